@@ -1,0 +1,53 @@
+# Everything runs inside a virtual environment that `make` builds by itself. Other places and interpreters:
+#   make test VENV=/tmp/elsewhere PYTHON=python3.12
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+JOBS ?= 2
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.attnfaith-installed
+# One thread per test process: the models in the tests are tiny, and processes must not fight over the cores.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv lint format test test-quick docs bench clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+venv: $(STAMP)  ## make the virtual environment (again only when pyproject.toml or constraints.txt changed)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
+	@touch $@
+
+lint: $(STAMP)  ## check style, docstrings, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## put imports and layout right
+	$(BIN)/ruff check --fix --select I .
+	$(BIN)/ruff format .
+
+test: $(STAMP)  ## every test, the slow ones too, and every example in docstrings, docs and README
+	$(PYTEST)
+
+test-quick: $(STAMP)  ## the same without the slow tests
+	$(PYTEST) -m "not slow"
+
+docs: $(STAMP)  ## build the documentation into build/docs; a warning is an error
+	rm -rf docs/generated
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	@echo "built: build/docs/index.html"
+
+# Each claim about speed is one module; `make bench` runs them all, `python -m benchmarks.tail` runs one.
+BENCHMARKS := $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+
+bench: $(STAMP)  ## measure what is claimed about speed, with nothing else running
+	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+
+clean:  ## remove everything the other targets made, .venv too
+	rm -rf .venv build dist docs/generated .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

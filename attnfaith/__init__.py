@@ -1,0 +1,21 @@
+"""attnfaith: can the attention of a text classifier be read as an explanation, and if not, what can?"""
+
+from attnfaith.adapters.base import Adapter, Affine, register_adapter
+from attnfaith.adapters.cut import Cut, cut
+from attnfaith.errors import AttnFaithError, InputError, NumericalError, UnsupportedModelError
+from attnfaith.types import Capture, Items
+
+__version__ = "0.1.0.dev0"
+__all__ = [
+    "Adapter",
+    "Affine",
+    "AttnFaithError",
+    "Capture",
+    "Cut",
+    "InputError",
+    "Items",
+    "NumericalError",
+    "UnsupportedModelError",
+    "cut",
+    "register_adapter",
+]

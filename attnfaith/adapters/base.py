@@ -1,0 +1,99 @@
+"""What a cut asks of a model: weights out, weights in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums
+from attnfaith.registry import Registry
+from attnfaith.types import Capture
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A tail that is affine in the attended vector, with one distribution: ``logits = sum_i w_i contributions_i + bias``.
+
+    Attributes:
+        contributions: ``[B, N, C]``, what each item would add to the logits at weight 1.
+        bias: ``[B, C]``, the logits of the zero vector.
+    """
+
+    contributions: Tensor
+    bias: Tensor
+
+
+class Adapter(ABC):
+    """The only code that touches the inside of a model.
+
+    An adapter for a model of your own implements `capture` and `rerun`; the rest follows from them. Inside both, the
+    model is in evaluation mode and its parameters do not require gradients.
+    """
+
+    mechanism: ClassVar[str] = "yours"
+    path: str = "as written"
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    @abstractmethod
+    def capture(self, **inputs: Any) -> Capture:
+        """Run the model; return its logits, its final attention, and in ``state`` what `rerun` needs."""
+
+    @abstractmethod
+    def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
+        """Run what follows the attention on other weights, ``[B, K, G, N]`` to ``[B, K, C]``."""
+
+    def affine(self, capture: Capture) -> Affine | None:
+        """The tail's affine form, where it has one and there is a single distribution; else None."""
+        return None
+
+    def rerun_keep(self, capture: Capture, keep: Tensor) -> Tensor:
+        """Run what follows the attention on erased weights, ``[B, K, N]`` to ``[B, K, C]``."""
+        logs = None if capture.log_weights is None else capture.log_weights.unsqueeze(1)
+        return self.rerun(capture, erase(capture.weights.unsqueeze(1), keep, logs))
+
+    def rerun_prefixes(self, capture: Capture, order: Tensor, start: int, stop: int) -> Tensor:
+        """The logits after removing the first ``start``, ..., ``stop - 1`` items, ``[B, N]`` to ``[B, stop - start, C]``."""
+        affine = self.affine(capture)
+        if affine is None:
+            return self.rerun_keep(capture, prefix_keeps(order, capture.mask, start, stop))
+        assert capture.log_weights is not None
+        mass = capture.weights[:, 0].double().sum(-1)
+        sums = prefix_sums(capture.log_weights[:, 0], mass, affine.contributions, order)
+        return (sums[:, start:stop] + affine.bias.double().unsqueeze(1)).to(capture.logits.dtype)
+
+    def candidate_bytes(self, capture: Capture) -> int:
+        """About how much memory one candidate of one text needs while the tail runs; the basis of chunking."""
+        _, groups, items = capture.shape
+        return 8 * (groups * items + 64 * capture.logits.shape[-1])
+
+    def describe(self) -> dict[str, str]:
+        """More lines for ``print(cut)``."""
+        return {}
+
+
+adapters: Registry[type[nn.Module], type[Adapter]] = Registry("adapter")
+"""Adapters by the class of model they cut; a subclass of the model is cut by its nearest ancestor's."""
+
+
+def register_adapter(model_class: type[nn.Module]) -> Any:
+    """Return a decorator that makes an `Adapter` the one for a class of models (and its subclasses).
+
+    Example:
+        >>> import attnfaith as af
+        >>> class MyModel(torch.nn.Module): ...
+        >>> @af.register_adapter(MyModel)
+        ... class MyAdapter(af.Adapter):
+        ...     def capture(self, **inputs): ...
+        ...     def rerun(self, capture, weights): ...
+    """
+    return adapters.register(model_class)
+
+
+def adapter_for(model: nn.Module) -> type[Adapter] | None:
+    """The registered adapter class for a model, if any."""
+    return next((adapters[kind] for kind in type(model).__mro__ if kind in adapters), None)

@@ -1,0 +1,1 @@
+"""Pure tensor mathematics: no model, no input or output."""

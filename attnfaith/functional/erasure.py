@@ -1,0 +1,100 @@
+"""Erasing items from attention distributions (Serrano & Smith 2019, section 2.1)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def log_weights_of(weights: Tensor) -> Tensor:
+    """The float64 logarithm of weights, -inf where a weight is zero or negative."""
+    return weights.double().clamp_min(0).log()
+
+
+def erase(weights: Tensor, keep: Tensor, log_weights: Tensor | None = None) -> Tensor:
+    """Zero the removed items of every distribution and rescale each to the mass it had.
+
+    Erasing nothing returns the weights bit for bit. A distribution that keeps no item (or none that the model lets it
+    attend) becomes the zero vector. Pass ``log_weights`` to survive underflow: what is kept may be nothing but weights
+    that were rounded to zero, and its rescaled values are still the softmax of the kept scores.
+
+    Args:
+        weights: ``[..., G, N]``, not negative.
+        keep: ``[..., N]`` bool, broadcast against ``weights`` without its G.
+        log_weights: ``[..., G, N]``, -inf for items that cannot be attended; the logarithm of ``weights`` by default.
+
+    Returns:
+        The rescaled weights, in the dtype of ``weights`` and the broadcast shape.
+
+    Example:
+        >>> erase(torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([False, True, True]))
+        tensor([[0.0000, 0.5000, 0.5000]])
+    """
+    logs = log_weights_of(weights) if log_weights is None else log_weights.double()
+    kept = logs.masked_fill(~keep.unsqueeze(-2), -torch.inf)
+    mass = weights.double().sum(-1, keepdim=True)
+    share = torch.softmax(kept, dim=-1).nan_to_num(0.0)  # all -inf: no item left, the zero vector
+    whole = (keep.unsqueeze(-2) | (logs == -torch.inf)).all(-1, keepdim=True)
+    return torch.where(whole, weights.double(), share * mass).to(weights.dtype)
+
+
+def ranks(order: Tensor) -> Tensor:
+    """The place of each item in an order: the inverse permutation, ``[B, N]`` to ``[B, N]``; 0 is removed first.
+
+    Example:
+        >>> ranks(torch.tensor([[2, 0, 1]]))
+        tensor([[1, 2, 0]])
+    """
+    places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
+    return torch.empty_like(order).scatter_(-1, order, places)
+
+
+def prefix_keeps(order: Tensor, mask: Tensor, start: int, stop: int) -> Tensor:
+    """The masks left after removing the first ``start``, ..., ``stop - 1`` items of an order, ``[B, stop - start, N]``.
+
+    Example:
+        >>> prefix_keeps(torch.tensor([[1, 0]]), torch.tensor([[True, True]]), 0, 3).int()
+        tensor([[[1, 1],
+                 [1, 0],
+                 [0, 0]]], dtype=torch.int32)
+    """
+    removed = torch.arange(start, stop, device=order.device)
+    return (ranks(order).unsqueeze(1) >= removed[None, :, None]) & mask.unsqueeze(1)
+
+
+def prefix_sums(log_weights: Tensor, mass: Tensor, values: Tensor, order: Tensor) -> Tensor:
+    """What one distribution reads after removing 0, 1, ..., N items: every prefix in one pass over the items.
+
+    Sums run over the kept items, from the end of the order, in float64; "the total minus what was removed" would lose
+    every digit once what is kept is small. Texts whose log-weights spread so far that even float64 would underflow are
+    summed with a shift of their own for each prefix.
+
+    Args:
+        log_weights: ``[B, N]`` float64, -inf for what cannot be attended (padding included).
+        mass: ``[B]``, what the distribution sums to.
+        values: ``[B, N, D]``, what is averaged.
+        order: ``[B, N]``, items in the order of removal, padding last.
+
+    Returns:
+        ``[B, N + 1, D]`` float64; the last row, and every row without items, is zero.
+
+    Example:
+        >>> logs = torch.tensor([[0.5, 0.5]]).log()
+        >>> prefix_sums(logs, torch.ones(1), torch.tensor([[[2.0], [4.0]]]), torch.tensor([[1, 0]])).flatten()
+        tensor([3., 2., 0.], dtype=torch.float64)
+    """
+    logs = log_weights.double().gather(1, order)
+    sorted_values = values.double().gather(1, order.unsqueeze(-1).expand_as(values))
+    finite = logs.isfinite()
+    top = logs.masked_fill(~finite, -torch.inf).amax(-1, keepdim=True).nan_to_num(neginf=0.0)
+    spread = top.squeeze(-1) - logs.masked_fill(~finite, torch.inf).amin(-1).nan_to_num(posinf=0.0)
+    shifted = (logs - top).exp()
+    joined = torch.cat((shifted.unsqueeze(-1), shifted.unsqueeze(-1) * sorted_values), dim=-1)
+    sums = joined.flip(1).cumsum(1).flip(1)
+    means = sums[..., 1:] / sums[..., :1]
+    for text in (finite.any(-1) & (spread > 600)).nonzero().flatten().tolist():
+        later = torch.ones(logs.shape[1], logs.shape[1], dtype=torch.bool, device=logs.device).triu()
+        kept = logs[text].masked_fill(~later, -torch.inf)
+        means[text] = torch.softmax(kept, dim=-1) @ sorted_values[text]
+    means = means.nan_to_num(0.0) * mass.double()[:, None, None]
+    return torch.cat((means, means.new_zeros(means.shape[0], 1, means.shape[2])), dim=1)

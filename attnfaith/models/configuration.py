@@ -1,0 +1,98 @@
+"""The configuration of every model the papers use, and of those in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transformers import PreTrainedConfig
+
+from attnfaith.errors import InputError
+
+CHOICES = {
+    "encoder": ("gru", "lstm", "conv", "mlp", "none"),
+    "attention": ("additive", "dot", "deep"),
+    "normaliser": ("softmax", "gumbel", "sparsemax"),
+    "activation": ("relu", "tanh", "linear"),
+    "query_segment": (0, 1),
+}
+
+
+class AttentionClassifierConfig(PreTrainedConfig):
+    """A classifier that averages encoded words (or sentences) by attention and decides by one linear layer.
+
+    ``num_labels=1`` with ``problem_type="single_label_classification"`` is one sigmoid logit, trained with labels 0 and 1.
+
+    Args:
+        vocab_size: number of word ids.
+        embedding_size: size of a word vector.
+        by_sentences: attend words within each sentence, then sentences (HAN); else all words at once (FLAN).
+        encoder: "gru" or "lstm" (bidirectional), "conv", "mlp" or "none"; with sentences the kind at both levels.
+        hidden_size: units of "gru" and "lstm" on each side, or of "mlp".
+        kernels: for "conv", pairs (width, channels).
+        activation: of "conv" and "mlp": "relu", "tanh" or "linear".
+        attention: "additive", "dot" or "deep".
+        attention_size: width of the "additive" and "deep" forms; None = as wide as what is attended.
+        deep_layers: number of fully connected layers of the "deep" form, the scoring one included.
+        dot_scale: divide dot products by the square root of the size; None = only where there is a query.
+        normaliser: "softmax", "gumbel" (tempered softmax; with Gumbel noise while training) or "sparsemax".
+        temperature: of "gumbel".
+        query: texts come in pairs; one segment is attended, the other is the query. The query is read by an encoder
+            of its own, enters the scores of the final attention, and adds its own linear term to the logits.
+        query_segment: the token type of the query. 1: ``tokenizer(premise, hypothesis)``, ``tokenizer(passage, question)``.
+        input_dropout: on word vectors, before the (word) encoder.
+        sentence_dropout: on sentence vectors, before the sentence encoder.
+        classifier_dropout: on what the classifier reads.
+        initializer_range: standard deviation of new word vectors.
+        sentence_token_id: the token that stands between sentences. It is no word.
+        sep_token_id: the token that stands between the texts of a pair. It is no word; a sentence ends there.
+        structural_token_ids: further tokens that are no words, such as [CLS].
+
+    Example:
+        >>> AttentionClassifierConfig(encoder="conv", kernels=[(3, 50), (5, 50)], num_labels=5).num_labels
+        5
+    """
+
+    model_type = "attnfaith"
+
+    vocab_size: int = 30000
+    embedding_size: int = 200
+    by_sentences: bool = False
+    encoder: str = "gru"
+    hidden_size: int = 50
+    kernels: Sequence[Sequence[int]] = ((3, 50), (5, 50))
+    activation: str = "relu"
+    attention: str = "additive"
+    attention_size: int | None = None
+    deep_layers: int = 2
+    dot_scale: bool | None = True
+    normaliser: str = "softmax"
+    temperature: float = 0.8
+    query: bool = False
+    query_segment: int = 1
+    input_dropout: float = 0.0
+    sentence_dropout: float = 0.0
+    classifier_dropout: float = 0.0
+    initializer_range: float = 0.1
+    pad_token_id: int | None = 0
+    sep_token_id: int | None = 2
+    sentence_token_id: int | None = 3
+    structural_token_ids: Sequence[int] = ()
+
+    def __post_init__(self, **kwargs: object) -> None:
+        # Transformers refuses a single class; here it is one logit, whose sigmoid is the probability of class 1.
+        problem_type, self.problem_type = self.problem_type, None
+        super().__post_init__(**kwargs)
+        self.problem_type = problem_type
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise InputError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(map(repr, known))}.")
+        for name in ("vocab_size", "embedding_size", "hidden_size", "deep_layers"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)!r}; expected a whole number of at least 1.")
+        if not self.temperature > 0:
+            raise InputError(f"temperature is {self.temperature!r}; expected a number above 0.")
+        pairs = [pair for pair in self.kernels if isinstance(pair, Sequence) and len(pair) == 2 and min(pair) >= 1]
+        if not pairs or len(pairs) < len(self.kernels):
+            raise InputError(f"kernels is {self.kernels!r}; expected pairs (width, channels), such as [(3, 50), (5, 50)].")
+        self.kernels = [tuple(pair) for pair in pairs]
+        self.structural_token_ids = list(self.structural_token_ids)

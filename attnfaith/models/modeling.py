@@ -1,0 +1,272 @@
+"""One classifier with attention that is cut open by design: ``attend`` before its final weights, ``decide`` after."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers import initialization as init
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from attnfaith.errors import InputError
+from attnfaith.models.attention import ATTENTIONS, Normaliser
+from attnfaith.models.configuration import AttentionClassifierConfig
+from attnfaith.models.encoders import ENCODERS
+from attnfaith.models.layout import Layout, split_sentences
+from attnfaith.models.vectors import Coverage, WordVectors, place_vectors
+
+_CLASSES = ("single_label_classification", "multi_label_classification")  # the same when there is one logit
+
+
+class Attended(NamedTuple):
+    """What the final attention sees and says: items in text order from place 0, padding after them.
+
+    Attributes:
+        values: [B, N, D] what is averaged; zeros at padding.
+        scores: [B, N] before the normaliser (for "gumbel" divided by the temperature); -inf at padding.
+        weights: [B, N] zeros at padding, and all zeros for a text without items.
+        log_weights: [B, N] their logarithm, right where the weight itself underflowed; -inf at padding.
+        mask: [B, N] bool, True for items.
+        spans: [B, N, 2] the half-open run of positions in ``input_ids`` an item covers; (0, 0) at padding.
+        offset: [B, C] what the query adds to the logits; None without a query.
+        word_weights: [B, T] weights of the words within their sentences, by position; None for a flat model.
+    """
+
+    values: Tensor
+    scores: Tensor
+    weights: Tensor
+    log_weights: Tensor
+    mask: Tensor
+    spans: Tensor
+    offset: Tensor | None = None
+    word_weights: Tensor | None = None
+
+    @property
+    def context(self) -> Tensor:
+        """[B, D] the average of the values under the weights; the zero vector for a text without items."""
+        return torch.einsum("bn,bnd->bd", self.weights, self.values)
+
+
+class AttentionClassifier(PreTrainedModel):
+    """Words (or sentences) are encoded, averaged by attention, and classified by one linear layer.
+
+    Padding on either side, and what else is in the batch, change nothing: layers only ever see words. A position
+    with attention mask 0 is not there at all. A text without words gets the zero vector, so the bias decides.
+
+    Example:
+        >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=50, encoder="none", num_labels=3)).eval()
+        >>> model(input_ids=torch.tensor([[7, 8, 9]])).logits.shape
+        torch.Size([1, 3])
+    """
+
+    config_class = AttentionClassifierConfig
+    base_model_prefix = ""
+    main_input_name = "input_ids"
+
+    def __init__(self, config: AttentionClassifierConfig) -> None:
+        super().__init__(config)
+        self.loss_type = "ForSequenceClassification"  # Transformers guesses it from class names of its own
+        encoder, attention = ENCODERS[config.encoder], ATTENTIONS[config.attention]
+        self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
+        self.input_dropout = nn.Dropout(config.input_dropout)
+        size = config.embedding_size
+        if config.by_sentences:
+            self.word_encoder = encoder(config, size)
+            size = self.word_encoder.size
+            self.word_attention = attention(config, size)
+            self.word_normaliser = Normaliser(config)
+            self.sentence_dropout = nn.Dropout(config.sentence_dropout)
+        self.encoder = encoder(config, size)
+        size = self.encoder.size
+        self.attention = attention(config, size, query=config.query)
+        self.normaliser = Normaliser(config)
+        self.classifier_dropout = nn.Dropout(config.classifier_dropout)
+        self.classifier = nn.Linear(size, config.num_labels)
+        if config.query:
+            self.query_encoder = encoder(config, config.embedding_size)
+            self.query_classifier = nn.Linear(size, config.num_labels, bias=False)
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Embedding):
+            init.normal_(module.weight, std=self.config.initializer_range)
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+                init.zeros_(module.weight[module.padding_idx])
+        elif isinstance(module, (nn.Linear, nn.Conv1d, nn.GRU, nn.LSTM)):
+            module.reset_parameters()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        self.embeddings = value
+
+    def set_word_vectors(self, tokenizer: object, vectors: WordVectors, *, freeze: bool = False) -> Coverage:
+        """Give each word of the tokenizer its pretrained vector; words without one keep what they have.
+
+        ``freeze`` keeps training from changing the embeddings. Returns which words were found.
+        """
+        coverage = place_vectors(self.embeddings.weight, tokenizer, vectors)
+        self.embeddings.weight.requires_grad_(not freeze)
+        return coverage
+
+    def head_weight_bias(self) -> tuple[Tensor, Tensor]:
+        """(W [C, D], b [C]) of ``logits = W context + b + offset``."""
+        return self.classifier.weight, self.classifier.bias
+
+    def attend(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+    ) -> Attended:
+        """Everything up to and including the final attention weights.
+
+        ``inputs_embeds`` [B, T, E] replaces the word vectors; ``input_ids`` beside it says where sentences end and
+        which positions are no words.
+        """
+        words, query, boundaries = self._read(input_ids, attention_mask, token_type_ids, inputs_embeds)
+        word_weights = None
+        if self.config.by_sentences:
+            inside, layout, spans = split_sentences(words, boundaries)
+            items, _ = self.word_encoder(self._vectors(words, input_ids, inputs_embeds), inside)
+            _, weights, _ = self.word_normaliser(inside.pad(self.word_attention(items, inside), -torch.inf))
+            flat = inside.unpad(weights)
+            items = self.sentence_dropout(inside.sum(flat.unsqueeze(1) * items))
+            word_weights = weights.new_zeros(words.shape).masked_scatter(words, flat)
+        else:
+            rows, positions = words.nonzero(as_tuple=True)
+            layout = Layout.of(rows, sequences=len(words))
+            spans = torch.stack([positions, positions + 1], dim=1)
+            items = self._vectors(words, input_ids, inputs_embeds)
+        values, _ = self.encoder(items, layout)
+        summary = offset = None
+        if query is not None:
+            query_layout = Layout.of(query.nonzero(as_tuple=True)[0], sequences=len(query))
+            _, summary = self.query_encoder(self._vectors(query, input_ids, inputs_embeds), query_layout)
+            offset = self.query_classifier(self.classifier_dropout(summary))
+        scores = layout.pad(self.attention(values, layout, summary), -torch.inf)
+        scores, weights, log_weights = self.normaliser(scores)
+        mask = torch.arange(scores.shape[1], device=scores.device) < layout.lengths.unsqueeze(1)
+        return Attended(
+            layout.pad(values), scores, weights, log_weights, mask, layout.pad(spans), offset, word_weights
+        )
+
+    def decide(self, context: Tensor, offset: Tensor | None = None) -> Tensor:
+        """Attended vectors [B, ..., D] -> logits [B, ..., C]; affine in evaluation mode. ``offset`` is [B, C]."""
+        logits = self.classifier(self.classifier_dropout(context))
+        if offset is None:
+            return logits
+        return logits + offset.view(len(offset), *[1] * (logits.dim() - 2), offset.shape[-1])
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> SequenceClassifierOutput | tuple[Tensor, ...]:
+        """Logits, and the loss if there are labels.
+
+        ``attentions`` are the final weights [B, N] over the items, for sentences preceded by those of the words
+        [B, T]; ``hidden_states`` holds the attended representations [B, N, D].
+        """
+        attended = self.attend(input_ids, attention_mask, token_type_ids, inputs_embeds)
+        logits = self.decide(attended.context, attended.offset)
+        config = self.config
+        attentions = [weights for weights in (attended.word_weights, attended.weights) if weights is not None]
+        attentions = attentions if _given(output_attentions, config.output_attentions) else None
+        hidden_states = (attended.values,) if _given(output_hidden_states, config.output_hidden_states) else None
+        output = SequenceClassifierOutput(
+            loss=None if labels is None else self._loss(logits, labels),
+            logits=logits,
+            hidden_states=hidden_states,
+            attentions=attentions and tuple(attentions),
+        )
+        return output if _given(return_dict, config.return_dict) else output.to_tuple()
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """As Transformers' sequence classifiers, but that a single logit can be a class too: its sigmoid's."""
+        if self.config.num_labels == 1 and self.config.problem_type in _CLASSES:
+            return F.binary_cross_entropy_with_logits(logits.view(-1), labels.view(-1).to(logits.dtype))
+        if labels.is_floating_point():
+            labels = labels.to(logits.dtype)
+        return self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
+
+    def _vectors(self, words: Tensor, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
+        """[B, T] bool -> the word vectors there, [M, E]."""
+        vectors = self.embeddings(input_ids[words].long()) if inputs_embeds is None else inputs_embeds[words]
+        return self.input_dropout(vectors)
+
+    def _read(
+        self,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        inputs_embeds: Tensor | None,
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The inputs -> which positions [B, T] are words to attend, words of the query, ends of a sentence."""
+        config = self.config
+        given = input_ids if input_ids is not None else inputs_embeds
+        if given is None:
+            raise InputError("The model got neither input_ids nor inputs_embeds; pass what the tokenizer returns.")
+        if input_ids is None and (config.by_sentences or config.structural_token_ids):
+            raise InputError("inputs_embeds needs input_ids beside it here: they say which tokens are no words.")
+        if input_ids is not None and input_ids.dim() != 2:
+            raise InputError(f"input_ids has shape {tuple(input_ids.shape)}; expected [texts, tokens].")
+        if input_ids is not None and input_ids.is_floating_point() and input_ids.numel():  # empty: as torch makes of []
+            raise InputError(f"input_ids are {input_ids.dtype}; expected whole numbers.")
+        shape, device = given.shape[:2], given.device
+        if inputs_embeds is not None and (
+            inputs_embeds.dim() != 3 or inputs_embeds.shape != (*shape, config.embedding_size)
+        ):
+            raise InputError(
+                f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; expected {(*shape, config.embedding_size)}."
+            )
+        for name, value in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
+            if value is not None and value.shape != shape:
+                raise InputError(f"{name} has shape {tuple(value.shape)}, the texts have {tuple(shape)}.")
+        present = torch.ones(shape, dtype=torch.bool, device=device)
+        boundaries = torch.zeros_like(present)
+        if input_ids is not None:
+            if input_ids.numel() and not 0 <= int(input_ids.min()) <= int(input_ids.max()) < config.vocab_size:
+                raise InputError(
+                    f"input_ids holds {int(input_ids.min())} to {int(input_ids.max())}, and the model knows ids from 0 to "
+                    f"{config.vocab_size - 1}; use the tokenizer it was trained with."
+                )
+            if attention_mask is None and config.pad_token_id is not None:
+                present = input_ids != config.pad_token_id
+            for token in (config.sentence_token_id, config.sep_token_id):
+                if token is not None:
+                    boundaries = boundaries | (input_ids == token)
+            for token in config.structural_token_ids:
+                present = present & (input_ids != token)
+        if attention_mask is not None:
+            present = present & attention_mask.bool()
+        boundaries = boundaries & present
+        words = present & ~boundaries
+        if not config.query:
+            return words, None, boundaries
+        if token_type_ids is None:
+            raise InputError(
+                "This model reads pairs and got no token_type_ids, which say which text is the query; "
+                "pass everything that tokenizer(text, query) returns."
+            )
+        query = token_type_ids == config.query_segment
+        return words & ~query, words & query, boundaries
+
+
+def _given(argument: bool | None, default: bool | None) -> bool:
+    return bool(default if argument is None else argument)
+
+
+# In place of the stand-in that `attnfaith.models.registration` files without loading this module.
+AutoModelForSequenceClassification.register(AttentionClassifierConfig, AttentionClassifier, exist_ok=True)

@@ -1,0 +1,36 @@
+"""Make Transformers' Auto classes know ours, without loading Transformers' modelling code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+from attnfaith.models.configuration import AttentionClassifierConfig
+from attnfaith.models.tokenization import WordTokenizer
+
+
+class ModelStandIn:
+    """Stands for ``AttentionClassifier`` until someone uses it: loading PreTrainedModel costs more than all else."""
+
+    config_class = AttentionClassifierConfig
+
+    def __getattr__(self, name: str) -> Any:
+        from attnfaith.models.modeling import AttentionClassifier
+
+        return getattr(AttentionClassifier, name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        from attnfaith.models.modeling import AttentionClassifier
+
+        return AttentionClassifier(*arguments, **options)
+
+
+def register() -> None:
+    """Register configuration, model and tokenizer; doing it again changes nothing."""
+    AutoConfig.register(AttentionClassifierConfig.model_type, AttentionClassifierConfig, exist_ok=True)
+    AutoTokenizer.register(AttentionClassifierConfig, tokenizer_class=WordTokenizer, exist_ok=True)
+    loaded = sys.modules.get("attnfaith.models.modeling")
+    model = loaded.AttentionClassifier if loaded else ModelStandIn()
+    AutoModelForSequenceClassification.register(AttentionClassifierConfig, model, exist_ok=True)

@@ -1,0 +1,215 @@
+"""A word tokenizer that is a fast one, and that can mark where sentences end."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+from tokenizers import Encoding, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import BatchEncoding, PreTrainedTokenizerFast
+
+from attnfaith.errors import InputError
+
+PAD, UNKNOWN, SEPARATOR, SENTENCE = SPECIAL = ("[PAD]", "[UNK]", "[SEP]", "[SENT]")  # ids 0 to 3
+WORDS = "|".join(
+    [
+        r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*",  # written without spaces
+        r"(?:\p{L}\.){2,}",  # U.S.
+        r"\p{N}+(?:[.,:]\p{N}+)*(?![\p{L}\p{M}])",  # 3.50
+        r"(?i:n't)(?![\p{L}\p{N}])",  # do | n't, as in the vocabularies of GloVe
+        r"(?<=[\p{L}\p{N}.])(?i:'(?:s|m|d|ll|re|ve))(?![\p{L}\p{N}])",
+        r"[\p{L}\p{N}_]+?(?=(?i:n't)(?![\p{L}\p{N}]))",
+        r"[\p{L}\p{N}_][\p{L}\p{M}\p{N}_\u200c\u200d]*",
+        r"\.{2,}",
+        r"\X(?<!\s)",  # anything else a reader sees as one character: punctuation, an emoji with its modifiers
+    ]
+)
+INVISIBLE = "\u00ad\u200b\u200e\u200f\ufeff"  # soft hyphen, zero-width space, direction marks, byte order mark
+VISIBLE = re.compile(rf"[^\s{INVISIBLE}]")
+
+
+class WordTokenizer(PreTrainedTokenizerFast):
+    """Words, numbers and punctuation marks, each one token; rare words are ``[UNK]``, their text kept by the offsets.
+
+    With ``sentences=True`` a ``[SENT]`` stands between sentences: a special token of no width, so the offsets and
+    ``word_ids()`` are those of the text as it was given. Sentences without a word are dropped. As with every special
+    token, a literal "[SENT]" or "[SEP]" in a text is read as one. Texts are not Unicode-normalised (offsets would suffer).
+
+    Example:
+        >>> tokenizer = WordTokenizer.train(["It was good. I cried."], min_count=1, sentences=True)
+        >>> tokenizer.tokenize("Dr. Lee cried. It was good.")
+        ['[UNK]', '.', '[UNK]', 'cried', '.', '[SENT]', 'it', 'was', 'good', '.']
+    """
+
+    # No __init__: with one of its own, transformers 5 would rebuild the backend from the vocabulary alone.
+    model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        *,
+        min_count: int = 5,
+        max_words: int | None = None,
+        lowercase: bool = True,
+        sentences: bool = False,
+        language: str = "en",
+        model_max_length: int | None = None,
+    ) -> Self:
+        """The tokenizer whose words are those that occur at least ``min_count`` times in ``texts``.
+
+        Args:
+            texts: running texts; read once.
+            min_count: rarer words become ``[UNK]``.
+            max_words: keep only so many words, the most frequent.
+            lowercase: treat "The" and "the" as one word.
+            sentences: mark where sentences end, for models with ``by_sentences``.
+            language: whose abbreviations and quotation marks the sentence splitter should know, such as "en" or "de".
+            model_max_length: texts are cut there when truncation is asked for.
+        """
+        if isinstance(texts, str):
+            raise InputError("texts is one string; expected several texts, such as a list of strings.")
+        backend = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
+        steps = [normalizers.Replace(Regex(f"[{INVISIBLE}]"), ""), normalizers.Replace("’", "'")]
+        backend.normalizer = normalizers.Sequence(steps + [normalizers.Lowercase()] * lowercase)
+        backend.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), "removed", invert=True)
+        size = 2**31 if max_words is None else max_words + len(SPECIAL)
+        trainer = trainers.WordLevelTrainer(
+            vocab_size=size, min_frequency=min_count, special_tokens=list(SPECIAL), show_progress=False
+        )
+        backend.train_from_iterator(texts, trainer)
+        if backend.get_vocab_size() == len(SPECIAL):
+            raise InputError(f"No word occurs {min_count} times in the texts; give more texts or a smaller min_count.")
+        backend.post_processor = processors.TemplateProcessing(
+            single="$A", pair=f"$A:0 {SEPARATOR}:0 $B:1", special_tokens=[(SEPARATOR, SPECIAL.index(SEPARATOR))]
+        )
+        limit = {} if model_max_length is None else {"model_max_length": model_max_length}
+        return cls(
+            tokenizer_object=backend,
+            pad_token=PAD,
+            unk_token=UNKNOWN,
+            sep_token=SEPARATOR,
+            extra_special_tokens={"sentence_token": SENTENCE},
+            sentences=sentences,
+            language=language,
+            **limit,
+        )
+
+    @property
+    def sentences(self) -> bool:
+        """Whether sentence ends are marked."""
+        return self.init_kwargs.get("sentences", False)
+
+    @cached_property
+    def _boundaries(self) -> Any:
+        from sentencex import get_sentence_boundaries
+
+        return get_sentence_boundaries
+
+    def _sentence_starts(self, text: str) -> list[int]:
+        """Where sentences after the first begin; only sentences with something visible in them count."""
+        found = self._boundaries(self.init_kwargs.get("language", "en"), text)
+        return [sentence["start_index"] for sentence in found if VISIBLE.search(sentence["text"])][1:]
+
+    def _mark(self, text: str | Sequence[str]) -> tuple[str | list[str], list[int]]:
+        """A text (or its words) with sentence tokens written into it, and where they are in the result."""
+        if isinstance(text, str):
+            starts = self._sentence_starts(text)
+            parts = [text[a:b] for a, b in zip([0, *starts], [*starts, len(text)], strict=True)]
+            return SENTENCE.join(parts), [start + i * len(SENTENCE) for i, start in enumerate(starts)]
+        ends, words = [-1], list(text)
+        for word in words:
+            ends.append(ends[-1] + 1 + len(word))
+        starts = sorted({bisect_left(ends, start - 1) for start in self._sentence_starts(" ".join(words))})
+        starts = [start for start in starts if 0 < start < len(words)]
+        for i, start in enumerate(starts):
+            words.insert(start + i, SENTENCE)
+        return words, [start + i for i, start in enumerate(starts)]
+
+    def _encode_plus(  # type: ignore[override]
+        self,
+        text: Any,
+        text_pair: Any = None,
+        *,
+        is_split_into_words: bool = False,
+        return_tensors: Any = None,
+        return_overflowing_tokens: bool = False,
+        **options: Any,
+    ) -> BatchEncoding:
+        """The backend reads the text with sentence tokens written into it; the encodings are then put right."""
+        options |= {"is_split_into_words": is_split_into_words, "return_overflowing_tokens": return_overflowing_tokens}
+        if not self.sentences:
+            return super()._encode_plus(text, text_pair, return_tensors=return_tensors, **options)
+        if options.get("split_special_tokens") or self.split_special_tokens:
+            raise InputError("split_special_tokens would split the sentence tokens too; use a tokenizer without sentences.")
+        batched = isinstance(text, (list, tuple))
+        if batched and is_split_into_words:
+            batched = bool(text) and isinstance(text[0], (list, tuple))
+        samples = _samples(text, text_pair, batched=batched, words=is_split_into_words)
+        marked = [[self._mark(part) for part in sample] for sample in samples]
+        inputs = [tuple(part for part, _ in sample) if len(sample) == 2 else sample[0][0] for sample in marked]
+        output = super()._encode_plus(inputs, return_tensors=None, **options)
+        sample_of = output.get("overflow_to_sample_mapping", range(len(inputs)))
+        encodings = [
+            _repair(encoding, [marks for _, marks in marked[sample]], words=is_split_into_words)
+            for encoding, sample in zip(output.encodings, sample_of, strict=True)
+        ]
+        data = dict(output)
+        for key, attribute in (("offset_mapping", "offsets"), ("special_tokens_mask", "special_tokens_mask")):
+            if key in data:
+                data[key] = [getattr(encoding, attribute) for encoding in encodings]
+        if not batched and return_tensors is None and not return_overflowing_tokens:
+            data = {key: value[0] if isinstance(value[0], list) else value for key, value in data.items()}
+        return BatchEncoding(data, encodings, tensor_type=return_tensors)
+
+
+def _samples(text: Any, text_pair: Any, *, batched: bool, words: bool) -> list[tuple[Any, ...]]:
+    """What a tokenizer can be called with -> one tuple of one or two texts for each sample."""
+    if not batched:
+        return [(text, text_pair)] if text_pair else [(text,)]
+    if text_pair is not None:
+        if isinstance(text_pair, str) or len(text) != len(text_pair):
+            raise InputError("text is a batch, so text_pair must be one too, with as many texts.")
+        return list(zip(text, text_pair, strict=True))
+    pair = (lambda sample: bool(sample) and not isinstance(sample[0], str)) if words else (
+        lambda sample: not isinstance(sample, str)
+    )
+    return [tuple(sample) if pair(sample) else (sample,) for sample in text]
+
+
+def _repair(encoding: Encoding, marks: list[list[int]], *, words: bool) -> Encoding:
+    """An encoding of texts with sentence tokens at ``marks`` -> the same ids, with offsets and words of the plain texts.
+
+    ``Encoding`` can be written through its state alone, which is JSON.
+    """
+    if not any(marks):
+        return encoding
+    state = json.loads(encoding.__getstate__())
+    _repair_state(state, marks, words=words)
+    repaired = Encoding()
+    repaired.__setstate__(json.dumps(state).encode())
+    return repaired
+
+
+def _repair_state(state: dict[str, Any], marks: list[list[int]], *, words: bool) -> None:
+    ranges = state["sequence_ranges"] or {"0": {"start": 0, "end": len(state["ids"])}}
+    for sequence, span in ranges.items():
+        at = marks[int(sequence)]
+        for i in range(span["start"], span["end"]):
+            (start, end), word = state["offsets"][i], state["words"][i]
+            if word is None:
+                continue
+            place = word if words else start
+            before = bisect_left(at, place)
+            shift = 0 if words else before * len(SENTENCE)
+            if before < len(at) and at[before] == place:
+                state["words"][i], state["special_tokens_mask"][i] = None, 1
+                state["offsets"][i] = [0, 0] if words else [start - shift] * 2
+            else:
+                state["words"][i], state["offsets"][i] = word - before, [start - shift, end - shift]
+    for overflow in state["overflowing"]:
+        _repair_state(overflow, marks, words=words)

@@ -1,0 +1,52 @@
+"""A dict with a decorator."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from attnfaith.errors import InputError
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Registry(dict[Key, Value]):
+    """What exists under a name, filled by a decorator.
+
+    Args:
+        noun: what one entry is called in error messages ("method", "adapter", "test").
+
+    Example:
+        >>> shapes = Registry("shape")
+        >>> @shapes.register("square")
+        ... def square(side):
+        ...     return side * side
+        >>> shapes["square"](3)
+        9
+        >>> shapes["sqare"]
+        Traceback (most recent call last):
+        attnfaith.errors.InputError: There is no shape 'sqare'. Did you mean 'square'? Known: 'square'.
+    """
+
+    def __init__(self, noun: str) -> None:
+        super().__init__()
+        self.noun = noun
+
+    def register(self, key: Key) -> Callable[[Value], Value]:
+        """Return a decorator that files its argument under ``key``; a key that is taken is refused."""
+
+        def file(value: Value) -> Value:
+            if key in self:
+                raise InputError(f"The {self.noun} {key!r} is registered already. Choose another name.")
+            self[key] = value
+            return value
+
+        return file
+
+    def __missing__(self, key: Key) -> Value:
+        near = difflib.get_close_matches(str(key), [str(known) for known in self], n=3)
+        hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+        known = ", ".join(sorted(repr(name) for name in self)) or "none"
+        raise InputError(f"There is no {self.noun} {key!r}.{hint} Known: {known}.")

@@ -1,0 +1,40 @@
+"""How the documentation is built: `make docs`."""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import attnfaith
+
+project = "attnfaith"
+author = "The attnfaith authors"
+project_copyright = "The attnfaith authors"
+release = version = attnfaith.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+templates_path = ["templates"]
+exclude_patterns = ["templates"]
+
+html_theme = "furo"
+html_title = "attnfaith"
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+# What overrides a method of another package is documented there, in markup of its own.
+autodoc_inherit_docstrings = False
+autosummary_generate = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+
+
+def setup(app):
+    """Leave out "alias for field number 3": a named tuple's fields are described in its docstring."""
+    app.connect("autodoc-skip-member", lambda *seen: True if type(seen[3]).__name__ == "_tuplegetter" else None)
