@@ -1,9 +1,12 @@
 """attnfaith: can the attention of a text classifier be read as an explanation, and if not, what can?"""
 
+from attnfaith import models
 from attnfaith.adapters.base import Adapter, Affine, register_adapter
 from attnfaith.adapters.cut import Cut, cut
 from attnfaith.errors import AttnFaithError, InputError, NumericalError, UnsupportedModelError
 from attnfaith.types import Capture, Items
+
+models.register()
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -17,5 +20,6 @@ __all__ = [
     "NumericalError",
     "UnsupportedModelError",
     "cut",
+    "models",
     "register_adapter",
 ]

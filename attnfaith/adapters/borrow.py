@@ -24,89 +24,79 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def borrowed(model: nn.Module, *, eager: bool = False) -> Iterator[ExitStack]:
+def borrowed(model: nn.Module, *, gradients: bool = True) -> Iterator[ExitStack]:
     """Evaluation mode, no parameter gradients, random state kept; undone on the way out, whatever happens inside.
 
-    One thread at a time: a second cut of the same model waits. Parameters do not require gradients inside, so gradients
-    flow only to tensors that attnfaith itself makes leaves, nothing reaches a parameter's ``.grad``, and no graph is
-    built before such a leaf. Yields the stack on which further changes register their undoing.
-
-    Args:
-        model: the model to use.
-        eager: also switch attentions off kernels that no function mode can see (flash, flex) for the duration.
+    One thread at a time: a second cut of the same model waits. With ``gradients``, gradients are on but parameters do
+    not require them, so they flow only to tensors that attnfaith itself makes leaves, nothing reaches a parameter's
+    ``.grad``, and no graph is built before such a leaf. Without, gradients are off. Modules compiled in place run as written, and attention kernels that hide their weights
+    give way to one that shows them. Yields the stack on which further changes register their undoing.
     """
     with _LOCKS_GUARD:
         lock = _LOCKS.setdefault(model, threading.RLock())
     with lock, ExitStack() as undo:
-        devices = {parameter.device for parameter in model.parameters() if parameter.device.type == "cuda"}
+        modules = _modules(model)
+        parameters = [value for module in modules for value in module._parameters.values() if value is not None]
+        devices = {parameter.device for parameter in parameters if parameter.is_cuda}
         undo.enter_context(torch.random.fork_rng(devices=sorted(devices, key=str)))
         undo.enter_context(torch.inference_mode(False))
-        undo.enter_context(torch.enable_grad())
-        training = [module for module in model.modules() if module.training]
-        undo.callback(_set_flags, training, "training", True)
-        _set_flags(training, "training", False)
-        learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        undo.callback(_require_grad, learning, True)
-        _require_grad(learning, False)
-        for module in model.modules():
-            if getattr(module, "_compiled_call_impl", None) is not None:
+        undo.enter_context(torch.set_grad_enabled(gradients))
+        for module in modules:
+            if module.training:
+                undo.callback(setattr, module, "training", True)
+                module.training = False
+            if module._compiled_call_impl is not None:
                 undo.callback(setattr, module, "_compiled_call_impl", module._compiled_call_impl)
                 module._compiled_call_impl = None
-        if eager:
-            undo.enter_context(visible_attention(model))
+        for parameter in parameters if gradients else ():
+            if parameter.requires_grad:
+                undo.callback(parameter.requires_grad_, True)
+                parameter.requires_grad_(False)
+        undo.enter_context(_visible_attention(modules))
         yield undo
+
+
+def _modules(model: nn.Module) -> list[nn.Module]:
+    """Every module once, outermost first; ``model.modules()`` builds names and takes five times as long."""
+    found, pending = {id(model): model}, [model]
+    while pending:
+        for child in pending.pop()._modules.values():
+            if child is not None and id(child) not in found:
+                found[id(child)] = child
+                pending.append(child)
+    return list(found.values())
 
 
 _SWITCHED: dict[int, tuple[Any, str, int]] = {}
 
 
 @contextmanager
-def visible_attention(model: nn.Module) -> Iterator[None]:
-    """Run a Transformers model on an attention that torch can see, and put its own back.
+def _visible_attention(modules: list[nn.Module]) -> Iterator[None]:
+    """Switch attentions off kernels that hide their weights (flash, flex) to sdpa, and put the model's own back.
 
-    A model loaded with sdpa or eager attention needs nothing. Flash and flex kernels hide the weights, so for the
-    duration those configurations say "sdpa". Configurations may be shared between models and threads: the first to
-    come switches, the last to leave puts back.
+    A model on sdpa or eager attention needs nothing. Configurations may be shared between models and threads: the first
+    to come switches, the last to leave puts back.
     """
-    configs = {id(config): config for config in _configs(model) if _hides_weights(config)}
+    found = {id(config): config for config in (getattr(module, "config", None) for module in modules)}
+    configs = {key: config for key, config in found.items() if hasattr(config, "_attn_implementation_internal")}
+    used: list[int] = []
     with _LOCKS_GUARD:
         for key, config in configs.items():
-            _, original, users = _SWITCHED.get(key, (config, config._attn_implementation, 0))
-            _SWITCHED[key] = (config, original, users + 1)
-            config._attn_implementation_internal = "sdpa"
-        held = [key for key in {id(config) for config in _configs(model)} if key in _SWITCHED and key not in configs]
-        for key in held:
-            config, original, users = _SWITCHED[key]
-            _SWITCHED[key] = (config, original, users + 1)
+            if key in _SWITCHED or (config._attn_implementation or "eager") not in ("eager", "sdpa"):
+                _, own, users = _SWITCHED.get(key, (config, config._attn_implementation, 0))
+                _SWITCHED[key] = (config, own, users + 1)
+                config._attn_implementation_internal = "sdpa"
+                used.append(key)
     try:
         yield
     finally:
         with _LOCKS_GUARD:
-            for key in (*configs, *held):
-                config, original, users = _SWITCHED.pop(key)
+            for key in used:
+                config, own, users = _SWITCHED.pop(key)
                 if users > 1:
-                    _SWITCHED[key] = (config, original, users - 1)
+                    _SWITCHED[key] = (config, own, users - 1)
                 else:
-                    config._attn_implementation_internal = original
-
-
-def _configs(model: nn.Module) -> list[Any]:
-    found = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
-    return [config for config in found.values() if hasattr(config, "_attn_implementation_internal")]
-
-
-def _hides_weights(config: Any) -> bool:
-    return (config._attn_implementation or "eager") not in ("eager", "sdpa")
-
-
-def _set_flags(modules: list[nn.Module], name: str, value: bool) -> None:
-    for module in modules:
-        setattr(module, name, value)
-
-
-def _require_grad(parameters: list[nn.Parameter], value: bool) -> None:
-    for parameter in parameters:
-        parameter.requires_grad_(value)
+                    config._attn_implementation_internal = own
 
 
 def patch_forward(undo: ExitStack, module: nn.Module, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -58,7 +57,7 @@ class Cut:
             (torch.Size([1, 4, 4]), torch.Size([1, 3]))
         """
         inputs = check_inputs(self.model, inputs)
-        with borrowed(self.model, eager=True):
+        with borrowed(self.model):
             capture = self.adapter.capture(**inputs)
         for name in ("logits", "weights"):
             finite = getattr(capture, name).isfinite().flatten(1).all(1)
@@ -100,7 +99,7 @@ class Cut:
             assert weights is not None
             edit = _check_weights(capture, weights)
             run = self.adapter.rerun
-        with self._tail(edit.requires_grad):
+        with borrowed(self.model, gradients=edit.requires_grad and torch.is_grad_enabled()):
             parts = [run(capture, edit[:, piece]) for piece in self._chunks(capture, edit.shape[1])]
         if not parts:
             return capture.logits.new_zeros(edit.shape[0], 0, capture.logits.shape[-1])
@@ -126,7 +125,7 @@ class Cut:
         """
         order = _check_order(capture, order)
         longest = int(capture.lengths.max())
-        with self._tail(False):
+        with borrowed(self.model, gradients=False):
             parts = [
                 self.adapter.rerun_prefixes(capture, order, piece.start, piece.stop)
                 for piece in self._chunks(capture, longest + 1)
@@ -134,12 +133,6 @@ class Cut:
         logits = torch.cat(parts, dim=1)
         rest = capture.shape[2] - longest
         return logits if rest == 0 else torch.cat((logits, logits[:, -1:].expand(-1, rest, -1)), dim=1)
-
-    @contextmanager
-    def _tail(self, differentiable: bool) -> Iterator[None]:
-        wanted = differentiable and torch.is_grad_enabled()
-        with borrowed(self.model, eager=True), torch.set_grad_enabled(wanted):
-            yield
 
     def _chunks(self, capture: Capture, count: int) -> Iterator[slice]:
         size = max(1, self.memory // max(1, capture.shape[0] * self.adapter.candidate_bytes(capture)))
@@ -208,7 +201,7 @@ def cut(
     if example is None:
         example = _made_up(model)
     inputs = check_inputs(model, dict(example))
-    with borrowed(model, eager=True):
+    with borrowed(model):
         if known is None:
             adapter, report, rows = traced_adapter(model, inputs, layer=layer, heads=heads, check=check)
         else:

@@ -64,6 +64,8 @@ class Trail:
         block: the depth of the call whose result is the residual stream (an element of a list of layers), if any.
         name: the innermost module's name in the model.
         shape: the sizes ``(B, H, Q, N)`` it had.
+        fused: whether it was one call to torch.
+        any_distribution: how it was recognised, see `Watch`.
     """
 
     chain: tuple[Link, ...]
@@ -73,6 +75,7 @@ class Trail:
     name: str
     shape: tuple[int, int, int, int]
     fused: bool
+    any_distribution: bool = False
 
 
 class _Call:
@@ -90,13 +93,16 @@ class _Call:
         return [] if self.parent is None else [*self.parent.chain(), self]
 
 
-def find_trails(model: nn.Module, run: Callable[[], Any], length: int) -> list[Trail]:
+def find_trails(
+    model: nn.Module, run: Callable[[], Any], length: int, *, any_distribution: bool = False
+) -> list[Trail]:
     """Run a model once on one text, and describe the way to every attention, in the order in which they happened.
 
     Args:
         model: the model, borrowed.
         run: runs the model's forward pass on one text.
         length: the text's length; no weight of the model should have a dimension of this size.
+        any_distribution: see `Watch`.
     """
     root = _Call(model, 0, None)
     open_calls = [root]
@@ -122,13 +128,16 @@ def find_trails(model: nn.Module, run: Callable[[], Any], length: int) -> list[T
                 for depth, child in done
                 if not any(id(leaf) in lineage for leaf in pytree.tree_leaves(child.output))
             )
-            block = next((depth for depth, around in enumerate(chain) if around.link.module in listed), None)
+            block = None if nested else next((depth for depth, around in enumerate(chain) if around.link.module in listed), None)
             links = tuple(around.link for around in chain)
-            return Trail(links, ordinal, memories, block, names.get(call.link.module, "?") or "the model", shape, fused)
+            name = names.get(call.link.module, "?") or "the model"
+            return Trail(links, ordinal, memories, block, name, shape, fused, any_distribution)
 
         found.append(trail)
 
-    watch = Watch(1, on_product)
+    watch = Watch(1, on_product, any_distribution=any_distribution)
+    # torch's own encoder takes a path of its own where nobody watches
+    nested = any(isinstance(module, nn.TransformerEncoder) for module in model.modules())
 
     def record(module: nn.Module) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,17 +215,14 @@ class Walk:
 
     def run(self, forward: Callable[[], Any]) -> Any:
         """Run the model under this walk's hands; fails if the attention is not reached."""
-        watch = Watch(self.batch, self._product)
+        watch = Watch(self.batch, self._product, any_distribution=self.trail.any_distribution)
         with ExitStack() as patches:
             modules = {id(link.module): link.module for link in self.trail.chain}
             modules |= {id(memory.link.module): memory.link.module for memory in self.trail.memories}
             for module in modules.values():
                 patch_forward(patches, module, self._hand(module, watch))
-            if self.trail.chain:
+            with watch if self.trail.block is None else nullcontext():
                 result = forward()
-            else:
-                with watch:
-                    result = forward()
         if not self.reached:
             raise RuntimeError(f"the attention in {self.trail.name} was not reached")
         return result
@@ -262,7 +268,7 @@ class Walk:
         self.counts.append(Counter())
         try:
             # from the layer on, not from the innermost call: softmax and product may stand in two modules of a layer
-            with watch if depth == (self.trail.block or 0) else nullcontext():
+            with watch if depth == self.trail.block else nullcontext():
                 output = original(*args, **kwargs)
         finally:
             self.depth -= 1

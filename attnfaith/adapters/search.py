@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from attnfaith.adapters import selfcheck
+from attnfaith.adapters.borrow import patch_forward
 from attnfaith.adapters.follow import Trail, find_trails
 from attnfaith.adapters.selfcheck import SelfCheck, require
-from attnfaith.adapters.traced import PATHS, TracedAdapter, accepts, logits_of
+from attnfaith.adapters.traced import PATHS, TracedAdapter, accepts, logits_of, mixed
 from attnfaith.adapters.watch import Product, Watch
 from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
 from attnfaith.types import Capture
@@ -24,64 +26,84 @@ def traced_adapter(
     """Find the attention of a borrowed model, and the fastest tail that passes the self-check."""
     single = selfcheck.alone(inputs)
     length = single["input_ids"].shape[1]
-    trails = find_trails(model, lambda: model(**single), length)
-    trail = _choose(model, trails, single, layer, length)
+    trails = _trails(model, single, length)
+    trail = _choose(model, trails, single, layer)
     if heads is not None:
         heads = _check_heads(heads, trail.shape[1])
     slow = TracedAdapter(model, trail, heads=heads, path="full forward", block_leaf=False)
     if not check:
         return slow, None, "not looked at"
-    return _prove(slow, single, texts=1 + (layer is None and len(trails) > 1))
+    return _prove(slow, single, texts=1 + (layer is None))
 
 
-def _choose(model: nn.Module, trails: list[Trail], single: dict[str, Any], layer: int | None, length: int) -> Trail:
+def _trails(model: nn.Module, single: dict[str, Any], length: int) -> list[Trail]:
+    """The attentions of a forward pass: softmaxes first, and where there are none, any distribution."""
+    for any_distribution in (False, True):
+        try:
+            trails = find_trails(model, lambda: model(**single), length, any_distribution=any_distribution)
+        except Exception as error:
+            raise UnsupportedModelError(
+                f"The model's own forward pass failed on one text of {length} tokens ({_line(error)}). If it needs other "
+                "inputs than these, pass example= with a batch that it can run."
+            ) from error
+        if trails:
+            break
+    return trails
+
+
+def _choose(model: nn.Module, trails: list[Trail], single: dict[str, Any], layer: int | None) -> Trail:
     listing = "; ".join(f"{index}: {trail.name}" for index, trail in enumerate(trails))
     if not trails:
         raise UnsupportedModelError(
-            "No attention was seen in the model's forward pass: neither scaled_dot_product_attention nor a softmax whose "
-            "result is multiplied with values. For a model with another kind of attention, write an adapter "
-            "(register_adapter)."
+            "No attention was seen in the model's forward pass: neither scaled_dot_product_attention nor a softmax (or "
+            "other distribution) that values are multiplied with. For a model with another kind of attention, write an "
+            "adapter (register_adapter)."
         )
     if layer is not None:
         if not -len(trails) <= layer < len(trails):
             raise InputError(f"layer={layer} is out of range: the forward pass has {len(trails)} attentions ({listing}).")
-        trail = trails[layer]
-    else:
-        trail = trails[-1]
-        rival = _parallel(model, len(trails), single)
-        if rival is not None:
-            raise UnsupportedModelError(
-                f"Several attentions could be the final one: {trails[rival].name} ({rival}) is not read by {trail.name} "
-                f"({len(trails) - 1}), and the logits depend on it. Choose one with layer=: {listing}."
-            )
-    if trail.shape[3] != length:
+        return trails[layer]
+    final, rivals = _final(model, single, trails[0].any_distribution)
+    if final is None:
+        raise UnsupportedModelError(f"No logit depends on any attention of this model ({listing}).")
+    if rivals:
         raise UnsupportedModelError(
-            f"The attention in {trail.name} attends {trail.shape[3]} items where the text has {length} tokens, so its "
-            f"items are not the tokens. Choose another with layer= ({listing}), or write an adapter (register_adapter)."
+            f"Several attentions could be the final one: besides {final} ({trails[final].name}) the logits read "
+            f"{', '.join(map(str, rivals))}, which {final} does not read. Choose one with layer= ({listing})."
         )
-    return trail
+    return trails[final]
 
 
-def _parallel(model: nn.Module, count: int, single: dict[str, Any]) -> int | None:
-    """The last attention but one, if the final one does not read it although the logits do."""
-    if count < 2:
-        return None
-    seen, read = 0, False
+def _final(model: nn.Module, single: dict[str, Any], any_distribution: bool) -> tuple[int | None, list[int]]:
+    """The last attention that the logits read, and others that they read past it.
 
-    def on_product(product: Product) -> Tensor | None:
-        nonlocal seen, read
-        seen += 1
-        if seen == count - 1:
-            return product.output.detach().requires_grad_().clone()
-        if seen == count:
-            parts = (product.operand, product.given, product.query, product.key)
-            read = any(part.requires_grad for part in parts if part is not None)
-            return product.output.detach()
-        return None
+    Every attention's result is made a leaf, so gradients tell what is read directly: by the logits or by a later
+    attention's operands, through residual streams but not through other attentions.
+    """
+    leaves: list[Tensor] = []
+    operands: list[Tensor] = []
 
-    with Watch(1, on_product):
+    def on_product(product: Product) -> Tensor:
+        parts = [part for part in (product.operand, product.given, product.query, product.key) if part is not None]
+        operands.append(torch.stack([part.double().sum() for part in parts]).sum())
+        leaves.append(product.output.detach().requires_grad_())
+        return leaves[-1].clone()
+
+    with Watch(1, on_product, any_distribution=any_distribution):
         logits = logits_of(model(**single))
-    return count - 2 if logits.requires_grad and not read else None
+    read = [index for index, yes in enumerate(_reads(mixed(logits), leaves)) if yes]
+    if not read:
+        return None, []
+    final = read[-1]
+    through = _reads(operands[final], leaves)
+    return final, [index for index in read[:-1] if not through[index]]
+
+
+def _reads(quantity: Tensor, leaves: list[Tensor]) -> list[bool]:
+    if not quantity.requires_grad:
+        return [False] * len(leaves)
+    gradients = torch.autograd.grad(quantity, leaves, allow_unused=True, retain_graph=True)
+    return [gradient is not None and bool((gradient != 0).any()) for gradient in gradients]
 
 
 def _check_heads(heads: Sequence[int], count: int) -> list[int]:
@@ -183,12 +205,47 @@ def _padding(
         longer = fast.capture(**selfcheck.padded(single, pad_id, left=left))
         padding = selfcheck.gap(longer.logits, capture.logits, scale)
         if padding <= tolerance and longer.shape[1] == capture.shape[1]:
+            require(
+                bool(longer.lengths.equal(capture.lengths)),
+                f"padding changes how many items its attention has ({int(capture.lengths)}, then {int(longer.lengths)}).",
+            )
+            require(
+                longer.shape[2] > capture.shape[2],
+                f"its attention in {fast.trail.name} has {capture.shape[2]} items whatever the text: they are not its tokens.",
+            )
+            if tolerance > 1e-2:
+                texts += 1
+                _check_blind(fast, longer, scale)
             return padding, texts
         gaps.append(padding)
     raise UnsupportedModelError(
         f"This model cannot be cut faithfully: padding a text changes its logits (by {gaps[0]:.1e} on the right, "
         f"{gaps[1]:.1e} on the left): the mask is not honoured."
     )
+
+
+def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:
+    """In half precision rounding hides a leaking mask, so change what stands at the padding: nothing may move at all."""
+    embed = getattr(fast.model, "get_input_embeddings", lambda: None)()
+    if embed is None:
+        return
+    inputs = longer.state.inputs
+    hidden = inputs["attention_mask"] == 0
+
+    def noisy(original: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            vectors = original(*args, **kwargs)
+            if not isinstance(vectors, Tensor) or vectors.shape[:2] != hidden.shape:
+                return vectors
+            ramp = torch.linspace(-1, 1, vectors.shape[-1], device=vectors.device).to(vectors.dtype)
+            return torch.where(hidden.unsqueeze(-1), vectors + ramp, vectors)
+
+        return forward
+
+    with torch.no_grad(), ExitStack() as undo:
+        patch_forward(undo, embed, noisy)
+        leak = selfcheck.gap(fast.forward(inputs), longer.logits, scale)
+    require(leak <= 1e-6, f"what stands at the padding changes its logits (by {leak:.1e}): the mask is not honoured.")
 
 
 def _words(capture: Capture, adapter: TracedAdapter) -> str:

@@ -112,7 +112,7 @@ def alone(inputs: Mapping[str, Any], text: int = 0) -> dict[str, Any]:
     return trimmed
 
 
-def padded(inputs: Mapping[str, Any], pad_id: int, *, left: bool = False, extra: int = 3) -> dict[str, Any]:
+def padded(inputs: Mapping[str, Any], pad_id: int, *, left: bool = False, extra: int = 8) -> dict[str, Any]:
     """A text with padding on one side."""
     ids = inputs["input_ids"]
     batch, length = ids.shape[:2]

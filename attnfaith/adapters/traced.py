@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -99,7 +99,7 @@ class TracedAdapter(Adapter):
         at_block = self.block_leaf and self.trail.block is not None
 
         def on_product(product: Product) -> Tensor | None:
-            products.append(replace(product, output=product.output.detach()))
+            products.append(product)
             if at_block:
                 return None
             leaves.append(product.output.detach().requires_grad_())
@@ -127,15 +127,15 @@ class TracedAdapter(Adapter):
         weights, logs = product.distributions(rows)
         heads = list(range(weights.shape[1])) if self.heads is None else list(self.heads)
         exists = row_mask[:, None, :, None].expand(-1, len(heads), -1, -1)
-        weights = torch.where(exists, weights[:, heads], 0)
-        logs = torch.where(exists, logs[:, heads], -torch.inf)
-        mask = items_mask(inputs, weights.shape[-1])
+        mask, items = self._items(inputs["attention_mask"].bool(), logs)
+        weights = torch.where(exists, weights[:, heads, :, : mask.shape[1]], 0)
+        logs = torch.where(exists, logs[:, heads, :, : mask.shape[1]], -torch.inf)
         sliced = self.path == "one position"
         state = TracedState(
             inputs=inputs,
             rows=rows,
             row_mask=row_mask,
-            values=product.values().detach(),
+            values=product.values()[:, :, : mask.shape[1]].detach(),
             context=None if sliced and self.heads is None else product.layout.read(product.output),
             memories={
                 index: [
@@ -149,11 +149,24 @@ class TracedAdapter(Adapter):
             weights=weights.flatten(1, 2).detach(),
             mask=mask,
             logits=logits.detach(),
-            items=Items.tokens(mask),
+            items=items,
             groups=exists[..., 0].flatten(1, 2),
             log_weights=logs.flatten(1, 2).detach(),
             state=state,
         )
+
+    def _items(self, tokens: Tensor, logs: Tensor) -> tuple[Tensor, Items]:
+        """The mask of the items and what they are; ``tokens`` is the mask of the input, ``logs`` ``[B, H, R, N]``."""
+        seen = (logs > -torch.inf).any(1).any(1)
+        count, length = seen.shape[1], tokens.shape[1]
+        if count < length:
+            return seen, Items("pooled", None)
+        if bool(seen[:, length:].any()):
+            raise UnsupportedModelError(
+                f"The attention in {self.trail.name} attends {count} items where the text has {length} tokens, so its "
+                "items are not the tokens. Choose another with layer=, or write an adapter (register_adapter)."
+            )
+        return tokens, Items.tokens(tokens)
 
     def _deciding_rows(
         self, logits: Tensor, leaves: list[Tensor], product: Product, batch: int, at_block: bool
@@ -164,10 +177,7 @@ class TracedAdapter(Adapter):
                 "No logit depends on the attention in "
                 f"{self.trail.name}. If another attention decides, name it with layer=."
             )
-        # one backward pass for all logits: coefficients without a pattern that logits could cancel
-        coefficients = torch.cos(1 + torch.arange(logits[0].numel(), device=logits.device, dtype=torch.float64))
-        quantity = (logits.flatten(1) * coefficients.to(logits.dtype)).sum()
-        gradients = torch.autograd.grad(quantity, leaves, allow_unused=True)
+        gradients = torch.autograd.grad(mixed(logits), leaves, allow_unused=True)
         _, _, queries, _ = product.shape
         read = torch.zeros(batch, queries, dtype=torch.bool, device=logits.device)
         for gradient in gradients:
@@ -208,12 +218,12 @@ class TracedAdapter(Adapter):
             return super().rerun_keep(capture, keep)
         values = self._values(state)
         shares, mass = _shares(capture, values.dtype)
-        kept = keep.to(values.dtype).unsqueeze(1)
-        total = (kept @ shares.unsqueeze(-1)).squeeze(-1)  # [B, H, K]
-        context = kept @ (shares.unsqueeze(-1) * values)
-        context = context * (mass.unsqueeze(-1) / total).nan_to_num(0.0, 0.0).unsqueeze(-1)
-        context = context.transpose(1, 2).unsqueeze(3)  # [B, K, H, 1, D]
-        small = (total < 1e-20).any(1)
+        kept = keep.to(values.dtype)
+        total = kept @ shares.transpose(1, 2)  # [B, K, H]
+        sums = kept @ (shares.unsqueeze(-1) * values).transpose(1, 2).flatten(2)  # [B, K, H * D]
+        context = sums.unflatten(2, (shares.shape[1], 1, -1))  # [B, K, H, 1, D]
+        context = context * (mass.unsqueeze(1) / total).nan_to_num(0.0, 0.0)[..., None, None]
+        small = (total < 1e-20).any(2)
         if bool(small.any()):
             text, candidate = small.nonzero(as_tuple=True)
             exact = erase(capture.weights[text], keep[text, candidate], capture.log_weights[text])
@@ -342,12 +352,10 @@ def logits_of(output: Any) -> Tensor:
     return logits
 
 
-def items_mask(inputs: Mapping[str, Any], length: int) -> Tensor:
-    """``[B, N]``, True for real tokens."""
-    ids = inputs["input_ids"]
-    mask = inputs.get("attention_mask")
-    mask = torch.ones_like(ids) if mask is None else mask
-    return mask.bool()
+def mixed(logits: Tensor) -> Tensor:
+    """One number that depends on every logit: coefficients without a pattern that the logits could cancel."""
+    coefficients = torch.cos(1 + torch.arange(logits.shape[-1], device=logits.device, dtype=torch.float64))
+    return (logits.double() * coefficients).sum()
 
 
 def accepts(model: nn.Module, name: str) -> bool:

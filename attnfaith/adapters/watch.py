@@ -10,11 +10,15 @@ is computed by its own code.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
+from types import FunctionType
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -28,6 +32,13 @@ CARRY = {
     *("transpose", "permute", "swapaxes", "movedim", "view_as", "reshape_as"),
 }
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
+
+# torch hands its composite attention to a mode in one piece; the same code without that hand-over shows its parts
+_MULTI_HEAD = FunctionType(
+    F.multi_head_attention_forward.__code__,
+    {**vars(F), "has_torch_function": lambda tensors: False},
+    argdefs=F.multi_head_attention_forward.__defaults__,
+)
 
 
 @dataclass(frozen=True)
@@ -117,7 +128,7 @@ class Product:
 
     layout: Layout
     operand: Tensor
-    output: Tensor
+    run: Callable[[], Tensor]
     query: Tensor | None = None
     key: Tensor | None = None
     bias: Tensor | None = None
@@ -127,6 +138,11 @@ class Product:
     scores: Tensor | None = None
     lineage: frozenset[int] = frozenset()
 
+    @cached_property
+    def output(self) -> Tensor:
+        """The product's result; a fused one is not computed before it is asked for."""
+        return self.run()
+
     @property
     def fused(self) -> bool:
         """Whether torch computed scores, softmax and product in one call."""
@@ -135,7 +151,8 @@ class Product:
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """The sizes ``(B, H, Q, N)``."""
-        batch, heads, queries, _ = self.layout.read(self.output).shape
+        like = self.layout.values(self.query) if self.query is not None else self.layout.read(self.output)
+        batch, heads, queries, _ = like.shape
         return batch, heads, queries, self.layout.values(self.operand).shape[-2]
 
     def values(self) -> Tensor:
@@ -216,14 +233,28 @@ class Watch(TorchFunctionMode):
     Args:
         batch: the batch size, by which merged batch and head dimensions are told apart.
         on_product: receives a `Product`; returns None to leave it, or a tensor in the layout of the product's result.
+        any_distribution: also take for attention weights what no softmax made, when it is not negative and sums to 1
+            along its last dimension: sparse and hand-written normalisers.
     """
 
-    def __init__(self, batch: int, on_product: Callable[[Product], Tensor | None]) -> None:
+    def __init__(
+        self, batch: int, on_product: Callable[[Product], Tensor | None], *, any_distribution: bool = False
+    ) -> None:
         super().__init__()
         self.batch = batch
         self.on_product = on_product
+        self.any_distribution = any_distribution
         self.live: dict[int, _Weights] = {}
         self.weighted: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Go on watching inside a function that was handed over."""
+        super().__enter__()
+        try:
+            yield
+        finally:
+            super().__exit__(None, None, None)
 
     def __exit__(self, *exception: Any) -> None:
         """Forget every tensor that was seen."""
@@ -231,27 +262,44 @@ class Watch(TorchFunctionMode):
         self.weighted.clear()
         super().__exit__(*exception)
 
+    def _recognise(self, name: str, args: Any) -> None:
+        if name not in PRODUCTS and name not in ("mul", "multiply", "unsqueeze", "view", "reshape", "transpose"):
+            return
+        for tensor in (arg for arg in args if isinstance(arg, Tensor) and id(arg) not in self.live):
+            if tensor.is_floating_point() and tensor.dim() > 1 and tensor.shape[-1] > 1:
+                values = tensor.detach().double()
+                if bool((values >= 0).all()) and bool(((values.sum(-1) - 1).abs() < 1e-3).all()):
+                    self.live[id(tensor)] = _Weights(tensor, None, frozenset((id(tensor),)))
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a torch function; look at it where it may be part of an attention."""
         kwargs = kwargs or {}
+        if func is F.multi_head_attention_forward:
+            with self.again():
+                return _MULTI_HEAD(*args, **kwargs)
         name = getattr(func, "__name__", "")
-        output = func(*args, **kwargs)
+        if self.any_distribution:
+            self._recognise(name, args)
         if name == "scaled_dot_product_attention":
-            return self._replaced(self._fused(output, *args, **kwargs), output)
+            product = self._fused(partial(func, *args, **kwargs), *args, **kwargs)
+            return func(*args, **kwargs) if product is None else self._replaced(product)
+        output = func(*args, **kwargs)
         if name in SOFTMAX:
             self.live[id(output)] = _Weights(output, args[0] if args else kwargs["input"], frozenset((id(output),)))
         elif self.live:
             if name in PRODUCTS:
-                return self._replaced(self._product(name, args, kwargs, output), output)
+                product = self._product(name, args, kwargs, output)
+                return output if product is None else self._replaced(product)
             if name in ("sum", "mean") and args and id(args[0]) in self.weighted:
-                return self._replaced(self._pooled(args, kwargs, output), output)
+                product = self._pooled(args, kwargs, output)
+                return output if product is None else self._replaced(product)
             if name in CARRY:
                 self._carry(func, name, args, kwargs, output)
         return output
 
-    def _replaced(self, product: Product | None, output: Tensor) -> Tensor:
-        answer = None if product is None else self.on_product(product)
-        return output if answer is None else answer
+    def _replaced(self, product: Product) -> Tensor:
+        answer = self.on_product(product)
+        return product.output if answer is None else answer
 
     def _carry(self, func: Any, name: str, args: Any, kwargs: Any, output: Any) -> None:
         source = next((arg for arg in args if isinstance(arg, Tensor) and id(arg) in self.live), None)
@@ -304,7 +352,7 @@ class Watch(TorchFunctionMode):
 
     def _averaged(self, layout: Layout, weights: Tensor, values: Tensor, output: Tensor) -> Product:
         seen = self.live[id(weights)]
-        return Product(layout, values, output, given=weights, scores=seen.scores, lineage=seen.lineage)
+        return Product(layout, values, lambda: output, given=weights, scores=seen.scores, lineage=seen.lineage)
 
     def _layout(self, equation: str, weights: Tensor, values: Tensor, output: Tensor) -> Layout | None:
         if equation:
@@ -325,7 +373,7 @@ class Watch(TorchFunctionMode):
 
     def _fused(
         self,
-        output: Tensor,
+        run: Callable[[], Tensor],
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -342,5 +390,5 @@ class Watch(TorchFunctionMode):
         elif query.dim() != 4:
             return None
         return Product(
-            layout, value, output, query=query, key=key, bias=attn_mask, causal=bool(is_causal), scale=scale
+            layout, value, run, query=query, key=key, bias=attn_mask, causal=bool(is_causal), scale=scale
         )

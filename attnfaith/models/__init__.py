@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnfaith.models.attention import sparsemax as sparsemax
     from attnfaith.models.configuration import AttentionClassifierConfig as AttentionClassifierConfig
-    from attnfaith.models.modeling import AttentionClassifier as AttentionClassifier
     from attnfaith.models.modeling import Attended as Attended
+    from attnfaith.models.modeling import AttentionClassifier as AttentionClassifier
     from attnfaith.models.papers import Preset as Preset
     from attnfaith.models.papers import from_preset as from_preset
     from attnfaith.models.papers import preset as preset

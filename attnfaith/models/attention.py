@@ -25,6 +25,7 @@ class Additive(nn.Module):
         self.context = nn.Linear(width, 1, bias=False)
 
     def forward(self, items: Tensor, layout: Layout, query: Tensor | None = None) -> Tensor:
+        """Items [M, D] and a query per sequence [G, D] -> scores [M]."""
         hidden = self.project(items)
         if self.query is not None:
             hidden = hidden + self.query(query)[layout.rows]
@@ -41,8 +42,10 @@ class Dot(nn.Module):
         self.scale = 1 / math.sqrt(size) if scaled else 1.0
 
     def forward(self, items: Tensor, layout: Layout, query: Tensor | None = None) -> Tensor:
+        """Items [M, D] and a query per sequence [G, D] -> scores [M]."""
         if self.context is not None:
             return self.context(items).squeeze(-1) * self.scale
+        assert query is not None
         return (items * query[layout.rows]).sum(-1) * self.scale
 
 
@@ -58,6 +61,7 @@ class Deep(nn.Module):
         self.context = nn.Linear(width, 1, bias=False)
 
     def forward(self, items: Tensor, layout: Layout, query: Tensor | None = None) -> Tensor:
+        """Items [M, D] and a query per sequence [G, D] -> scores [M]."""
         hidden = self.project(items)
         if self.query is not None:
             hidden = hidden + self.query(query)[layout.rows]
@@ -99,9 +103,11 @@ class Normaliser(nn.Module):
         self.temperature = config.temperature
 
     def extra_repr(self) -> str:
+        """What ``print(model)`` says of it."""
         return f"{self.kind!r}" + (f", temperature={self.temperature}" if self.kind == "gumbel" else "")
 
     def forward(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores [G, N] -> (scores, weights, log-weights)."""
         if scores.shape[-1] == 0:
             return scores, scores, scores
         if self.kind == "gumbel":

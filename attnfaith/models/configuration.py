@@ -20,7 +20,7 @@ CHOICES = {
 class AttentionClassifierConfig(PreTrainedConfig):
     """A classifier that averages encoded words (or sentences) by attention and decides by one linear layer.
 
-    ``num_labels=1`` with ``problem_type="single_label_classification"`` is one sigmoid logit, trained with labels 0 and 1.
+    ``num_labels=1`` with ``problem_type="single_label_classification"`` is one sigmoid logit, for labels 0 and 1.
 
     Args:
         vocab_size: number of word ids.
@@ -38,7 +38,8 @@ class AttentionClassifierConfig(PreTrainedConfig):
         temperature: of "gumbel".
         query: texts come in pairs; one segment is attended, the other is the query. The query is read by an encoder
             of its own, enters the scores of the final attention, and adds its own linear term to the logits.
-        query_segment: the token type of the query. 1: ``tokenizer(premise, hypothesis)``, ``tokenizer(passage, question)``.
+        query_segment: the token type of the query; 1 for ``tokenizer(premise, hypothesis)`` and
+            ``tokenizer(passage, question)``.
         input_dropout: on word vectors, before the (word) encoder.
         sentence_dropout: on sentence vectors, before the sentence encoder.
         classifier_dropout: on what the classifier reads.
@@ -91,8 +92,10 @@ class AttentionClassifierConfig(PreTrainedConfig):
                 raise InputError(f"{name} is {getattr(self, name)!r}; expected a whole number of at least 1.")
         if not self.temperature > 0:
             raise InputError(f"temperature is {self.temperature!r}; expected a number above 0.")
-        pairs = [pair for pair in self.kernels if isinstance(pair, Sequence) and len(pair) == 2 and min(pair) >= 1]
+        pairs = [pair for pair in self.kernels if not isinstance(pair, int) and len(pair) == 2 and min(pair) >= 1]
         if not pairs or len(pairs) < len(self.kernels):
-            raise InputError(f"kernels is {self.kernels!r}; expected pairs (width, channels), such as [(3, 50), (5, 50)].")
+            raise InputError(
+                f"kernels is {self.kernels!r}; expected pairs (width, channels), such as [(3, 50), (5, 50)]."
+            )
         self.kernels = [tuple(pair) for pair in pairs]
         self.structural_token_ids = list(self.structural_token_ids)

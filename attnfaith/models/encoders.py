@@ -25,6 +25,7 @@ class Encoder(nn.Module):
     size: int
 
     def forward(self, items: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Encode."""
         raise NotImplementedError
 
 
@@ -38,6 +39,7 @@ class Recurrent(Encoder):
         self.size = 2 * config.hidden_size
 
     def forward(self, items: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Run over each sequence from both ends."""
         summary = items.new_zeros(len(layout.lengths), self.size)
         if len(items) == 0:
             return items.new_zeros(0, self.size), summary
@@ -58,21 +60,22 @@ class Convolution(Encoder):
 
     def __init__(self, config: AttentionClassifierConfig, input_size: int) -> None:
         super().__init__()
+        self.widths = [width for width, _ in config.kernels]
         self.convolutions = nn.ModuleList(nn.Conv1d(input_size, channels, width) for width, channels in config.kernels)
         self.activation = ACT2FN[config.activation]
         self.size = sum(channels for _, channels in config.kernels)
 
     def forward(self, items: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Slide over each sequence by itself."""
         if len(items) == 0:
             return items.new_zeros(0, self.size), items.new_zeros(len(layout.lengths), self.size)
-        widths = [convolution.kernel_size[0] for convolution in self.convolutions]
-        gap = max(widths) - 1
+        gap = max(self.widths) - 1
         # One long line with `gap` zeros around every sequence: each sees zeros past its ends, none sees another.
         place = torch.arange(len(items), device=items.device) + (layout.rows + 1) * gap
         line = items.new_zeros(len(items) + (len(layout.lengths) + 1) * gap, items.shape[1])
         line = line.index_copy(0, place, items).t().unsqueeze(0)
         outputs = []
-        for convolution, width in zip(self.convolutions, widths, strict=True):
+        for convolution, width in zip(self.convolutions, self.widths, strict=True):
             left = (width - 1) // 2  # an even kernel reaches one word further to the right
             outputs.append(convolution(F.pad(line, (left, width - 1 - left)))[0].t()[place])
         encoded = self.activation(torch.cat(outputs, dim=1))
@@ -89,6 +92,7 @@ class Feedforward(Encoder):
         self.size = config.hidden_size
 
     def forward(self, items: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Map each word."""
         encoded = self.activation(self.linear(items))
         return encoded, layout.mean(encoded)
 
@@ -101,6 +105,7 @@ class Identity(Encoder):
         self.size = input_size
 
     def forward(self, items: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Pass the items through."""
         return items, layout.mean(items)
 
 

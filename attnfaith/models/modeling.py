@@ -7,10 +7,12 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 from transformers import initialization as init
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from attnfaith.adapters.base import register_adapter
+from attnfaith.adapters.pooled import PooledAdapter
 from attnfaith.errors import InputError
 from attnfaith.models.attention import ATTENTIONS, Normaliser
 from attnfaith.models.configuration import AttentionClassifierConfig
@@ -69,6 +71,7 @@ class AttentionClassifier(PreTrainedModel):
     def __init__(self, config: AttentionClassifierConfig) -> None:
         super().__init__(config)
         self.loss_type = "ForSequenceClassification"  # Transformers guesses it from class names of its own
+        classes = config.num_labels or 1
         encoder, attention = ENCODERS[config.encoder], ATTENTIONS[config.attention]
         self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
         self.input_dropout = nn.Dropout(config.input_dropout)
@@ -84,10 +87,10 @@ class AttentionClassifier(PreTrainedModel):
         self.attention = attention(config, size, query=config.query)
         self.normaliser = Normaliser(config)
         self.classifier_dropout = nn.Dropout(config.classifier_dropout)
-        self.classifier = nn.Linear(size, config.num_labels)
+        self.classifier = nn.Linear(size, classes)
         if config.query:
             self.query_encoder = encoder(config, config.embedding_size)
-            self.query_classifier = nn.Linear(size, config.num_labels, bias=False)
+            self.query_classifier = nn.Linear(size, classes, bias=False)
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -98,13 +101,19 @@ class AttentionClassifier(PreTrainedModel):
         elif isinstance(module, (nn.Linear, nn.Conv1d, nn.GRU, nn.LSTM)):
             module.reset_parameters()
 
+    # Transformers' names for what `resize_token_embeddings` and others need.
     def get_input_embeddings(self) -> nn.Embedding:
+        """The word vectors."""
         return self.embeddings
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the word vectors."""
+        assert isinstance(value, nn.Embedding)
         self.embeddings = value
 
-    def set_word_vectors(self, tokenizer: object, vectors: WordVectors, *, freeze: bool = False) -> Coverage:
+    def set_word_vectors(
+        self, tokenizer: PreTrainedTokenizerBase, vectors: WordVectors, *, freeze: bool = False
+    ) -> Coverage:
         """Give each word of the tokenizer its pretrained vector; words without one keep what they have.
 
         ``freeze`` keeps training from changing the embeddings. Returns which words were found.
@@ -152,9 +161,7 @@ class AttentionClassifier(PreTrainedModel):
         scores = layout.pad(self.attention(values, layout, summary), -torch.inf)
         scores, weights, log_weights = self.normaliser(scores)
         mask = torch.arange(scores.shape[1], device=scores.device) < layout.lengths.unsqueeze(1)
-        return Attended(
-            layout.pad(values), scores, weights, log_weights, mask, layout.pad(spans), offset, word_weights
-        )
+        return Attended(layout.pad(values), scores, weights, log_weights, mask, layout.pad(spans), offset, word_weights)
 
     def decide(self, context: Tensor, offset: Tensor | None = None) -> Tensor:
         """Attended vectors [B, ..., D] -> logits [B, ..., C]; affine in evaluation mode. ``offset`` is [B, C]."""
@@ -182,14 +189,17 @@ class AttentionClassifier(PreTrainedModel):
         attended = self.attend(input_ids, attention_mask, token_type_ids, inputs_embeds)
         logits = self.decide(attended.context, attended.offset)
         config = self.config
-        attentions = [weights for weights in (attended.word_weights, attended.weights) if weights is not None]
-        attentions = attentions if _given(output_attentions, config.output_attentions) else None
+        attentions: tuple[Tensor, ...] | None = None
+        if _given(output_attentions, config.output_attentions):
+            attentions = (attended.weights,)
+            if attended.word_weights is not None:
+                attentions = (attended.word_weights, attended.weights)
         hidden_states = (attended.values,) if _given(output_hidden_states, config.output_hidden_states) else None
         output = SequenceClassifierOutput(
             loss=None if labels is None else self._loss(logits, labels),
             logits=logits,
             hidden_states=hidden_states,
-            attentions=attentions and tuple(attentions),
+            attentions=attentions,
         )
         return output if _given(return_dict, config.return_dict) else output.to_tuple()
 
@@ -203,8 +213,10 @@ class AttentionClassifier(PreTrainedModel):
 
     def _vectors(self, words: Tensor, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
         """[B, T] bool -> the word vectors there, [M, E]."""
-        vectors = self.embeddings(input_ids[words].long()) if inputs_embeds is None else inputs_embeds[words]
-        return self.input_dropout(vectors)
+        if inputs_embeds is not None:
+            return self.input_dropout(inputs_embeds[words])
+        assert input_ids is not None
+        return self.input_dropout(self.embeddings(input_ids[words].long()))
 
     def _read(
         self,
@@ -239,8 +251,8 @@ class AttentionClassifier(PreTrainedModel):
         if input_ids is not None:
             if input_ids.numel() and not 0 <= int(input_ids.min()) <= int(input_ids.max()) < config.vocab_size:
                 raise InputError(
-                    f"input_ids holds {int(input_ids.min())} to {int(input_ids.max())}, and the model knows ids from 0 to "
-                    f"{config.vocab_size - 1}; use the tokenizer it was trained with."
+                    f"input_ids holds {int(input_ids.min())} to {int(input_ids.max())}, and the model knows ids "
+                    f"from 0 to {config.vocab_size - 1}; use the tokenizer it was trained with."
                 )
             if attention_mask is None and config.pad_token_id is not None:
                 present = input_ids != config.pad_token_id
@@ -270,3 +282,4 @@ def _given(argument: bool | None, default: bool | None) -> bool:
 
 # In place of the stand-in that `attnfaith.models.registration` files without loading this module.
 AutoModelForSequenceClassification.register(AttentionClassifierConfig, AttentionClassifier, exist_ok=True)
+register_adapter(AttentionClassifier)(PooledAdapter)

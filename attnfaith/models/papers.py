@@ -105,7 +105,7 @@ def from_preset(
 
 def _serrano_smith() -> None:
     source = "Serrano & Smith 2019, Is Attention Interpretable?, appendix A.1"
-    encoders = {
+    encoders: dict[str, dict[str, Any]] = {
         "rnn": {"encoder": "gru", "hidden_size": 50},
         "conv": {"encoder": "conv", "kernels": [(3, 50), (5, 50)], "activation": "relu"},
         "noenc": {"encoder": "none"},
@@ -155,7 +155,7 @@ _JAIN_TRAINING = {
 
 
 def _jain_wallace() -> None:
-    encoders = {
+    encoders: dict[str, dict[str, Any]] = {
         "lstm": {"encoder": "lstm", "hidden_size": 128, "attention_size": 128},
         "conv": {"encoder": "conv", "kernels": _shared(128, (1, 3, 5, 7)), "activation": "relu", "attention_size": 64},
         "average": {"encoder": "mlp", "hidden_size": 128, "activation": "tanh", "attention_size": 64},
@@ -172,7 +172,7 @@ def _jain_wallace() -> None:
 
 
 def _wen() -> None:
-    encoders = {
+    encoders: dict[str, dict[str, Any]] = {
         "lstm": {"encoder": "lstm", "hidden_size": 128, "attention_size": 128},
         "conv": {
             "encoder": "conv",

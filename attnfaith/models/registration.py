@@ -22,6 +22,7 @@ class ModelStandIn:
         return getattr(AttentionClassifier, name)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """A new model, as calling the class would give."""
         from attnfaith.models.modeling import AttentionClassifier
 
         return AttentionClassifier(*arguments, **options)

@@ -6,7 +6,6 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Any, Self
 
 from tokenizers import Encoding, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
@@ -25,7 +24,7 @@ WORDS = "|".join(
         r"[\p{L}\p{N}_]+?(?=(?i:n't)(?![\p{L}\p{N}]))",
         r"[\p{L}\p{N}_][\p{L}\p{M}\p{N}_\u200c\u200d]*",
         r"\.{2,}",
-        r"\X(?<!\s)",  # anything else a reader sees as one character: punctuation, an emoji with its modifiers
+        r"(?!\s)\X",  # anything else a reader sees as one character: punctuation, an emoji with its modifiers
     ]
 )
 INVISIBLE = "\u00ad\u200b\u200e\u200f\ufeff"  # soft hyphen, zero-width space, direction marks, byte order mark
@@ -37,7 +36,8 @@ class WordTokenizer(PreTrainedTokenizerFast):
 
     With ``sentences=True`` a ``[SENT]`` stands between sentences: a special token of no width, so the offsets and
     ``word_ids()`` are those of the text as it was given. Sentences without a word are dropped. As with every special
-    token, a literal "[SENT]" or "[SEP]" in a text is read as one. Texts are not Unicode-normalised (offsets would suffer).
+    token, a literal "[SENT]" or "[SEP]" in a text is read as one. Texts are not Unicode-normalised: offsets would
+    suffer.
 
     Example:
         >>> tokenizer = WordTokenizer.train(["It was good. I cried."], min_count=1, sentences=True)
@@ -46,7 +46,7 @@ class WordTokenizer(PreTrainedTokenizerFast):
     """
 
     # No __init__: with one of its own, transformers 5 would rebuild the backend from the vocabulary alone.
-    model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    model_input_names = ["input_ids", "token_type_ids", "attention_mask"]  # noqa: RUF012 (as in the base class)
 
     @classmethod
     def train(
@@ -74,7 +74,7 @@ class WordTokenizer(PreTrainedTokenizerFast):
         if isinstance(texts, str):
             raise InputError("texts is one string; expected several texts, such as a list of strings.")
         backend = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
-        steps = [normalizers.Replace(Regex(f"[{INVISIBLE}]"), ""), normalizers.Replace("’", "'")]
+        steps = [normalizers.Replace(Regex(f"[{INVISIBLE}]"), ""), normalizers.Replace("\u2019", "'")]
         backend.normalizer = normalizers.Sequence(steps + [normalizers.Lowercase()] * lowercase)
         backend.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), "removed", invert=True)
         size = 2**31 if max_words is None else max_words + len(SPECIAL)
@@ -104,16 +104,17 @@ class WordTokenizer(PreTrainedTokenizerFast):
         """Whether sentence ends are marked."""
         return self.init_kwargs.get("sentences", False)
 
-    @cached_property
-    def _boundaries(self) -> Any:
-        from sentencex import get_sentence_boundaries
-
-        return get_sentence_boundaries
-
     def _sentence_starts(self, text: str) -> list[int]:
-        """Where sentences after the first begin; only sentences with something visible in them count."""
-        found = self._boundaries(self.init_kwargs.get("language", "en"), text)
-        return [sentence["start_index"] for sentence in found if VISIBLE.search(sentence["text"])][1:]
+        """Where sentences after the first begin: those with something visible in them, and never inside a word."""
+        from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
+
+        found = get_sentence_boundaries(self.init_kwargs.get("language", "en"), text)
+        starts = [sentence["start_index"] for sentence in found if VISIBLE.search(sentence["text"])][1:]
+        if all(text[start - 1].isspace() for start in starts):
+            return starts
+        words = self.backend_tokenizer.pre_tokenizer.pre_tokenize_str(text.replace("\u2019", "'"))
+        inside = {place for _, (start, end) in words for place in range(start + 1, end)}
+        return [start for start in starts if start not in inside]
 
     def _mark(self, text: str | Sequence[str]) -> tuple[str | list[str], list[int]]:
         """A text (or its words) with sentence tokens written into it, and where they are in the result."""
@@ -145,18 +146,20 @@ class WordTokenizer(PreTrainedTokenizerFast):
         if not self.sentences:
             return super()._encode_plus(text, text_pair, return_tensors=return_tensors, **options)
         if options.get("split_special_tokens") or self.split_special_tokens:
-            raise InputError("split_special_tokens would split the sentence tokens too; use a tokenizer without sentences.")
+            raise InputError(
+                "split_special_tokens would split the sentence tokens too; use a tokenizer without sentences."
+            )
         batched = isinstance(text, (list, tuple))
         if batched and is_split_into_words:
             batched = bool(text) and isinstance(text[0], (list, tuple))
         samples = _samples(text, text_pair, batched=batched, words=is_split_into_words)
         marked = [[self._mark(part) for part in sample] for sample in samples]
-        inputs = [tuple(part for part, _ in sample) if len(sample) == 2 else sample[0][0] for sample in marked]
+        inputs: Any = [tuple(part for part, _ in sample) if len(sample) == 2 else sample[0][0] for sample in marked]
         output = super()._encode_plus(inputs, return_tensors=None, **options)
         sample_of = output.get("overflow_to_sample_mapping", range(len(inputs)))
         encodings = [
             _repair(encoding, [marks for _, marks in marked[sample]], words=is_split_into_words)
-            for encoding, sample in zip(output.encodings, sample_of, strict=True)
+            for encoding, sample in zip(output.encodings or [], sample_of, strict=True)
         ]
         data = dict(output)
         for key, attribute in (("offset_mapping", "offsets"), ("special_tokens_mask", "special_tokens_mask")):
@@ -175,14 +178,16 @@ def _samples(text: Any, text_pair: Any, *, batched: bool, words: bool) -> list[t
         if isinstance(text_pair, str) or len(text) != len(text_pair):
             raise InputError("text is a batch, so text_pair must be one too, with as many texts.")
         return list(zip(text, text_pair, strict=True))
-    pair = (lambda sample: bool(sample) and not isinstance(sample[0], str)) if words else (
-        lambda sample: not isinstance(sample, str)
-    )
-    return [tuple(sample) if pair(sample) else (sample,) for sample in text]
+    return [(sample,) if _is_one(sample, words=words) else tuple(sample) for sample in text]
+
+
+def _is_one(sample: Any, *, words: bool) -> bool:
+    """Whether a sample is one text, not a pair; a text is a string, or a list of strings where words are given."""
+    return isinstance(sample, str) or (words and (not sample or isinstance(sample[0], str)))
 
 
 def _repair(encoding: Encoding, marks: list[list[int]], *, words: bool) -> Encoding:
-    """An encoding of texts with sentence tokens at ``marks`` -> the same ids, with offsets and words of the plain texts.
+    """An encoding of texts with sentence tokens at ``marks`` -> the same ids, offsets and words of the plain texts.
 
     ``Encoding`` can be written through its state alone, which is JSON.
     """

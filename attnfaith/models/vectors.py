@@ -6,12 +6,16 @@ import gzip
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,9 @@ class WordVectors:
 
     def __post_init__(self) -> None:
         if self.matrix.ndim != 2 or len(self.words) != len(self.matrix):
-            raise InputError(f"{len(self.words)} words and a matrix of shape {self.matrix.shape}; expected one row a word.")
+            raise InputError(
+                f"{len(self.words)} words and a matrix of shape {self.matrix.shape}; expected one row a word."
+            )
         if not np.isfinite(self.matrix).all():
             raise InputError("The word vectors contain NaN or infinity.")
 
@@ -40,7 +46,9 @@ class Coverage:
         return f"{self.found} of {total} words ({self.found / max(total, 1):.1%}) have a pretrained vector"
 
 
-def load_vectors(path: str | Path, words: str | Path | None = None, *, only: Container[str] | None = None) -> WordVectors:
+def load_vectors(
+    path: str | Path, words: str | Path | None = None, *, only: Container[str] | None = None
+) -> WordVectors:
     """Read GloVe or word2vec text (``.gz`` too; a first line "count size" is skipped), or ``.npy`` with a word list.
 
     Args:
@@ -86,7 +94,7 @@ def _lines(path: Path) -> Iterator[tuple[str, np.ndarray]]:
             yield " ".join(fields[:-size]), vector
 
 
-def place_vectors(weight: Tensor, tokenizer: object, vectors: WordVectors) -> Coverage:
+def place_vectors(weight: Tensor, tokenizer: PreTrainedTokenizerBase, vectors: WordVectors) -> Coverage:
     """Write vectors into the rows of an embedding ``weight`` [V, E]; a word is tried as it is, then in lower case."""
     if vectors.matrix.shape[1] != weight.shape[1]:
         raise InputError(
@@ -100,7 +108,9 @@ def place_vectors(weight: Tensor, tokenizer: object, vectors: WordVectors) -> Co
         if word in special:
             continue
         if index >= len(weight):
-            raise InputError(f"The tokenizer has {len(tokenizer)} words, the model {len(weight)}; they do not belong together.")
+            raise InputError(
+                f"The tokenizer has {len(tokenizer)} words, the model {len(weight)}; they do not belong together."
+            )
         source = row.get(word, row.get(word.lower()))
         if source is None:
             missing.append(word)
@@ -113,7 +123,13 @@ def place_vectors(weight: Tensor, tokenizer: object, vectors: WordVectors) -> Co
 
 
 def train_vectors(
-    texts: Iterable[str], tokenizer: object, *, size: int = 200, window: int = 5, batch: int = 1000, seed: int = 0
+    texts: Iterable[str],
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    size: int = 200,
+    window: int = 5,
+    batch: int = 1000,
+    seed: int = 0,
 ) -> WordVectors:
     """Word vectors from your own texts by factorising counts: positive pointwise mutual information, truncated SVD.
 
@@ -125,8 +141,8 @@ def train_vectors(
         model.wv.save_word2vec_format("vectors.txt")
         load_vectors("vectors.txt")
     """
-    from scipy import sparse
-    from scipy.sparse.linalg import svds
+    from scipy import sparse  # type: ignore[import-untyped]
+    from scipy.sparse.linalg import svds  # type: ignore[import-untyped]
 
     counts = sparse.csr_matrix((len(tokenizer), len(tokenizer)))
     texts = list(texts)
@@ -139,19 +155,20 @@ def train_vectors(
             real = (left >= 0) & (right >= 0)
             pair = (np.ones(real.sum()), (left[real], right[real]))
             counts = counts + sparse.csr_matrix(pair, shape=counts.shape)
-    counts = (counts + counts.T).tolil()
-    counts[tokenizer.all_special_ids, :] = 0
-    counts[:, tokenizer.all_special_ids] = 0
-    counts = counts.tocoo()
+    ordinary = np.ones(len(tokenizer))
+    ordinary[tokenizer.all_special_ids] = 0
+    counts = (sparse.diags(ordinary) @ (counts + counts.T) @ sparse.diags(ordinary)).tocoo()
     margin = np.asarray(counts.sum(axis=0)).ravel()
     seen = np.flatnonzero(margin)
     if len(seen) <= size:
-        raise InputError(f"The texts have {len(seen)} known words, too few for vectors of size {size}; choose a smaller size.")
+        raise InputError(
+            f"The texts have {len(seen)} known words, too few for vectors of size {size}; choose a smaller size."
+        )
     entry = counts.data > 0
     row, col, data = counts.row[entry], counts.col[entry], counts.data[entry]
     information = np.log(data * margin.sum() / (margin[row] * margin[col])).clip(min=0)
     matrix = sparse.csr_matrix((information, (row, col)), shape=counts.shape)[seen][:, seen]
     left, value, _ = svds(matrix, k=size, rng=np.random.default_rng(seed))
     vectors = left * np.sqrt(value)
-    words = tokenizer.convert_ids_to_tokens(seen.tolist())
+    words = list(tokenizer.convert_ids_to_tokens(seen.tolist()))
     return WordVectors(words, (vectors / vectors.std()).astype(np.float32) * 0.1)

@@ -83,6 +83,11 @@ def test_no_special_id_of_the_configuration_is_drawn(models):
     assert not special & set(made_up_inputs(models("gemma3"), (120,))["input_ids"][0, 1:].tolist())
 
 
+def test_padding_that_the_configuration_does_not_name_is_not_drawn(models):
+    assert not hasattr(models("perceiver").config, "pad_token_id")
+    assert (made_up_inputs(models("perceiver"), (120, 120, 120))["input_ids"] != 0).all()
+
+
 def test_several_end_tokens_are_all_special(models):
     config = models("glm").config
     ends, config.eos_token_id = config.eos_token_id, [2, 50, 51]

@@ -24,7 +24,15 @@ EXTRA = {
     "even-kernels": ("FLANconv", {"kernels": [(2, 5), (4, 3), (1, 2)]}),
 }
 CASES = {name: (name, {}) for name in models.presets()} | EXTRA
-QUERIES = ["FLANrnn", "FLANnoenc", "HANconv", "JW-lstm-dot", "JW-conv-additive", "Wen-mlp-deep-gumbel", "Wen-lstm-dot-softmax"]
+QUERIES = [
+    "FLANrnn",
+    "FLANnoenc",
+    "HANconv",
+    "JW-lstm-dot",
+    "JW-conv-additive",
+    "Wen-mlp-deep-gumbel",
+    "Wen-lstm-dot-softmax",
+]
 
 
 def build(name, **overrides):
@@ -66,7 +74,9 @@ def test_equals_its_slow_twin(name):
         torch.testing.assert_close(logits[row], expected, rtol=0, atol=1e-10)
         count = len(weights)
         assert attended.mask[row].tolist() == [True] * count + [False] * (attended.mask.shape[1] - count)
-        torch.testing.assert_close(attended.weights[row, :count], torch.tensor(weights, dtype=torch.double), rtol=0, atol=1e-10)
+        torch.testing.assert_close(
+            attended.weights[row, :count], torch.tensor(weights, dtype=torch.double), rtol=0, atol=1e-10
+        )
         assert (attended.weights[row, count:] == 0).all()
         assert (attended.scores[row, count:] == -torch.inf).all()
         assert (attended.log_weights[row, count:] == -torch.inf).all()
@@ -77,7 +87,7 @@ def test_equals_its_slow_twin(name):
 def test_query_equals_its_slow_twin(name):
     model = build(name, query=True)
     texts, queries = texts_for(model), [[9, 4, 5], [], [8, 9], [31], [5, 5, 7, 9]]
-    rows = [text + [SEPARATOR] + query for text, query in zip(texts, queries, strict=True)]
+    rows = [[*text, SEPARATOR, *query] for text, query in zip(texts, queries, strict=True)]
     inputs = batch(rows)
     inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
     for row, text in enumerate(texts):

@@ -13,7 +13,9 @@ def encode(encoder, config, items):
         step = _gru_step if config.encoder == "gru" else _lstm_step
         sides = []
         for suffix, order in (("", range(len(items))), ("_reverse", reversed(range(len(items))))):
-            weights = [getattr(encoder.rnn, name + "_l0" + suffix) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+            weights = [
+                getattr(encoder.rnn, name + "_l0" + suffix) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            ]
             state = (items.new_zeros(config.hidden_size), items.new_zeros(config.hidden_size))
             outputs = {}
             for i in order:
@@ -104,7 +106,7 @@ def average(weights, items, size, like):
 
 
 def classify(model, ids, query_ids=None):
-    """Ids of one text without padding (and of its query) -> logits [C], weights, and sentences as lists of positions."""
+    """Ids of one text without padding (and of its query) -> logits [C], weights, sentences as lists of positions."""
     config, table = model.config, model.embeddings.weight
     runs, run = [], []
     for position, token in enumerate(ids):

@@ -1,0 +1,55 @@
+"""Cutting attnfaith's own models, which are open by design: ``attend`` before the final weights, ``decide`` after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from attnfaith.adapters.base import Adapter, Affine
+from attnfaith.types import Capture, Items
+
+
+@dataclass(frozen=True)
+class PooledState:
+    """What the tail needs: ``values`` ``[B, N, D]``, and ``offset`` ``[B, C]``, a query's part of the logits (or None)."""
+
+    values: Tensor
+    offset: Tensor | None
+
+
+class PooledAdapter(Adapter):
+    """A model that averages its items once, with one distribution, and classifies the average by a linear layer."""
+
+    mechanism: ClassVar[str] = "pooled"
+    path = "affine"
+
+    def capture(self, **inputs: Any) -> Capture:
+        """Run the encoder and the attention; the logits follow from them."""
+        seen = self.model.attend(**inputs)
+        return Capture(
+            weights=seen.weights.unsqueeze(1),
+            mask=seen.mask,
+            logits=self.model.decide(seen.context, seen.offset),
+            items=Items("sentences" if self.model.config.by_sentences else "tokens", seen.spans),
+            log_weights=seen.log_weights.double().unsqueeze(1),
+            state=PooledState(seen.values, seen.offset),
+        )
+
+    def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
+        """Average the values by other weights, and classify."""
+        state: PooledState = capture.state
+        return self.model.decide(weights.squeeze(2).to(state.values.dtype) @ state.values, state.offset)
+
+    def affine(self, capture: Capture) -> Affine:
+        """The linear layer on each value by itself; the bias with the query's part."""
+        weight, bias = self.model.head_weight_bias()
+        state: PooledState = capture.state
+        offset = bias.expand(capture.shape[0], -1) if state.offset is None else bias + state.offset
+        return Affine(state.values @ weight.T, offset)
+
+    def candidate_bytes(self, capture: Capture) -> int:
+        """One attended vector, the weights behind it, and the logits."""
+        state: PooledState = capture.state
+        return 4 * (4 * capture.shape[2] + 2 * state.values.shape[2]) + super().candidate_bytes(capture)
