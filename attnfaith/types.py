@@ -14,8 +14,8 @@ class Items:
     """What the final attention attends, and where it stands in the input.
 
     Attributes:
-        kind: "tokens" (words of a FLAN, tokens of a Transformer), "sentences" (HAN), or "pooled" (a model that pools its
-            positions before the final attention, so that an item stands for several tokens).
+        kind: "tokens" (words of a FLAN, tokens of a Transformer), "sentences" (HAN), or "pooled" (a model that pools
+            its positions before the final attention, so that an item stands for several tokens).
         spans: ``[B, N, 2]`` half-open ranges of positions in ``input_ids``; a token covers one position. None for
             pooled items, which belong to no certain tokens.
     """

@@ -129,9 +129,7 @@ def pooled(name: str, rounds: int) -> None:
         with torch.no_grad():
             return model(**inputs).logits
 
-    prefixes, captured = ratios(
-        rounds, forward, lambda: cut.prefixes(capture, order), lambda: cut.capture(**inputs)
-    )
+    prefixes, captured = ratios(rounds, forward, lambda: cut.prefixes(capture, order), lambda: cut.capture(**inputs))
     print(f"{name}, 32 texts of 200 words; in plain forward passes of the same batch")
     line("all prefixes of all texts", prefixes, 1.0 if name.endswith("noenc") else 0.1)
     line("capture", captured, 1.15)
@@ -140,12 +138,20 @@ def pooled(name: str, rounds: int) -> None:
 def memory() -> None:
     """Peak memory of 512 candidates of a 512-token text, each in a process of its own."""
     peaks = {
-        path: int(subprocess.run([sys.executable, "-m", "benchmarks.tail", "--memory", path], capture_output=True, text=True, check=True).stdout)
+        path: int(
+            subprocess.run(
+                [sys.executable, "-m", "benchmarks.tail", "--memory", path], capture_output=True, text=True, check=True
+            ).stdout
+        )
         for path in ("forward", "tail")
     }
     budget = 128 * 2**20
     print("BERT-base (12 x 768), 512 tokens, 512 candidates")
-    line("peak memory, relative to 2 plain forward passes and the chunk budget", peaks["tail"] / (2 * peaks["forward"] + budget), 1.0)
+    line(
+        "peak memory, relative to 2 plain forward passes and the chunk budget",
+        peaks["tail"] / (2 * peaks["forward"] + budget),
+        1.0,
+    )
 
 
 def peak(path: str) -> int:

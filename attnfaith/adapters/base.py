@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -15,7 +15,7 @@ from attnfaith.types import Capture
 
 @dataclass(frozen=True)
 class Affine:
-    """A tail that is affine in the attended vector, with one distribution: ``logits = sum_i w_i contributions_i + bias``.
+    """A tail that is affine in the attended vector, with one distribution: ``sum_i w_i contributions_i + bias``.
 
     Attributes:
         contributions: ``[B, N, C]``, what each item would add to the logits at weight 1.
@@ -33,7 +33,7 @@ class Adapter(ABC):
     model is in evaluation mode and its parameters do not require gradients.
     """
 
-    mechanism: ClassVar[str] = "yours"
+    mechanism: str = "yours"
     path: str = "as written"
 
     def __init__(self, model: nn.Module) -> None:
@@ -57,7 +57,7 @@ class Adapter(ABC):
         return self.rerun(capture, erase(capture.weights.unsqueeze(1), keep, logs))
 
     def rerun_prefixes(self, capture: Capture, order: Tensor, start: int, stop: int) -> Tensor:
-        """The logits after removing the first ``start``, ..., ``stop - 1`` items, ``[B, N]`` to ``[B, stop - start, C]``."""
+        """The logits ``[B, stop - start, C]`` after removing the first ``start``, ..., ``stop - 1`` items."""
         affine = self.affine(capture)
         if affine is None:
             return self.rerun_keep(capture, prefix_keeps(order, capture.mask, start, stop))
@@ -76,7 +76,7 @@ class Adapter(ABC):
         return {}
 
 
-adapters: Registry[type[nn.Module], type[Adapter]] = Registry("adapter")
+adapters: Registry[Any, type[Adapter]] = Registry("adapter")
 """Adapters by the class of model they cut; a subclass of the model is cut by its nearest ancestor's."""
 
 
@@ -85,11 +85,13 @@ def register_adapter(model_class: type[nn.Module]) -> Any:
 
     Example:
         >>> import attnfaith as af
-        >>> class MyModel(torch.nn.Module): ...
+        >>> class MyModel(nn.Module): ...
         >>> @af.register_adapter(MyModel)
         ... class MyAdapter(af.Adapter):
         ...     def capture(self, **inputs): ...
         ...     def rerun(self, capture, weights): ...
+        >>> af.adapters.base.adapter_for(MyModel()).__name__
+        'MyAdapter'
     """
     return adapters.register(model_class)
 

@@ -29,8 +29,10 @@ def borrowed(model: nn.Module, *, gradients: bool = True) -> Iterator[ExitStack]
 
     One thread at a time: a second cut of the same model waits. With ``gradients``, gradients are on but parameters do
     not require them, so they flow only to tensors that attnfaith itself makes leaves, nothing reaches a parameter's
-    ``.grad``, and no graph is built before such a leaf. Without, gradients are off. Modules compiled in place run as written, and attention kernels that hide their weights
-    give way to one that shows them. Yields the stack on which further changes register their undoing.
+    ``.grad``, and no graph is built before such a leaf. Without, gradients are off.
+
+    Modules compiled in place run as written, and attention kernels that hide their weights give way to one that shows
+    them. Yields the stack on which further changes register their undoing.
     """
     with _LOCKS_GUARD:
         lock = _LOCKS.setdefault(model, threading.RLock())
@@ -77,8 +79,8 @@ def _visible_attention(modules: list[nn.Module]) -> Iterator[None]:
     A model on sdpa or eager attention needs nothing. Configurations may be shared between models and threads: the first
     to come switches, the last to leave puts back.
     """
-    found = {id(config): config for config in (getattr(module, "config", None) for module in modules)}
-    configs = {key: config for key, config in found.items() if hasattr(config, "_attn_implementation_internal")}
+    found: list[Any] = [getattr(module, "config", None) for module in modules]
+    configs = {id(config): config for config in found if hasattr(config, "_attn_implementation_internal")}
     used: list[int] = []
     with _LOCKS_GUARD:
         for key, config in configs.items():
@@ -99,8 +101,11 @@ def _visible_attention(modules: list[nn.Module]) -> Iterator[None]:
                     config._attn_implementation_internal = own
 
 
-def patch_forward(undo: ExitStack, module: nn.Module, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Answer a module's calls in this thread with ``make(original)`` until ``undo`` closes; other threads see no change."""
+Forward = Callable[..., Any]
+
+
+def patch_forward(undo: ExitStack, module: nn.Module, make: Callable[[Forward], Forward]) -> None:
+    """Answer a module's calls in this thread with ``make(original)`` until ``undo`` closes; others see no change."""
     original = module.forward
     instead = make(original)
     owner = threading.get_ident()
@@ -112,4 +117,4 @@ def patch_forward(undo: ExitStack, module: nn.Module, make: Callable[[Callable[.
         undo.callback(setattr, module, "forward", original)
     else:
         undo.callback(vars(module).pop, "forward", None)
-    module.forward = forward  # type: ignore[method-assign]
+    module.forward = forward

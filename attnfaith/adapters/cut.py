@@ -1,20 +1,21 @@
-"""`cut`: the door. What a user gives is checked here, once; inside, everything is known to be right."""
+"""`cut`, and what it makes: a `Cut`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnfaith.adapters import selfcheck
 from attnfaith.adapters.base import Adapter, adapter_for
 from attnfaith.adapters.borrow import borrowed, unwrap
-from attnfaith.adapters.probe import made_up_inputs
+from attnfaith.adapters.door import check_inputs, check_keep, check_model, check_order, check_weights, example_for
+from attnfaith.adapters.prove import prove_described
+from attnfaith.adapters.replay import PATHS
 from attnfaith.adapters.search import traced_adapter
-from attnfaith.adapters.selfcheck import SelfCheck
-from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
+from attnfaith.adapters.selfcheck import SelfCheck, gap, scale_of, tolerance_of
+from attnfaith.errors import InputError, NumericalError
 from attnfaith.types import Capture
 
 MEMORY = 128 * 2**20
@@ -64,8 +65,8 @@ class Cut:
             if not bool(finite.all()):
                 bad = (~finite).nonzero().flatten().tolist()
                 raise NumericalError(
-                    f"The model's {name} are NaN or infinite for texts {bad} of this batch. Look for NaN in its weights "
-                    "or for overflow in half precision."
+                    f"The model's {name} are NaN or infinite for texts {bad} of this batch. Look for NaN in its "
+                    "weights, or for overflow in half precision."
                 )
         return capture
 
@@ -91,14 +92,11 @@ class Cut:
             (True, torch.Size([1, 2, 3]))
         """
         if (keep is None) == (weights is None):
-            raise InputError("Give either keep= (which items stay) or weights= (the attention to use), not both or none.")
-        if keep is not None:
-            edit = _check_keep(capture, keep)
-            run = self.adapter.rerun_keep
-        else:
-            assert weights is not None
-            edit = _check_weights(capture, weights)
-            run = self.adapter.rerun
+            raise InputError(
+                "Give either keep= (which items stay) or weights= (the attention to use), not both or none."
+            )
+        edit = check_keep(capture, keep) if weights is None else check_weights(capture, weights)
+        run: Callable[[Capture, Tensor], Tensor] = self.adapter.rerun_keep if weights is None else self.adapter.rerun
         with borrowed(self.model, gradients=edit.requires_grad and torch.is_grad_enabled()):
             parts = [run(capture, edit[:, piece]) for piece in self._chunks(capture, edit.shape[1])]
         if not parts:
@@ -123,7 +121,7 @@ class Cut:
             >>> cut.prefixes(capture, capture.weights.mean(1).argsort(descending=True)).shape
             torch.Size([1, 5, 3])
         """
-        order = _check_order(capture, order)
+        order = check_order(capture, order)
         longest = int(capture.lengths.max())
         with borrowed(self.model, gradients=False):
             parts = [
@@ -131,6 +129,12 @@ class Cut:
                 for piece in self._chunks(capture, longest + 1)
             ]
         logits = torch.cat(parts, dim=1)
+        off = gap(logits[:, 0], capture.logits, scale_of(capture.logits))
+        if off > 5 * tolerance_of(capture.logits):
+            raise NumericalError(
+                f"With nothing removed, the fast path is off by {off:.1e} of the logits' scale on this batch, so it "
+                "cannot be trusted here. Was the model changed after the capture? Cut and capture again."
+            )
         rest = capture.shape[2] - longest
         return logits if rest == 0 else torch.cat((logits, logits[:, -1:].expand(-1, rest, -1)), dim=1)
 
@@ -148,7 +152,7 @@ class Cut:
             "mechanism": self.adapter.mechanism,
             **self.adapter.describe(),
             "decides": self.rows,
-            "tail": self.adapter.path,
+            "tail": self.adapter.path + (f": {PATHS[self.adapter.path]}" if self.adapter.path in PATHS else ""),
             "self-check": "skipped on request" if self.check is None else str(self.check),
         }
         return "Cut\n" + "\n".join(f"  {name:<11}{value}" for name, value in lines.items())
@@ -187,153 +191,25 @@ def cut(
         >>> print(af.cut(tiny_model("bert")))  # doctest: +ELLIPSIS
         Cut
           model      BertForSequenceClassification (bert)
-          mechanism  watched
-          attention  bert.encoder.layer.1.attention.self (seen as one fused call)
-          decides    1 of 4 heads x 1 row: the first position
-          tail       one position
+          mechanism  watched: a fused attention
+          attention  bert.encoder.layer.1.attention.self
+          decides    the first position, 4 heads
+          tail       one position: what came before from memory, what follows on the deciding rows alone
           self-check identity ...
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}. Load the model first, then cut it.")
     model = unwrap(model)
-    _check_model(model)
+    check_model(model)
     known = adapter_for(model)
     if example is None:
-        example = _made_up(model)
+        example = example_for(model)
     inputs = check_inputs(model, dict(example))
     with borrowed(model):
         if known is None:
-            adapter, report, rows = traced_adapter(model, inputs, layer=layer, heads=heads, check=check)
-        else:
-            if layer is not None or heads is not None:
-                raise InputError(f"layer= and heads= are for Transformers; {known.__name__} has one attention to cut.")
-            adapter = known(model)
-            report, rows = _check_adapter(adapter, inputs) if check else (None, "not looked at")
-    return Cut(adapter, report, rows, memory)
-
-
-def _made_up(model: nn.Module) -> dict[str, Any]:
-    """One text, of a length that no weight and no setting of the model has, so that lengths are told from widths."""
-    sizes = {size for parameter in model.parameters() for size in parameter.shape}
-    config = getattr(model, "config", None)
-    sizes |= {value for value in vars(config).values() if isinstance(value, int)} if config is not None else set()
-    length = next((size for size in (9, 11, 13, 17, 19, 23) if size not in sizes), 9)
-    return made_up_inputs(model, lengths=(length,))
-
-
-def _check_adapter(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck, str]:
-    """Prove a described cut: identity, effect, both forms of the edit, padding."""
-    single = selfcheck.alone(inputs)
-    capture = adapter.capture(**single)
-    _check_capture(adapter, capture)
-    scale, tolerance = selfcheck.scale_of(capture.logits), selfcheck.tolerance_of(capture.logits)
-    with torch.no_grad():
-        identity = selfcheck.identity_of(adapter, capture)
-        selfcheck.require(identity <= tolerance, f"its tail does not reproduce its own logits (off by {identity:.1e}).")
-        weights, effect = selfcheck.trial_weights(capture, adapter)
-        selfcheck.require(effect > 1e-6, "its logits do not depend on the attention.")
-        keep = capture.mask.unsqueeze(1)
-        erased = selfcheck.gap(adapter.rerun_keep(capture, keep)[:, 0], capture.logits, scale)
-        selfcheck.require(erased <= tolerance, f"erasing nothing changes its logits (by {erased:.1e}).")
-    padding, texts = float("nan"), 1
-    pad_id = getattr(getattr(adapter.model, "config", None), "pad_token_id", 0)
-    if pad_id is not None:
-        longer = adapter.capture(**selfcheck.padded(single, pad_id))
-        padding, texts = selfcheck.gap(longer.logits, capture.logits, scale), 2
-        selfcheck.require(padding <= tolerance, f"padding changes its logits (by {padding:.1e}): it ignores the mask.")
-    return SelfCheck(identity, effect, float("nan"), padding, texts), f"{capture.shape[1]} distribution(s)"
-
-
-def _check_capture(adapter: Adapter, capture: Capture) -> None:
-    batch, groups, items = capture.shape
-    for name, expected in {"mask": (batch, items), "logits": (batch, capture.logits.shape[-1])}.items():
-        got = tuple(getattr(capture, name).shape)
-        if got != expected:
-            raise UnsupportedModelError(f"{type(adapter).__name__}.capture: {name} is {got}, expected {expected}.")
-    loose = (capture.weights * ~capture.mask.unsqueeze(1)).abs().max().item()
-    selfcheck.require(loose == 0, f"padding carries attention (up to {loose:.1e}).")
-
-
-def _check_model(model: nn.Module) -> None:
-    parameters = [*model.parameters(), *model.buffers()]
-    if any(parameter.is_meta for parameter in parameters):
-        raise UnsupportedModelError(
-            "Some of the model's weights are on the meta device, so it cannot run. Load it with real weights (without "
-            "device_map offloading) and cut it again."
-        )
-    broken = [name for name, value in model.named_parameters() if value.is_floating_point() and value.isnan().any()]
-    if broken:
-        raise NumericalError(f"The model's weights contain NaN: {', '.join(broken[:3])}. Load or train it again.")
-
-
-def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The model's inputs, checked, on its device, with a mask and without labels."""
-    inputs = {name: value for name, value in inputs.items() if name != "labels" and value is not None}
-    ids = inputs.get("input_ids")
-    if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
-        got = type(ids).__name__ if not isinstance(ids, Tensor) else f"{ids.dtype} of shape {tuple(ids.shape)}"
-        raise InputError(f"Expected input_ids as a tensor of token ids [batch, length], got {got}.")
-    if ids.numel() == 0:
-        raise InputError(f"input_ids is empty, of shape {tuple(ids.shape)}: expected at least one text and one token.")
-    mask = inputs.get("attention_mask")
-    if mask is None:
-        pad = getattr(getattr(model, "config", None), "pad_token_id", None)
-        if pad is not None and ids.shape[0] > 1 and bool((ids == pad).any()):
-            raise InputError(
-                "input_ids holds padding but there is no attention_mask. Pass the tokenizer's attention_mask too: "
-                "without it padding would be read as text."
-            )
-        mask = torch.ones_like(ids)
-    if not isinstance(mask, Tensor) or mask.shape != ids.shape:
-        got = type(mask).__name__ if not isinstance(mask, Tensor) else tuple(mask.shape)
-        raise InputError(f"Expected attention_mask of the shape of input_ids, {tuple(ids.shape)}, got {got}.")
-    empty = (mask == 0).all(-1).nonzero().flatten().tolist()
-    if empty:
-        raise InputError(f"The attention_mask of texts {empty} hides every token: there is nothing to attend.")
-    device = next((parameter.device for parameter in model.parameters()), ids.device)
-    inputs["attention_mask"] = mask
-    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
-
-
-def _check_keep(capture: Capture, keep: Tensor) -> Tensor:
-    batch, _, items = capture.shape
-    if not isinstance(keep, Tensor) or keep.dim() != 3 or (keep.shape[0], keep.shape[2]) != (batch, items):
-        got = tuple(keep.shape) if isinstance(keep, Tensor) else type(keep).__name__
-        raise InputError(f"Expected keep of shape [batch, candidates, items] = [{batch}, K, {items}], got {got}.")
-    if keep.dtype != torch.bool:
-        raise InputError(f"Expected keep as bool (True = the item stays), got {keep.dtype}. Use keep.bool().")
-    keep = keep.to(capture.mask.device)
-    wrong = (keep & ~capture.mask.unsqueeze(1)).any(-1).any(-1).nonzero().flatten().tolist()
-    if wrong:
-        raise InputError(f"keep holds on to padding in texts {wrong}. Use keep & capture.mask[:, None].")
-    return keep
-
-
-def _check_weights(capture: Capture, weights: Tensor) -> Tensor:
-    batch, groups, items = capture.shape
-    expected = (batch, groups, items)
-    if not isinstance(weights, Tensor) or weights.dim() != 4 or (weights.shape[0], *weights.shape[2:]) != expected:
-        got = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
-        raise InputError(
-            f"Expected weights of shape [batch, candidates, distributions, items] = [{batch}, K, {groups}, {items}], "
-            f"got {got}."
-        )
-    if not bool(weights.isfinite().all()):
-        raise InputError("weights holds NaN or infinity; every counterfactual weight must be a finite number.")
-    if bool((weights * ~capture.mask[:, None, None].to(weights.device)).any()):
-        raise InputError("weights gives padding a weight. Use weights * capture.mask[:, None, None].")
-    return weights.to(capture.weights.device)
-
-
-def _check_order(capture: Capture, order: Tensor) -> Tensor:
-    batch, _, items = capture.shape
-    if not isinstance(order, Tensor) or order.shape != (batch, items) or order.is_floating_point():
-        got = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
-        raise InputError(f"Expected order as positions of shape [batch, items] = [{batch}, {items}], got {got}.")
-    order = order.to(capture.mask.device).long()
-    places = torch.arange(items, device=order.device)
-    if not torch.equal(order.sort(-1).values, places.expand_as(order)):
-        raise InputError(f"Each row of order must hold every position 0..{items - 1} once.")
-    if not torch.equal(capture.mask.gather(1, order), places < capture.lengths.unsqueeze(-1)):
-        raise InputError("order must list the items first and padding last. Sort scores with padding at -inf.")
-    return order
+            return Cut(*traced_adapter(model, inputs, layer=layer, heads=heads, check=check), memory)
+        if layer is not None or heads is not None:
+            raise InputError(f"layer= and heads= are for Transformers; {known.__name__} has one attention to cut.")
+        adapter = known(model)
+        report, rows = prove_described(adapter, inputs) if check else (None, "not looked at")
+        return Cut(adapter, report, rows, memory)

@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from attnfaith.adapters.borrow import patch_forward
+from attnfaith.adapters.rows import Dims
 from attnfaith.adapters.watch import Product, Watch
-
-Dims = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class Memory:
         leaves: the results that are not tensors, at their places; None for a tensor.
         dims: for each tensor its dimensions, "B" for the batch, "N" for the length, else a number; None for no tensor.
         dtypes: for each tensor its dtype.
+        device: where the tensors are.
     """
 
     depth: int
@@ -51,6 +51,7 @@ class Memory:
     leaves: tuple[Any, ...]
     dims: tuple[Dims | None, ...]
     dtypes: tuple[torch.dtype | None, ...]
+    device: torch.device | None
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,8 @@ def find_trails(
     open_calls = [root]
     found: list[Callable[[], Trail]] = []
     names = {module: name for name, module in model.named_modules()}
-    listed = {
-        child for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential) for child in module.children()
-    }
+    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
+    listed = {child for module in lists for child in module.children()}
 
     def on_product(product: Product) -> None:
         call = open_calls[-1]
@@ -128,7 +128,11 @@ def find_trails(
                 for depth, child in done
                 if not any(id(leaf) in lineage for leaf in pytree.tree_leaves(child.output))
             )
-            block = None if nested else next((depth for depth, around in enumerate(chain) if around.link.module in listed), None)
+            block = (
+                None
+                if nested
+                else next((depth for depth, around in enumerate(chain) if around.link.module in listed), None)
+            )
             links = tuple(around.link for around in chain)
             name = names.get(call.link.module, "?") or "the model"
             return Trail(links, ordinal, memories, block, name, shape, fused, any_distribution)
@@ -172,7 +176,8 @@ def _memory(depth: int, call: _Call, length: int) -> Memory:
     dims = tuple(_dims(leaf.shape, length) if isinstance(leaf, Tensor) else None for leaf in leaves)
     dtypes = tuple(leaf.dtype if isinstance(leaf, Tensor) else None for leaf in leaves)
     others = tuple(None if isinstance(leaf, Tensor) else leaf for leaf in leaves)
-    return Memory(depth, call.link, structure, others, dims, dtypes)
+    device = next((leaf.device for leaf in leaves if isinstance(leaf, Tensor)), None)
+    return Memory(depth, call.link, structure, others, dims, dtypes, device)
 
 
 def _dims(shape: torch.Size, length: int) -> Dims:
@@ -210,7 +215,8 @@ class Walk:
         self.depth, self.opaque, self.seen, self.reached = 0, 0, 0, False
         self.counts: list[Counter[int]] = [Counter()]
         self.memories = {
-            (memory.depth, id(memory.link.module), memory.link.count): index for index, memory in enumerate(trail.memories)
+            (memory.depth, id(memory.link.module), memory.link.count): index
+            for index, memory in enumerate(trail.memories)
         }
 
     def run(self, forward: Callable[[], Any]) -> Any:
@@ -244,7 +250,12 @@ class Walk:
                 depth, count = self.depth, self.counts[-1][id(module)]
                 self.counts[-1][id(module)] += 1
                 chain = self.trail.chain
-                if depth < len(chain) and chain[depth].module is module and chain[depth].count == count and not self.reached:
+                if (
+                    depth < len(chain)
+                    and chain[depth].module is module
+                    and chain[depth].count == count
+                    and not self.reached
+                ):
                     return self._enter(original, watch, args, kwargs)
                 index = None if self.reached else self.memories.get((depth, id(module), count))
                 if index is not None and self.recall is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
@@ -13,7 +13,7 @@ from attnfaith.types import Capture, Items
 
 @dataclass(frozen=True)
 class PooledState:
-    """What the tail needs: ``values`` ``[B, N, D]``, and ``offset`` ``[B, C]``, a query's part of the logits (or None)."""
+    """What the tail needs: ``values`` ``[B, N, D]``, and ``offset`` ``[B, C]``, what a query adds to the logits."""
 
     values: Tensor
     offset: Tensor | None
@@ -22,7 +22,8 @@ class PooledState:
 class PooledAdapter(Adapter):
     """A model that averages its items once, with one distribution, and classifies the average by a linear layer."""
 
-    mechanism: ClassVar[str] = "pooled"
+    model: Any
+    mechanism = "pooled"
     path = "affine"
 
     def capture(self, **inputs: Any) -> Capture:

@@ -24,8 +24,8 @@ class SelfCheck:
     Attributes:
         identity: tail on the original weights against the model's own logits, relative to the scale of the logits.
         effect: how far a real edit moved the logits, relative to their scale.
-        edit: tail on edited weights against a full forward pass with the edit, relative to the effect; NaN where the
-            tail is an adapter's own code, which has no such twin.
+        edit: tail on edited weights against a full forward pass with the edit, relative to the effect; for an adapter
+            that somebody wrote, its fast path against its own tail.
         padding: the text alone against the text padded, relative to the scale; NaN where the model cannot be padded.
         texts: how many short texts went through the whole model for it.
     """
@@ -38,10 +38,9 @@ class SelfCheck:
 
     def __str__(self) -> str:
         """One line."""
-        parts = [f"identity {self.identity:.0e}", f"effect of an edit {self.effect:.0e}"]
-        parts.append("edit not compared" if self.edit != self.edit else f"edit {self.edit:.0e}")
+        parts = [f"identity {self.identity:.0e}", f"effect {self.effect:.0e}", f"edit {self.edit:.0e}"]
         parts.append("padding not tried" if self.padding != self.padding else f"padding {self.padding:.0e}")
-        return f"{', '.join(parts)} ({self.texts} short texts)"
+        return f"{', '.join(parts)} ({self.texts} short passes)"
 
 
 def gap(left: Tensor, right: Tensor, scale: float) -> float:
@@ -84,12 +83,6 @@ def trial_weights(capture: Capture, adapter: Adapter) -> tuple[Tensor, float]:
     return weights, effect
 
 
-def identity_of(adapter: Adapter, capture: Capture) -> float:
-    """How far the tail on the original weights is from the model's own logits, relative to their scale."""
-    logits = adapter.rerun(capture, capture.weights.unsqueeze(1))[:, 0]
-    return gap(logits, capture.logits, scale_of(capture.logits))
-
-
 def require(holds: bool, what: str) -> None:
     """Refuse the model unless a property holds."""
     if not holds:
@@ -124,3 +117,9 @@ def padded(inputs: Mapping[str, Any], pad_id: int, *, left: bool = False, extra:
             value = torch.cat((filler, value) if left else (value, filler), dim=1)
         longer[name] = value
     return longer
+
+
+def brief(error: BaseException) -> str:
+    """An exception in one line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:160]}" if text else type(error).__name__

@@ -22,6 +22,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from attnfaith.adapters.layout import Layout
+from attnfaith.adapters.rows import pick_rows
+
 HIDDEN = -5000.0  # a log-weight below this is a mask (additive masks are -10000 or lower), not a small weight
 
 SOFTMAX = {"softmax", "_softmax"}
@@ -41,89 +44,13 @@ _MULTI_HEAD = FunctionType(
 )
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How the operands of a product are laid out, and how to bring them to ``[B, H, Q, N]`` and back.
-
-    Attributes:
-        kind: "heads" ``[B, H, Q, .]``, "merged" ``[B * H, Q, .]``, "single" ``[B, Q, .]``, "einsum", or "pooled"
-            (``[B, N, 1]`` weights multiplied with ``[B, N, D]`` and summed).
-        equation: the letters of an einsum: weights, values, output.
-        heads: H where the layout merges it with the batch.
-    """
-
-    kind: str
-    heads: int = 1
-    equation: tuple[str, str, str] = ("", "", "")
-
-    def weights(self, tensor: Tensor) -> Tensor:
-        """Bring attention weights to ``[B, H, Q, N]``."""
-        if self.kind == "einsum":
-            return self._arrange(tensor, self.equation[0], self._order("weights"))
-        if self.kind == "pooled":
-            return tensor.reshape(tensor.shape[0], 1, 1, -1)
-        return self._split(tensor)
-
-    def values(self, tensor: Tensor) -> Tensor:
-        """Bring values to ``[B, H, N, D]``."""
-        if self.kind == "einsum":
-            return self._arrange(tensor, self.equation[1], self._order("values"))
-        return tensor.unsqueeze(1) if self.kind == "pooled" else self._split(tensor)
-
-    def read(self, output: Tensor) -> Tensor:
-        """Bring the product's result to ``[B, H, Q, D]``."""
-        if self.kind == "einsum":
-            return self._arrange(output, self.equation[2], self._order("output"))
-        return output[:, None, None] if self.kind == "pooled" else self._split(output)
-
-    def write(self, context: Tensor) -> Tensor:
-        """Bring ``[B, H, Q, D]`` to the layout of the product's result."""
-        if self.kind == "heads":
-            return context
-        if self.kind == "pooled":
-            return context[:, 0, 0]
-        if self.kind == "single":
-            return context.squeeze(1)
-        if self.kind == "merged":
-            return context.flatten(0, 1)
-        order = [letter for letter in self._order("output") if letter != "1"]
-        present = context.reshape([size for size, letter in zip(context.shape, self._order("output"), strict=True) if letter != "1"])
-        return present.permute([order.index(letter) for letter in self.equation[2]])
-
-    def _split(self, tensor: Tensor) -> Tensor:
-        if self.kind == "heads":
-            return tensor
-        if self.kind == "single":
-            return tensor.unsqueeze(1)
-        return tensor.unflatten(0, (-1, self.heads))
-
-    def _order(self, what: str) -> list[str]:
-        """The letters of batch, heads, and the two last dimensions; "1" where there are no heads."""
-        weights, values, output = self.equation
-        shared = [letter for letter in weights if letter in values and letter in output]
-        contracted = next(letter for letter in weights if letter in values and letter not in output)
-        query = next((letter for letter in weights if letter not in values), "1")
-        width = next(letter for letter in values if letter not in weights)
-        batch = [*shared, "1"][:2]
-        return [*batch, *{"weights": (query, contracted), "values": (contracted, width), "output": (query, width)}[what]]
-
-    @staticmethod
-    def _arrange(tensor: Tensor, letters: str, order: list[str]) -> Tensor:
-        present = [letter for letter in order if letter != "1"]
-        arranged = tensor.permute([letters.index(letter) for letter in present])
-        for place, letter in enumerate(order):
-            if letter == "1":
-                arranged = arranged.unsqueeze(place)
-        return arranged
-
-
 @dataclass
 class Product:
     """One attention of a forward pass: what was averaged, by which weights, with which result.
 
-    ``query``, ``key``, ``bias``, ``causal`` and ``scale`` are set for a fused attention; ``given`` (the weights as they
-    entered the product), ``scores`` (what their softmax was taken of, where it can still be aligned) and ``lineage`` (the
-    ids of the tensors they came through, the softmax's first result among them) for the others.
+    ``query``, ``key``, ``bias``, ``causal`` and ``scale`` are set for a fused attention; for the others ``given`` (the
+    weights as they entered the product), ``scores`` (what their softmax was taken of, where it can still be aligned)
+    and ``lineage`` (the ids of the tensors they came through, the softmax's first result among them).
     """
 
     layout: Layout
@@ -213,14 +140,6 @@ class _Weights:
     tensor: Tensor
     scores: Tensor | None
     lineage: frozenset[int]
-
-
-def pick_rows(tensor: Tensor, rows: Tensor | None) -> Tensor:
-    """Select query rows ``[B, R]`` from ``[B, H, Q, X]``, to ``[B, H, R, X]``; None selects all."""
-    if rows is None:
-        return tensor
-    index = rows[:, None, :, None].expand(-1, tensor.shape[1], -1, tensor.shape[3])
-    return tensor.gather(2, index)
 
 
 def _mask_hidden(logs: Tensor) -> Tensor:
@@ -389,6 +308,4 @@ class Watch(TorchFunctionMode):
             layout = Layout("single") if heads == 1 else Layout("merged", heads)
         elif query.dim() != 4:
             return None
-        return Product(
-            layout, value, run, query=query, key=key, bias=attn_mask, causal=bool(is_causal), scale=scale
-        )
+        return Product(layout, value, run, query=query, key=key, bias=attn_mask, causal=bool(is_causal), scale=scale)

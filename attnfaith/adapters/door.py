@@ -1,0 +1,110 @@
+"""The door: what a user gives is checked here, once; inside, everything is known to be right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnfaith.adapters.probe import made_up_inputs
+from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
+from attnfaith.types import Capture
+
+
+def check_model(model: nn.Module) -> None:
+    """The model can run: its weights are there, and numbers."""
+    parameters = [*model.parameters(), *model.buffers()]
+    if any(parameter.is_meta for parameter in parameters):
+        raise UnsupportedModelError(
+            "Some of the model's weights are on the meta device, so it cannot run. Load it with real weights (without "
+            "device_map offloading) and cut it again."
+        )
+    broken = [name for name, value in model.named_parameters() if value.is_floating_point() and value.isnan().any()]
+    if broken:
+        raise NumericalError(f"The model's weights contain NaN: {', '.join(broken[:3])}. Load or train it again.")
+
+
+def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The model's inputs, checked, on its device, with a mask and without labels."""
+    inputs = {name: value for name, value in inputs.items() if name != "labels" and value is not None}
+    ids = inputs.get("input_ids")
+    if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
+        got = type(ids).__name__ if not isinstance(ids, Tensor) else f"{ids.dtype} of shape {tuple(ids.shape)}"
+        raise InputError(f"Expected input_ids as a tensor of token ids [batch, length], got {got}.")
+    if ids.numel() == 0:
+        raise InputError(f"input_ids is empty, of shape {tuple(ids.shape)}: expected at least one text and one token.")
+    mask = inputs.get("attention_mask")
+    if mask is None:
+        pad = getattr(getattr(model, "config", None), "pad_token_id", None)
+        if pad is not None and ids.shape[0] > 1 and bool((ids == pad).any()):
+            raise InputError(
+                "input_ids holds padding but there is no attention_mask. Pass the tokenizer's attention_mask too: "
+                "without it padding would be read as text."
+            )
+        mask = torch.ones_like(ids)
+    if not isinstance(mask, Tensor) or mask.shape != ids.shape:
+        got = type(mask).__name__ if not isinstance(mask, Tensor) else str(tuple(mask.shape))
+        raise InputError(f"Expected attention_mask of the shape of input_ids, {tuple(ids.shape)}, got {got}.")
+    empty = (mask == 0).all(-1).nonzero().flatten().tolist()
+    if empty:
+        raise InputError(f"The attention_mask of texts {empty} hides every token: there is nothing to attend.")
+    device = next((parameter.device for parameter in model.parameters()), ids.device)
+    inputs["attention_mask"] = mask
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
+
+
+def check_keep(capture: Capture, keep: Any) -> Tensor:
+    """``keep`` is ``[B, K, N]`` bool and keeps no padding."""
+    batch, _, items = capture.shape
+    if not isinstance(keep, Tensor) or keep.dim() != 3 or (keep.shape[0], keep.shape[2]) != (batch, items):
+        got = tuple(keep.shape) if isinstance(keep, Tensor) else type(keep).__name__
+        raise InputError(f"Expected keep of shape [batch, candidates, items] = [{batch}, K, {items}], got {got}.")
+    if keep.dtype != torch.bool:
+        raise InputError(f"Expected keep as bool (True = the item stays), got {keep.dtype}. Use keep.bool().")
+    keep = keep.to(capture.mask.device)
+    wrong = (keep & ~capture.mask.unsqueeze(1)).any(-1).any(-1).nonzero().flatten().tolist()
+    if wrong:
+        raise InputError(f"keep holds on to padding in texts {wrong}. Use keep & capture.mask[:, None].")
+    return keep
+
+
+def check_weights(capture: Capture, weights: Any) -> Tensor:
+    """``weights`` is ``[B, K, G, N]``, finite, and gives padding nothing."""
+    batch, groups, items = capture.shape
+    expected = (batch, groups, items)
+    if not isinstance(weights, Tensor) or weights.dim() != 4 or (weights.shape[0], *weights.shape[2:]) != expected:
+        got = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+        raise InputError(
+            f"Expected weights of shape [batch, candidates, distributions, items] = [{batch}, K, {groups}, {items}], "
+            f"got {got}."
+        )
+    if not bool(weights.isfinite().all()):
+        raise InputError("weights holds NaN or infinity; every counterfactual weight must be a finite number.")
+    if bool((weights * ~capture.mask[:, None, None].to(weights.device)).any()):
+        raise InputError("weights gives padding a weight. Use weights * capture.mask[:, None, None].")
+    return weights.to(capture.weights.device)
+
+
+def check_order(capture: Capture, order: Any) -> Tensor:
+    """``order`` is ``[B, N]``, each row a permutation with padding last."""
+    batch, _, items = capture.shape
+    if not isinstance(order, Tensor) or order.shape != (batch, items) or order.is_floating_point():
+        got = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
+        raise InputError(f"Expected order as positions of shape [batch, items] = [{batch}, {items}], got {got}.")
+    order = order.to(capture.mask.device).long()
+    places = torch.arange(items, device=order.device)
+    if not torch.equal(order.sort(-1).values, places.expand_as(order)):
+        raise InputError(f"Each row of order must hold every position 0..{items - 1} once.")
+    if not torch.equal(capture.mask.gather(1, order), places < capture.lengths.unsqueeze(-1)):
+        raise InputError("order must list the items first and padding last. Sort scores with padding at -inf.")
+    return order
+
+
+def example_for(model: nn.Module) -> dict[str, Any]:
+    """One text, of a length that no weight and no setting of the model has, so that lengths are told from widths."""
+    sizes = {size for parameter in model.parameters() for size in parameter.shape}
+    config = getattr(model, "config", None)
+    sizes |= {value for value in vars(config).values() if isinstance(value, int)} if config is not None else set()
+    length = next((size for size in (9, 11, 13, 17, 19, 23) if size not in sizes), 9)
+    return made_up_inputs(model, lengths=(length,))

@@ -1,0 +1,232 @@
+"""Proving that a cut is faithful, and choosing the fastest tail that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnfaith.adapters.base import Adapter
+from attnfaith.adapters.borrow import patch_forward
+from attnfaith.adapters.replay import FULL_FORWARD, PATHS
+from attnfaith.adapters.selfcheck import (
+    SelfCheck,
+    alone,
+    brief,
+    gap,
+    padded,
+    require,
+    scale_of,
+    tolerance_of,
+    trial_weights,
+)
+from attnfaith.adapters.traced import TracedAdapter
+from attnfaith.errors import AttnFaithError, UnsupportedModelError
+from attnfaith.functional.erasure import erase, prefix_keeps
+from attnfaith.types import Capture
+
+# what a model's code may raise when it is run in a way that its authors did not think of
+FAILURES = (AttnFaithError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
+
+
+def prove_traced(slow: TracedAdapter, single: dict[str, Any], texts: int) -> tuple[TracedAdapter, SelfCheck, str]:
+    """Try the tails from the fastest to the full forward pass, and take the first that equals the full forward pass.
+
+    Args:
+        slow: the cut on the full forward pass, the twin of the others.
+        single: one text.
+        texts: how many short texts have gone through the model for this cut so far.
+
+    Returns:
+        The cut on its fastest tail, the figures, and the deciding rows in words.
+    """
+    reasons: dict[str, str] = {}
+    for path in PATHS:
+        texts += 1
+        try:
+            fast, capture = _prepared(slow, single, path)
+            with torch.no_grad():
+                weights, _ = trial_weights(capture, fast)
+                logits = fast.rerun(capture, weights)
+        except FAILURES as error:
+            if path == FULL_FORWARD:
+                raise UnsupportedModelError(f"This model cannot be cut faithfully: {brief(error)}") from error
+            reasons[path] = brief(error)
+            continue
+        with torch.no_grad():
+            twin = logits if path == FULL_FORWARD else slow.rerun(capture, weights)
+        tolerance, scale = tolerance_of(capture.logits), scale_of(capture.logits)
+        own, effect = gap(twin[:, 0], capture.logits, scale), gap(twin[:, 1], twin[:, 0], scale)
+        require(own <= tolerance, f"its final attention, put back unchanged, changes its logits (by {own:.1e}).")
+        require(effect > 1e-6, "its logits do not depend on the final attention.")
+        identity, edit = gap(logits[:, 0], capture.logits, scale), gap(logits[:, 1], twin[:, 1], scale * effect)
+        if max(identity, edit) <= tolerance:
+            break
+        reasons[path] = f"identity {identity:.0e}, edit {edit:.0e}"
+    fast.reasons = reasons
+    padding, more = _padding(fast, single, capture)
+    return fast, SelfCheck(identity, effect, edit, padding, texts + weights.shape[1] + more), _words(capture, fast)
+
+
+def _prepared(slow: TracedAdapter, single: dict[str, Any], path: str) -> tuple[TracedAdapter, Capture]:
+    """An adapter that keeps only the memories its tail reads, and a capture of the text."""
+    fast = slow.with_path(path, at_block=True)
+    try:
+        capture = fast.capture(**single)
+    except UnsupportedModelError:
+        fast = fast.with_path(path, at_block=False)
+        capture = fast.capture(**single)
+    if path == FULL_FORWARD:
+        return fast, capture
+    leaves: dict[tuple[int, int], Tensor] = {}
+    memories: dict[int, list[Tensor | None]] = {}
+    kept: dict[int, set[int]] = {}
+    for index, tensors in capture.state.memories.items():
+        memories[index] = list(tensors)
+        for place, tensor in enumerate(tensors):
+            if tensor is None:
+                continue
+            if tensor.is_floating_point():
+                leaves[index, place] = memories[index][place] = tensor.detach().requires_grad_()
+            else:
+                kept.setdefault(index, set()).add(place)
+    logits = fast.rerun(replace(capture, state=replace(capture.state, memories=memories)), capture.weights.unsqueeze(1))
+    if logits.requires_grad:
+        gradients = torch.autograd.grad(logits.sum(), list(leaves.values()), allow_unused=True)
+        for (index, place), gradient in zip(leaves, gradients, strict=True):
+            if gradient is not None:
+                kept.setdefault(index, set()).add(place)
+    live = {index: frozenset(places) for index, places in kept.items()}
+    fast = fast.with_path(path, live=live)
+    memories = {
+        index: [tensor if place in live[index] else None for place, tensor in enumerate(tensors)]
+        for index, tensors in capture.state.memories.items()
+        if index in live
+    }
+    return fast, replace(capture, state=replace(capture.state, memories=memories))
+
+
+def _padding(fast: TracedAdapter, single: dict[str, Any], capture: Capture) -> tuple[float, int]:
+    """Whether the model honours its mask, on either side: the text alone against the same text padded."""
+    pad_id = pad_id_of(fast)
+    if pad_id is None:
+        return float("nan"), 0
+    tolerance, scale = tolerance_of(capture.logits), scale_of(capture.logits)
+    gaps = []
+    for left in (False, True):
+        longer = fast.capture(**padded(single, pad_id, left=left))
+        gaps.append(gap(longer.logits, capture.logits, scale))
+        if gaps[-1] <= tolerance and longer.shape[1] == capture.shape[1]:
+            break
+    else:
+        raise UnsupportedModelError(
+            f"This model cannot be cut faithfully: padding a text changes its logits (by {gaps[0]:.1e} on the right, "
+            f"{gaps[1]:.1e} on the left): the mask is not honoured."
+        )
+    before, after = int(capture.lengths), int(longer.lengths)
+    require(before == after, f"padding changes how many items its attention has (from {before} to {after}).")
+    require(
+        longer.shape[2] > capture.shape[2],
+        f"its attention in {fast.trail.name} has {capture.shape[2]} items whatever the text: they are not its tokens.",
+    )
+    half = tolerance > 1e-2
+    if half:
+        _check_blind(fast, longer, scale)
+    return gaps[-1], len(gaps) + half
+
+
+def pad_id_of(adapter: Adapter) -> int | None:
+    """The id that pads; 0 for a model without a configuration, None for a model that says it cannot be padded."""
+    config = getattr(adapter.model, "config", None)
+    return 0 if config is None else getattr(config, "pad_token_id", None)
+
+
+def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:
+    """In half precision rounding hides a leaking mask, so change what stands at the padding: nothing may move."""
+    embed = getattr(fast.model, "get_input_embeddings", lambda: None)()
+    if embed is None:
+        return
+    inputs = longer.state.inputs
+    hidden = inputs["attention_mask"] == 0
+
+    def noisy(original: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            vectors = original(*args, **kwargs)
+            if not isinstance(vectors, Tensor) or vectors.shape[:2] != hidden.shape:
+                return vectors
+            ramp = torch.linspace(-1, 1, vectors.shape[-1], device=vectors.device).to(vectors.dtype)
+            return torch.where(hidden.unsqueeze(-1), vectors + ramp, vectors)
+
+        return forward
+
+    with torch.no_grad(), ExitStack() as undo:
+        patch_forward(undo, embed, noisy)
+        leak = gap(fast.forward(inputs), longer.logits, scale)
+    require(leak <= 1e-6, f"what stands at the padding changes its logits (by {leak:.1e}): the mask is not honoured.")
+
+
+def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck, str]:
+    """Prove a cut that somebody described: identity, effect, every form of the edit, padding."""
+    single = alone(inputs)
+    capture = adapter.capture(**single)
+    _check_capture(adapter, capture)
+    scale, tolerance = scale_of(capture.logits), tolerance_of(capture.logits)
+    with torch.no_grad():
+        identity = gap(adapter.rerun(capture, capture.weights.unsqueeze(1))[:, 0], capture.logits, scale)
+        require(identity <= tolerance, f"its tail does not reproduce its own logits (off by {identity:.1e}).")
+        _, effect = trial_weights(capture, adapter)
+        require(effect > 1e-6, "its logits do not depend on the attention.")
+        order = capture.mask.int().argsort(dim=-1, descending=True, stable=True)
+        steps = capture.shape[2] + 1
+        prefixes = adapter.rerun_prefixes(capture, order, 0, steps)
+        erased = erase(
+            capture.weights.unsqueeze(1), prefix_keeps(order, capture.mask, 0, steps), _unsqueezed(capture.log_weights)
+        )
+        twin = adapter.rerun(capture, erased)
+        edit = gap(prefixes, twin, max(gap(twin, twin[:, :1], 1.0), scale))
+        require(edit <= tolerance, f"its fast path is not equal to its own tail (off by {edit:.1e}).")
+    padding, texts, pad_id = float("nan"), 1, pad_id_of(adapter)
+    if pad_id is not None:
+        longer = adapter.capture(**padded(single, pad_id))
+        _check_capture(adapter, longer)
+        padding, texts = gap(longer.logits, capture.logits, scale), 2
+        require(padding <= tolerance, f"padding changes its logits (by {padding:.1e}): it ignores the mask.")
+    groups = capture.shape[1]
+    return SelfCheck(identity, effect, edit, padding, texts), plural(groups, "distribution")
+
+
+def _unsqueezed(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.unsqueeze(1)
+
+
+def _check_capture(adapter: Adapter, capture: Capture) -> None:
+    batch, _, items = capture.shape
+    for name, expected in {"mask": (batch, items), "logits": (batch, capture.logits.shape[-1])}.items():
+        got = tuple(getattr(capture, name).shape)
+        if got != expected:
+            raise UnsupportedModelError(f"{type(adapter).__name__}.capture: {name} is {got}, expected {expected}.")
+    loose = (capture.weights * ~capture.mask.unsqueeze(1)).abs().max().item()
+    require(loose == 0, f"padding carries attention (up to {loose:.1e}).")
+
+
+def _words(capture: Capture, adapter: TracedAdapter) -> str:
+    rows, length = capture.state.rows[0].tolist(), capture.shape[2]
+    heads, total = capture.shape[1] // len(rows), adapter.trail.shape[1]
+    if rows == [0]:
+        where = "the first position"
+    elif rows == [length - 1]:
+        where = "the last token"
+    elif rows == list(range(length)):
+        where = "every token"
+    else:
+        where = f"positions {', '.join(map(str, rows))} of {length}"
+    return f"{where}, {plural(heads, 'head')}" + ("" if adapter.heads is None else f" of {total}")
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,128 @@
+"""Running what follows an attention, on other contents for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnfaith.adapters.follow import Memory, Trail, Walk
+from attnfaith.adapters.rows import pick_inputs, put_rows, repeat_inputs, repeated
+from attnfaith.adapters.watch import Product
+
+ONE_POSITION, LAST_BLOCK, FULL_FORWARD = "one position", "last block", "full forward"
+PATHS = {
+    ONE_POSITION: "what came before from memory, what follows on the deciding rows alone",
+    LAST_BLOCK: "what came before from memory, what follows at full length",
+    FULL_FORWARD: "the whole model again, with the edit",
+}
+
+
+@dataclass(frozen=True)
+class TracedState:
+    """What a tail needs of a capture.
+
+    Attributes:
+        inputs: the model's inputs.
+        rows: ``[B, R]`` query rows that decide; 0 where a text has fewer.
+        row_mask: ``[B, R]``, which of them exist.
+        values: ``[B, H, N, D]``.
+        context: ``[B, H, Q, D]``, what all rows read; None where only the deciding rows are run again.
+        memories: tensors by memory and place; None for those that the logits do not depend on.
+    """
+
+    inputs: Mapping[str, Any]
+    rows: Tensor
+    row_mask: Tensor
+    values: Tensor
+    context: Tensor | None
+    memories: Mapping[int, Sequence[Tensor | None]]
+
+    @property
+    def length(self) -> int:
+        """The length of the inputs."""
+        return int(self.inputs["input_ids"].shape[1])
+
+
+def replay(
+    forward: Callable[[Mapping[str, Any]], Tensor],
+    trail: Trail,
+    path: str,
+    state: TracedState,
+    context: Tensor,
+    pad: int,
+) -> Tensor:
+    """The logits ``[B, K, C]`` when the deciding rows read something else.
+
+    Args:
+        forward: the model, from inputs to logits.
+        trail: the way to the attention.
+        path: one of `PATHS`.
+        state: of the capture.
+        context: ``[B, K, H, R, D]``, what the deciding rows read.
+        pad: the id of padding, for rows that do not exist.
+    """
+    batch, count = context.shape[:2]
+    context = context.to(state.values.dtype).flatten(0, 1)
+    rows, row_mask = state.rows.repeat_interleave(count, 0), state.row_mask.repeat_interleave(count, 0)
+    blanks: dict[Any, Tensor] = {}
+
+    def on_product(product: Product) -> Tensor:
+        if path == ONE_POSITION:
+            return product.layout.write(context)
+        if path == LAST_BLOCK:
+            assert state.context is not None
+            others = state.context.repeat_interleave(count, 0)
+        else:
+            others = product.layout.read(product.output)
+        return product.layout.write(put_rows(others, context, rows, row_mask))
+
+    def recall(index: int) -> list[Any]:
+        length = rows.shape[1] if path == ONE_POSITION else state.length
+        return _recalled(trail.memories[index], state.memories.get(index), batch, count, length, blanks)
+
+    inputs = _row_inputs(state, pad) if path == ONE_POSITION else state.inputs
+    walk = Walk(trail, batch * count, on_product, recall=None if path == FULL_FORWARD else recall)
+    logits = walk.run(lambda: forward(repeat_inputs(inputs, batch, count)))
+    return logits.unflatten(0, (batch, count))
+
+
+def _recalled(
+    memory: Memory,
+    stored: Sequence[Tensor | None] | None,
+    batch: int,
+    count: int,
+    length: int,
+    blanks: dict[Any, Tensor],
+) -> list[Any]:
+    """What a completed call returned; tensors that the logits do not depend on share blank ones."""
+    leaves: list[Any] = list(memory.leaves)
+    named = {"B": batch * count, "N": length}
+    for place, dims in enumerate(memory.dims):
+        if dims is None:
+            continue
+        tensor = None if stored is None else stored[place]
+        if tensor is not None:
+            leaves[place] = repeated(tensor, dims, batch, count)
+            continue
+        sizes = tuple(named[size] if isinstance(size, str) else size for size in dims)
+        key = (sizes, memory.dtypes[place])
+        if key not in blanks:
+            blanks[key] = torch.zeros(sizes, dtype=memory.dtypes[place], device=memory.device)
+        leaves[place] = blanks[key]
+    return leaves
+
+
+def _row_inputs(state: TracedState, pad: int) -> dict[str, Any]:
+    """The model's inputs at the deciding rows; rows that do not exist are padding."""
+    batch = state.rows.shape[0]
+    picked: dict[str, Any] = dict(state.inputs)
+    for name, value in state.inputs.items():
+        if isinstance(value, Tensor) and value.dim() > 1 and value.shape[:2] == (batch, state.length):
+            picked[name] = pick_inputs(value, state.rows)
+    picked["attention_mask"] = picked["attention_mask"] * state.row_mask.to(picked["attention_mask"].dtype)
+    picked["input_ids"] = torch.where(state.row_mask, picked["input_ids"], pad)
+    return picked

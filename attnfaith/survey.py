@@ -1,0 +1,185 @@
+"""Trying every text classifier of the installed Transformers: which can be cut, how, and why the others cannot."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import transformers
+from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
+from transformers.utils import logging
+
+from attnfaith.adapters.cut import cut
+from attnfaith.adapters.selfcheck import SelfCheck
+from attnfaith.errors import AttnFaithError, InputError
+from attnfaith.families import model_types as known_types
+from attnfaith.families import tiny_model
+
+
+@dataclass(frozen=True)
+class Family:
+    """One model type of Transformers, tried on a tiny random model of it.
+
+    Attributes:
+        model_type: the name in the model's configuration.
+        class_name: its class for classifying texts.
+        status: "supported"; "refused", on purpose and with a reason; "not tried", as no tiny model could be made here
+            (a package may be missing); or "failed", by a mistake in attnfaith.
+        mechanism: how its attention was found.
+        path: which tail is run.
+        decides: which rows of the final attention the decision reads.
+        reason: why it is not supported.
+        check: what the self-check measured.
+    """
+
+    model_type: str
+    class_name: str
+    status: Literal["supported", "refused", "not tried", "failed"]
+    mechanism: str = ""
+    path: str = ""
+    decides: str = ""
+    reason: str = ""
+    check: SelfCheck | None = None
+
+    @property
+    def supported(self) -> bool:
+        """Whether the family can be cut."""
+        return self.status == "supported"
+
+    @property
+    def how(self) -> str:
+        """How it is cut, or why it is not, on one line."""
+        return f"tail: {self.path}; {self.decides}; {self.mechanism}" if self.supported else self.reason
+
+
+def survey(model_types: Iterable[str] | None = None) -> Iterator[Family]:
+    """Try families one after the other; those that cannot be cut are results too, not errors.
+
+    Args:
+        model_types: which; all that the installed Transformers knows by default.
+
+    Raises:
+        InputError: Transformers has no text classifier of such a model type. Raised at once, before anything is tried.
+
+    Example:
+        >>> for family in survey(["bert", "fnet"]):
+        ...     family.model_type, family.status, family.path, family.reason[:21]
+        ('bert', 'supported', 'one position', '')
+        ('fnet', 'refused', '', 'No attention was seen')
+    """
+    known = known_types()
+    if isinstance(model_types, str):
+        raise InputError(f"model_types is one string; expected several names, such as [{model_types!r}].")
+    chosen = known if model_types is None else list(model_types)
+    for name in chosen:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3)
+            raise InputError(
+                f"Transformers {transformers.__version__} has no text classifier of the model type {name!r}."
+                + (f" Did you mean {' or '.join(map(repr, near))}?" if near else "")
+            )
+    return map(_try, chosen)
+
+
+def _try(model_type: str) -> Family:
+    names = model_type, MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES[model_type]
+    with _quiet():
+        try:
+            model = tiny_model(model_type)
+        except AttnFaithError as error:
+            return Family(*names, "not tried", reason=_line(error))
+        try:
+            made = cut(model)
+        except AttnFaithError as error:
+            return Family(*names, "refused", reason=_line(error))
+        except Exception as error:  # a mistake of ours; the other families are still worth knowing
+            reason = f"A mistake in attnfaith, please report it: {type(error).__name__}: {_line(error)}"
+            return Family(*names, "failed", reason=reason)
+    adapter = made.adapter
+    return Family(*names, "supported", adapter.mechanism, adapter.path, made.rows, check=made.check)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back what families say of kernels that are not installed and of lengths that they round up."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def summary(families: Sequence[Family]) -> str:
+    """How many of the tried families are supported, and what became of the others.
+
+    Example:
+        >>> summary([Family("bert", "BertForSequenceClassification", "supported")])
+        '1 of 1 model types of Transformers ... can be cut.'
+    """
+    count = Counter(family.status for family in families)
+    others = "".join(f"; {count[status]} {status}" for status in ("refused", "not tried", "failed") if count[status])
+    version = f"Transformers {transformers.__version__}"
+    return f"{count['supported']} of {len(families)} model types of {version} can be cut{others}."
+
+
+def table_markdown(families: Sequence[Family]) -> str:
+    """The families in Markdown: the summary, a table of those that can be cut, and one of the others.
+
+    Example:
+        >>> family = Family("fnet", "FNetForSequenceClassification", "refused", reason="No attention was seen.")
+        >>> print(table_markdown([family]).splitlines()[-1])
+        | `fnet` | `FNetForSequenceClassification` | refused | No attention was seen. |
+    """
+    supported = [
+        (f"`{family.model_type}`", f"`{family.class_name}`", family.path, family.decides, family.mechanism)
+        for family in families
+        if family.supported
+    ]
+    others = [
+        (f"`{family.model_type}`", f"`{family.class_name}`", family.status, family.reason)
+        for family in families
+        if not family.supported
+    ]
+    parts = [summary(families)]
+    if supported:
+        parts.append(_table(("model type", "class", "tail", "decides", "mechanism"), supported))
+    if others:
+        parts.append(_table(("model type", "class", "result", "why"), others))
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def table_json(families: Sequence[Family]) -> str:
+    """The families in JSON: a list of objects with the fields of `Family`; a figure that was not measured is null.
+
+    Example:
+        >>> family = Family("fnet", "FNetForSequenceClassification", "refused", reason="No attention was seen.")
+        >>> json.loads(table_json([family]))[0]["status"]
+        'refused'
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: plain(part) for name, part in value.items()}
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return json.dumps([plain(dataclasses.asdict(family)) for family in families], indent=2)
