@@ -2,4 +2,5 @@
 
 from attnfaith.cli import app
 
-app(prog_name="attnfaith")
+if __name__ == "__main__":
+    app(prog_name="attnfaith")

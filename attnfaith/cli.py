@@ -43,7 +43,7 @@ def main(
 def models(
     model_types: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODEL_TYPE]...", help="Model types to try, such as bert; all by default."),
+        typer.Argument(metavar="MODEL_TYPE", help="Model types to try, such as bert; all by default."),
     ] = None,
     supported: Annotated[
         bool | None, typer.Option("--supported/--refused", help="List only those that can be cut, or only the others.")
@@ -53,23 +53,21 @@ def models(
 ) -> None:
     """Say which classifiers of the installed Transformers can be cut, how, and why the others are refused.
 
-    Every family is really tried, on a tiny random model made on the spot. All of them take about ten seconds; nothing
-    is downloaded.
+    Every family is really tried, on a tiny random model made on the spot.
+    All of them take about ten seconds. Nothing is downloaded.
 
     [bold]Examples[/bold]
 
-    [cyan]attnfaith models[/cyan]  every family
-
-    [cyan]attnfaith models bert llama t5[/cyan]  only these
-
-    [cyan]attnfaith models --refused[/cyan]  what cannot be cut, and why
-
-    [cyan]attnfaith models --json > families.json[/cyan]  for another program
+    [cyan]attnfaith models[/cyan]                          every family
+    [cyan]attnfaith models bert llama t5[/cyan]            these three
+    [cyan]attnfaith models --refused[/cyan]                what cannot be cut, and why
+    [cyan]attnfaith models --json > families.json[/cyan]   for another program
 
     [bold]Exit code[/bold]
 
-    0 when the families were tried, whatever came out; 1 when attnfaith itself made a mistake on one of them; 2 for
-    wrong arguments, such as an unknown model type.
+    0  the families were tried, whatever came out
+    1  attnfaith itself made a mistake on one of them
+    2  wrong arguments, such as an unknown model type
     """
     from rich.console import Console
     from rich.progress import track
@@ -91,7 +89,7 @@ def models(
     if json:
         typer.echo(table_json(listed))
     elif markdown:
-        typer.echo(table_markdown(listed), nl=False)
+        typer.echo(f"{summary(families)}\n\n{table_markdown(listed)}")
     else:
         _print_table(listed)
         typer.echo(summary(families))

@@ -138,7 +138,7 @@ def summary(families: Sequence[Family]) -> str:
 
 
 def table_markdown(families: Sequence[Family]) -> str:
-    """The families in Markdown: the summary, a table of those that can be cut, and one of the others.
+    """The families in Markdown: a table of those that can be cut, and one of the others.
 
     Example:
         >>> family = Family("fnet", "FNetForSequenceClassification", "refused", reason="No attention was seen.")
@@ -155,12 +155,12 @@ def table_markdown(families: Sequence[Family]) -> str:
         for family in families
         if not family.supported
     ]
-    parts = [summary(families)]
+    parts = []
     if supported:
         parts.append(_table(("model type", "class", "tail", "decides", "mechanism"), supported))
     if others:
         parts.append(_table(("model type", "class", "result", "why"), others))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

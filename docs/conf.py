@@ -8,6 +8,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import attnfaith
+from attnfaith.survey import summary, survey, table_markdown
 
 project = "attnfaith"
 author = "The attnfaith authors"
@@ -16,7 +17,7 @@ release = version = attnfaith.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 templates_path = ["templates"]
-exclude_patterns = ["templates"]
+exclude_patterns = ["templates", "generated/families-table.md"]
 
 html_theme = "furo"
 html_title = "attnfaith"
@@ -35,6 +36,18 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
 
+def write_families(app):
+    """Try every family of the installed transformers, for the page that includes the result."""
+    families = list(survey())
+    failed = [family.model_type for family in families if family.status == "failed"]
+    if failed:
+        raise RuntimeError(f"attnfaith made a mistake on {', '.join(failed)}; see: attnfaith models {' '.join(failed)}")
+    target = Path(app.srcdir, "generated", "families-table.md")
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(f"{summary(families)}\n\n{table_markdown(families)}\n", encoding="utf-8")
+
+
 def setup(app):
     """Leave out "alias for field number 3": a named tuple's fields are described in its docstring."""
     app.connect("autodoc-skip-member", lambda *seen: True if type(seen[3]).__name__ == "_tuplegetter" else None)
+    app.connect("builder-inited", write_families)

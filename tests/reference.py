@@ -36,15 +36,13 @@ def softmax_slow(scores: Sequence[float], keep: Sequence[bool], mass: float = 1.
         return [0.0] * len(scores)
     top = max(kept)
     total = math.fsum(math.exp(score - top) for score in kept)
-    return [
-        mass * math.exp(score - top) / total if stays else 0.0 for score, stays in zip(scores, keep, strict=True)
-    ]
+    return [mass * math.exp(score - top) / total if stays else 0.0 for score, stays in zip(scores, keep, strict=True)]
 
 
 def prefix_slow(
     weights: Sequence[float], values: Sequence[Sequence[float]], order: Sequence[int], items: int
 ) -> list[list[float]]:
-    """The average of ``values`` after removing the first 0, 1, ..., N items of ``order``; ``items`` of them are real."""
+    """The average of ``values`` after removing 0, 1, ..., N of ``order``; its first ``items`` are real."""
     results = []
     for count in range(len(order) + 1):
         keep = [place not in order[:count] and place in order[:items] for place in range(len(order))]
@@ -60,7 +58,7 @@ class OffInterfaceError(Exception):
 
 @dataclass(frozen=True)
 class Edit:
-    """Weights ``[B, G, N]`` for the query rows ``[B, R]`` of the last attention; ``G`` counts heads first, then rows."""
+    """Weights ``[B, G, N]`` for the query rows ``[B, R]`` of the last attention; ``G`` is head * R + row."""
 
     rows: Tensor
     weights: Tensor

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
+from attnfaith.adapters.embedding import read_vectors, run_on_vectors
+from attnfaith.adapters.outputs import logits_of
 from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums
 from attnfaith.registry import Registry
 from attnfaith.types import Capture
@@ -65,6 +68,18 @@ class Adapter(ABC):
         mass = capture.weights[:, 0].double().sum(-1)
         sums = prefix_sums(capture.log_weights[:, 0], mass, affine.contributions, order)
         return (sums[:, start:stop] + affine.bias.double().unsqueeze(1)).to(capture.logits.dtype)
+
+    def forward(self, inputs: Mapping[str, Any]) -> Tensor:
+        """The model's logits ``[B, C]``."""
+        return logits_of(self.model(**inputs))
+
+    def vectors(self, inputs: Mapping[str, Any]) -> Tensor:
+        """The word vectors ``[B, L, E]`` that the model reads at each position."""
+        return read_vectors(self.model, lambda: self.forward(inputs), inputs["input_ids"])
+
+    def forward_on(self, vectors: Tensor, inputs: Mapping[str, Any]) -> Tensor:
+        """The model's logits when it reads other word vectors; differentiable in them."""
+        return run_on_vectors(self.model, lambda: self.forward(inputs), inputs["input_ids"], vectors)
 
     def candidate_bytes(self, capture: Capture) -> int:
         """About how much memory one candidate of one text needs while the tail runs; the basis of chunking."""

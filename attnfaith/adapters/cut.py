@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from attnfaith.adapters.base import Adapter, adapter_for
 from attnfaith.adapters.borrow import borrowed, unwrap
 from attnfaith.adapters.door import check_inputs, check_keep, check_model, check_order, check_weights, example_for
+from attnfaith.adapters.outputs import check_finite
 from attnfaith.adapters.prove import prove_described
 from attnfaith.adapters.replay import PATHS
 from attnfaith.adapters.search import traced_adapter
@@ -60,14 +61,8 @@ class Cut:
         inputs = check_inputs(self.model, inputs)
         with borrowed(self.model):
             capture = self.adapter.capture(**inputs)
-        for name in ("logits", "weights"):
-            finite = getattr(capture, name).isfinite().flatten(1).all(1)
-            if not bool(finite.all()):
-                bad = (~finite).nonzero().flatten().tolist()
-                raise NumericalError(
-                    f"The model's {name} are NaN or infinite for texts {bad} of this batch. Look for NaN in its "
-                    "weights, or for overflow in half precision."
-                )
+        check_finite("logits", capture.logits)
+        check_finite("weights", capture.weights)
         return capture
 
     def rerun(self, capture: Capture, *, keep: Tensor | None = None, weights: Tensor | None = None) -> Tensor:

@@ -95,15 +95,24 @@ class _Call:
 
 
 def find_trails(
-    model: nn.Module, run: Callable[[], Any], length: int, *, any_distribution: bool = False
-) -> list[Trail]:
+    model: nn.Module,
+    run: Callable[[], Any],
+    length: int,
+    on_product: Callable[[Product], Tensor],
+    *,
+    any_distribution: bool = False,
+) -> tuple[list[Trail], Any]:
     """Run a model once on one text, and describe the way to every attention, in the order in which they happened.
 
     Args:
         model: the model, borrowed.
         run: runs the model's forward pass on one text.
         length: the text's length; no weight of the model should have a dimension of this size.
+        on_product: sees every attention, and returns what is passed on in the place of its result.
         any_distribution: see `Watch`.
+
+    Returns:
+        The trails, and what ``run`` returned.
     """
     root = _Call(model, 0, None)
     open_calls = [root]
@@ -112,7 +121,7 @@ def find_trails(
     lists = [module for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
     listed = {child for module in lists for child in module.children()}
 
-    def on_product(product: Product) -> None:
+    def note(product: Product) -> Tensor:
         call = open_calls[-1]
         ordinal, call.products = call.products, call.products + 1
         chain = call.chain()
@@ -128,18 +137,16 @@ def find_trails(
                 for depth, child in done
                 if not any(id(leaf) in lineage for leaf in pytree.tree_leaves(child.output))
             )
-            block = (
-                None
-                if nested
-                else next((depth for depth, around in enumerate(chain) if around.link.module in listed), None)
-            )
             links = tuple(around.link for around in chain)
+            layers = [] if nested else [depth for depth, link in enumerate(links) if link.module in listed]
+            block = layers[0] if layers else None
             name = names.get(call.link.module, "?") or "the model"
             return Trail(links, ordinal, memories, block, name, shape, fused, any_distribution)
 
         found.append(trail)
+        return on_product(product)
 
-    watch = Watch(1, on_product, any_distribution=any_distribution)
+    watch = Watch(1, note, any_distribution=any_distribution)
     # torch's own encoder takes a path of its own where nobody watches
     nested = any(isinstance(module, nn.TransformerEncoder) for module in model.modules())
 
@@ -166,9 +173,9 @@ def find_trails(
         for module in model.modules():
             if module is not model:
                 patch_forward(patches, module, record(module))
-        with watch, torch.no_grad():
-            run()
-        return [trail() for trail in found]
+        with watch:
+            result = run()
+        return [trail() for trail in found], result
 
 
 def _memory(depth: int, call: _Call, length: int) -> Memory:

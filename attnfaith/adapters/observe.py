@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from attnfaith.adapters.follow import Trail, Walk
+from attnfaith.adapters.outputs import check_finite, mixed
 from attnfaith.adapters.watch import Product
-from attnfaith.errors import UnsupportedModelError
+from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.types import Items
 
 
@@ -35,12 +36,19 @@ class Observation:
     remembered: Mapping[int, Sequence[Any]]
 
 
-def observe(run: Callable[[], Tensor], trail: Trail, batch: int, wanted: Sequence[int], at_block: bool) -> Observation:
+def observe(
+    run: Callable[[], Tensor],
+    trail: Trail,
+    batch: int,
+    wanted: Sequence[int],
+    at_block: bool,
+    tokens: Tensor | None = None,
+) -> Observation:
     """Run a borrowed model along a trail.
 
     The deciding rows are those with a gradient of the logits. It is taken where that is cheapest: at the result of the
     layer around the attention (``at_block``), since a layer treats each row by itself from its attention on; otherwise
-    at the attention's own result.
+    at the attention's own result. Given ``tokens`` ``[B, L]``, all of them are taken for deciding.
     """
     remembered: dict[int, list[Any]] = {}
     products: list[Product] = []
@@ -67,19 +75,25 @@ def observe(run: Callable[[], Tensor], trail: Trail, batch: int, wanted: Sequenc
     remember = {index: keeper(index) for index in wanted}
     walk = Walk(trail, batch, on_product, remember=remember, on_block=on_block if at_block else None)
     logits = walk.run(run)
+    check_finite("logits", logits)
     if not logits.requires_grad:
         raise UnsupportedModelError(
             f"No logit depends on the attention in {trail.name}. If another attention decides, name it with layer=."
         )
     gradients = torch.autograd.grad(mixed(logits), leaves, allow_unused=True)
-    rows, row_mask = _deciding_rows(gradients, products[0], batch, at_block, trail.name)
+    read = read_rows(gradients, products[0], batch, at_block, trail.name)
+    count = read.sum(-1)
+    if not bool(count.all()):
+        text = int((count == 0).nonzero()[0])
+        raise UnsupportedModelError(
+            f"No logit of text {text} of the batch depends on the attention in {trail.name}: its gradient is zero."
+        )
+    rows, row_mask = packed(read if tokens is None else tokens)
     return Observation(logits.detach(), products[0], rows, row_mask, remembered)
 
 
-def _deciding_rows(
-    gradients: Sequence[Tensor | None], product: Product, batch: int, at_block: bool, name: str
-) -> tuple[Tensor, Tensor]:
-    """The query rows with a gradient: ``[B, R]`` and which of them exist."""
+def read_rows(gradients: Sequence[Tensor | None], product: Product, batch: int, at_block: bool, name: str) -> Tensor:
+    """``[B, Q]``, which query rows the logits read: those with a gradient."""
     queries = product.shape[2]
     read = torch.zeros(batch, queries, dtype=torch.bool, device=product.operand.device)
     for gradient in gradients:
@@ -94,16 +108,28 @@ def _deciding_rows(
             read |= touched.flatten(2).any(-1).T
         else:
             raise UnsupportedModelError(f"The layer around {name} returns no row for each position.")
+    return read
+
+
+def packed(read: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows ``[B, Q]`` as positions: ``[B, R]``, 0 where a text has fewer, and which of them exist."""
     count = read.sum(-1)
-    if not bool(count.all()):
-        text = int((count == 0).nonzero()[0])
-        raise UnsupportedModelError(
-            f"No logit of text {text} of the batch depends on the attention in {name}: its gradient is zero."
-        )
     width = int(count.max())
     rows = read.int().argsort(dim=-1, descending=True, stable=True)[:, :width]
     exists = torch.arange(width, device=rows.device) < count.unsqueeze(-1)
     return torch.where(exists, rows, 0), exists
+
+
+def check_attended(logs: Tensor, exists: Tensor, mask: Tensor) -> None:
+    """Every deciding row attends items, and items only; one that stands on padding may do neither."""
+    attended = logs > -torch.inf
+    loose = (attended & ~mask[:, None, None]).any(-1)
+    wrong = (exists & (loose | ~attended.any(-1))).flatten(1).any(-1).nonzero().flatten().tolist()
+    if wrong:
+        raise InputError(
+            f"The model decides texts {wrong} of this batch at a padding position, which attends padding or nothing. "
+            "Pad on the other side (tokenizer.padding_side), as the model was trained."
+        )
 
 
 def items_of(tokens: Tensor, logs: Tensor, name: str) -> tuple[Tensor, Items]:
@@ -118,26 +144,3 @@ def items_of(tokens: Tensor, logs: Tensor, name: str) -> tuple[Tensor, Items]:
             "the tokens. Choose another with layer=, or write an adapter (register_adapter)."
         )
     return tokens, Items.tokens(tokens)
-
-
-def logits_of(output: Any) -> Tensor:
-    """The logits in what a classifier returns: ``.logits``, the first of a tuple, or the tensor itself."""
-    if isinstance(output, Tensor):
-        return output
-    logits = getattr(output, "logits", None)
-    if logits is None and isinstance(output, Mapping):
-        logits = output.get("logits")
-    if logits is None and isinstance(output, Sequence):
-        logits = next((value for value in output if isinstance(value, Tensor)), None)
-    if not isinstance(logits, Tensor) or logits.dim() != 2:
-        raise UnsupportedModelError(
-            f"Expected a classifier that returns logits [batch, classes]; {type(output).__name__} has none. "
-            "For another output, write an adapter (register_adapter)."
-        )
-    return logits
-
-
-def mixed(logits: Tensor) -> Tensor:
-    """One number that depends on every logit: coefficients without a pattern that the logits could cancel."""
-    coefficients = torch.cos(1 + torch.arange(logits.shape[-1], device=logits.device, dtype=torch.float64))
-    return (logits.double() * coefficients).sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,14 @@ class PooledAdapter(Adapter):
         state: PooledState = capture.state
         offset = bias.expand(capture.shape[0], -1) if state.offset is None else bias + state.offset
         return Affine(state.values @ weight.T, offset)
+
+    def vectors(self, inputs: Mapping[str, Any]) -> Tensor:
+        """The word vectors, looked up position by position."""
+        return self.model.get_input_embeddings()(inputs["input_ids"])
+
+    def forward_on(self, vectors: Tensor, inputs: Mapping[str, Any]) -> Tensor:
+        """The model reads vectors itself; the ids beside them say where sentences end."""
+        return self.forward({**inputs, "inputs_embeds": vectors})
 
     def candidate_bytes(self, capture: Capture) -> int:
         """One attended vector, the weights behind it, and the logits."""

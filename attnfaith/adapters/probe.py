@@ -52,7 +52,7 @@ def made_up_inputs(
     _check(model, config, lengths, padding_side)
 
     size = _vocabulary_size(model, config)
-    pad = _first(config, "pad_token_id", "pad_index")
+    pad = setting(config, "pad_token_id", "pad_index")
     if pad is None or not 0 <= pad < size:
         if any(hasattr(part, "pad_token_id") for part in _parts(config)):
             lengths = (max(lengths),)
@@ -85,7 +85,7 @@ def _check(model: nn.Module, config: Any, lengths: tuple[int, ...], padding_side
         raise InputError(f"padding_side must be 'right' or 'left', got {padding_side!r}.")
     if not lengths or min(lengths) < 3:
         raise InputError(f"Each row needs at least 3 tokens (a start, a text and an end), got lengths={lengths}.")
-    limits = [_first(config, "max_position_embeddings", "n_positions", "max_seq_len")]
+    limits = [setting(config, "max_position_embeddings", "n_positions", "max_seq_len")]
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding) and "position" in name and module.padding_idx is not None:
             limits.append(module.num_embeddings - module.padding_idx - 1)  # RoBERTa counts from after the padding
@@ -108,7 +108,7 @@ def _parts(config: Any) -> Iterator[Any]:
             yield from _parts(part)
 
 
-def _first(config: Any, *names: str) -> Any:
+def setting(config: Any, *names: str) -> Any:
     """The first value that is not None; of several ids for one purpose, the first."""
     for part in _parts(config):
         for name in names:
@@ -119,7 +119,7 @@ def _first(config: Any, *names: str) -> Any:
 
 
 def _vocabulary_size(model: Any, config: Any) -> int:
-    size = _first(config, "vocab_size")
+    size = setting(config, "vocab_size")
     if size is None and _reads_code_points(config):
         return sys.maxunicode + 1
     return int(model.get_input_embeddings().num_embeddings if size is None else size)
@@ -145,8 +145,8 @@ def _ordinary_ids(config: Any, size: int, pad: int) -> Tensor:
 
 
 def _start_and_end(config: Any, pad: int) -> tuple[int | None, int | None]:
-    start = _first(config, "cls_token_id", "bos_token_id", "bos_index")
-    end = _first(config, "eos_token_id", "eos_index") if getattr(config, "is_encoder_decoder", False) else None
+    start = setting(config, "cls_token_id", "bos_token_id", "bos_index")
+    end = setting(config, "eos_token_id", "eos_index") if getattr(config, "is_encoder_decoder", False) else None
     return (None if start in (pad, end) else start), end
 
 

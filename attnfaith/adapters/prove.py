@@ -12,20 +12,21 @@ from torch import Tensor
 
 from attnfaith.adapters.base import Adapter
 from attnfaith.adapters.borrow import patch_forward
+from attnfaith.adapters.probe import setting
 from attnfaith.adapters.replay import FULL_FORWARD, PATHS
 from attnfaith.adapters.selfcheck import (
     SelfCheck,
     alone,
+    beside_longer,
     brief,
     gap,
-    padded,
     require,
     scale_of,
     tolerance_of,
     trial_weights,
 )
 from attnfaith.adapters.traced import TracedAdapter
-from attnfaith.errors import AttnFaithError, UnsupportedModelError
+from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
 from attnfaith.functional.erasure import erase, prefix_keeps
 from attnfaith.types import Capture
 
@@ -54,22 +55,45 @@ def prove_traced(slow: TracedAdapter, single: dict[str, Any], texts: int) -> tup
                 logits = fast.rerun(capture, weights)
         except FAILURES as error:
             if path == FULL_FORWARD:
-                raise UnsupportedModelError(f"This model cannot be cut faithfully: {brief(error)}") from error
+                raise refusal(error) from error
             reasons[path] = brief(error)
             continue
-        with torch.no_grad():
-            twin = logits if path == FULL_FORWARD else slow.rerun(capture, weights)
+        twin, read = slow.rerun_disturbed(capture, weights)
+        texts += weights.shape[1] + 2
+        if not slow.every_row and bool((read & ~_decided(capture, read.shape[-1])).any()):
+            # other rows decide once the attention is edited, as under a maximum over positions: edit what all read
+            return prove_traced(slow.with_path(FULL_FORWARD, every_row=True), single, texts)
         tolerance, scale = tolerance_of(capture.logits), scale_of(capture.logits)
         own, effect = gap(twin[:, 0], capture.logits, scale), gap(twin[:, 1], twin[:, 0], scale)
         require(own <= tolerance, f"its final attention, put back unchanged, changes its logits (by {own:.1e}).")
         require(effect > 1e-6, "its logits do not depend on the final attention.")
-        identity, edit = gap(logits[:, 0], capture.logits, scale), gap(logits[:, 1], twin[:, 1], scale * effect)
-        if max(identity, edit) <= tolerance:
+        identity, edit = gap(logits[:, 0], capture.logits, scale), gap(logits[:, 1:], twin[:, 1:], scale * effect)
+        if max(identity, edit) > tolerance:
+            reasons[path] = f"identity {identity:.0e}, edit {edit:.0e}"
+            continue
+        padding, batched, more = _batched(fast, single, capture, weights, twin, scale * effect)
+        texts += more
+        if not batched > tolerance:  # NaN: it cannot be padded
             break
-        reasons[path] = f"identity {identity:.0e}, edit {edit:.0e}"
+        reasons[path] = f"in a padded batch, edit {batched:.0e}"
+    else:
+        raise refusal(UnsupportedModelError(f"its tail changes with what else is in the batch ({reasons[path]})."))
     fast.reasons = reasons
-    padding, more = _padding(fast, single, capture)
-    return fast, SelfCheck(identity, effect, edit, padding, texts + weights.shape[1] + more), _words(capture, fast)
+    return fast, SelfCheck(identity, effect, edit, padding, texts), _words(capture, fast)
+
+
+def _decided(capture: Capture, queries: int) -> Tensor:
+    """``[B, Q]``, the query rows that decide a capture."""
+    state = capture.state
+    read = torch.zeros(len(state.rows), queries, dtype=torch.bool, device=state.rows.device)
+    return read.scatter(1, state.rows, state.row_mask) | read.scatter(1, state.rows[:, :1], True)
+
+
+def refusal(error: BaseException) -> UnsupportedModelError:
+    """The error that refuses a model because of another one."""
+    if isinstance(error, UnsupportedModelError):
+        return error
+    return UnsupportedModelError(f"This model cannot be cut faithfully: {brief(error)}")
 
 
 def _prepared(slow: TracedAdapter, single: dict[str, Any], path: str) -> tuple[TracedAdapter, Capture]:
@@ -100,6 +124,11 @@ def _prepared(slow: TracedAdapter, single: dict[str, Any], path: str) -> tuple[T
         for (index, place), gradient in zip(leaves, gradients, strict=True):
             if gradient is not None:
                 kept.setdefault(index, set()).add(place)
+    for index, places in kept.items():
+        for place in places:
+            dims = slow.trail.memories[index].dims[place] or ()
+            if "N" in dims and "B" not in dims:
+                raise UnsupportedModelError("what comes before runs texts into one another (or is the same for all)")
     live = {index: frozenset(places) for index, places in kept.items()}
     fast = fast.with_path(path, live=live)
     memories = {
@@ -110,39 +139,68 @@ def _prepared(slow: TracedAdapter, single: dict[str, Any], path: str) -> tuple[T
     return fast, replace(capture, state=replace(capture.state, memories=memories))
 
 
-def _padding(fast: TracedAdapter, single: dict[str, Any], capture: Capture) -> tuple[float, int]:
-    """Whether the model honours its mask, on either side: the text alone against the same text padded."""
+def _batched(
+    fast: TracedAdapter, single: dict[str, Any], capture: Capture, weights: Tensor, twin: Tensor, effect: float
+) -> tuple[float, float, int]:
+    """The text in a batch, padded beside a longer one, on the side that the model allows.
+
+    Returns:
+        How far its logits are from those it has alone, how far its edited logits are from its twin's, and how many
+        texts went through the model for it; NaN for a model that cannot be padded.
+    """
     pad_id = pad_id_of(fast)
     if pad_id is None:
-        return float("nan"), 0
+        return float("nan"), float("nan"), 0
     tolerance, scale = tolerance_of(capture.logits), scale_of(capture.logits)
-    gaps = []
+    half = tolerance > 1e-2
+    gaps, texts = [], 0
     for left in (False, True):
-        longer = fast.capture(**padded(single, pad_id, left=left))
-        gaps.append(gap(longer.logits, capture.logits, scale))
-        if gaps[-1] <= tolerance and longer.shape[1] == capture.shape[1]:
+        batch = beside_longer(single, pad_id, left=left)
+        if half:  # the second pass over the padding takes the other text's place
+            batch = alone(batch, padding=True)
+        texts += len(batch["input_ids"])
+        try:
+            together = fast.capture(**batch)
+        except InputError:  # decided at the padding of this side
+            gaps.append(float("inf"))
+            continue
+        gaps.append(gap(together.logits[:1], capture.logits, scale))
+        if gaps[-1] <= tolerance:
             break
     else:
         raise UnsupportedModelError(
             f"This model cannot be cut faithfully: padding a text changes its logits (by {gaps[0]:.1e} on the right, "
             f"{gaps[1]:.1e} on the left): the mask is not honoured."
         )
-    before, after = int(capture.lengths), int(longer.lengths)
+    before, after = int(capture.lengths), int(together.lengths[0])
     require(before == after, f"padding changes how many items its attention has (from {before} to {after}).")
     require(
-        longer.shape[2] > capture.shape[2],
+        together.shape[2] > capture.shape[2],
         f"its attention in {fast.trail.name} has {capture.shape[2]} items whatever the text: they are not its tokens.",
     )
-    half = tolerance > 1e-2
     if half:
-        _check_blind(fast, longer, scale)
-    return gaps[-1], len(gaps) + half
+        _check_blind(fast, together, scale)
+        texts += 1
+    with torch.no_grad():
+        logits = fast.rerun(together, _spread(weights, capture, together))[:1]
+    return gaps[-1], gap(logits, twin, effect), texts
+
+
+def _spread(weights: Tensor, capture: Capture, together: Capture) -> Tensor:
+    """The weights of one text alone, at its places in a batch; the other text keeps its own."""
+    count = weights.shape[1]
+    placed = together.weights.unsqueeze(1).repeat(1, count, 1, 1)
+    placed[0] = 0
+    rows, longest = capture.state.rows.shape[1], together.state.rows.shape[1]
+    parts = placed[0].unflatten(1, (-1, longest))[:, :, :rows]  # [K, H, R, N], a view
+    parts[..., together.mask[0]] = weights[0].unflatten(1, (-1, rows))[..., capture.mask[0]]
+    return placed
 
 
 def pad_id_of(adapter: Adapter) -> int | None:
     """The id that pads; 0 for a model without a configuration, None for a model that says it cannot be padded."""
     config = getattr(adapter.model, "config", None)
-    return 0 if config is None else getattr(config, "pad_token_id", None)
+    return 0 if config is None else setting(config, "pad_token_id", "pad_index")
 
 
 def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:
@@ -191,9 +249,9 @@ def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck
         require(edit <= tolerance, f"its fast path is not equal to its own tail (off by {edit:.1e}).")
     padding, texts, pad_id = float("nan"), 1, pad_id_of(adapter)
     if pad_id is not None:
-        longer = adapter.capture(**padded(single, pad_id))
+        longer = adapter.capture(**beside_longer(single, pad_id))
         _check_capture(adapter, longer)
-        padding, texts = gap(longer.logits, capture.logits, scale), 2
+        padding, texts = gap(longer.logits[:1], capture.logits, scale), 3
         require(padding <= tolerance, f"padding changes its logits (by {padding:.1e}): it ignores the mask.")
     groups = capture.shape[1]
     return SelfCheck(identity, effect, edit, padding, texts), plural(groups, "distribution")

@@ -54,6 +54,7 @@ def replay(
     state: TracedState,
     context: Tensor,
     pad: int,
+    on_result: Callable[[Product, Tensor], Tensor] | None = None,
 ) -> Tensor:
     """The logits ``[B, K, C]`` when the deciding rows read something else.
 
@@ -64,6 +65,7 @@ def replay(
         state: of the capture.
         context: ``[B, K, H, R, D]``, what the deciding rows read.
         pad: the id of padding, for rows that do not exist.
+        on_result: sees what takes the place of the attention's result, and returns what is passed on.
     """
     batch, count = context.shape[:2]
     context = context.to(state.values.dtype).flatten(0, 1)
@@ -72,13 +74,14 @@ def replay(
 
     def on_product(product: Product) -> Tensor:
         if path == ONE_POSITION:
-            return product.layout.write(context)
-        if path == LAST_BLOCK:
+            whole = context
+        elif path == LAST_BLOCK:
             assert state.context is not None
-            others = state.context.repeat_interleave(count, 0)
+            whole = put_rows(state.context.repeat_interleave(count, 0), context, rows, row_mask)
         else:
-            others = product.layout.read(product.output)
-        return product.layout.write(put_rows(others, context, rows, row_mask))
+            whole = put_rows(product.layout.read(product.output), context, rows, row_mask)
+        result = product.layout.write(whole)
+        return result if on_result is None else on_result(product, result)
 
     def recall(index: int) -> list[Any]:
         length = rows.shape[1] if path == ONE_POSITION else state.length

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnfaith.adapters.follow import Trail, find_trails
-from attnfaith.adapters.observe import logits_of, mixed
+from attnfaith.adapters.outputs import logits_of, mixed
 from attnfaith.adapters.prove import prove_traced
 from attnfaith.adapters.replay import FULL_FORWARD
 from attnfaith.adapters.selfcheck import SelfCheck, alone, brief
 from attnfaith.adapters.traced import TracedAdapter
-from attnfaith.adapters.watch import Product, Watch
+from attnfaith.adapters.watch import Product
 from attnfaith.errors import InputError, UnsupportedModelError
 
 
@@ -23,22 +24,47 @@ def traced_adapter(
 ) -> tuple[TracedAdapter, SelfCheck | None, str]:
     """Find the attention of a borrowed model, and the fastest tail that passes the self-check."""
     single = alone(inputs)
-    length = single["input_ids"].shape[1]
-    trails = _trails(model, single, length)
-    trail = _choose(model, trails, single, layer)
+    survey = _surveyed(model, single)
+    trail = _choose(survey, layer)
     if heads is not None:
         heads = _check_heads(heads, trail.shape[1])
     slow = TracedAdapter(model, trail, heads=heads, path=FULL_FORWARD, at_block=False)
     if not check:
         return slow, None, "not looked at"
-    return prove_traced(slow, single, texts=1 + (layer is None))
+    return prove_traced(slow, single, texts=1)
 
 
-def _trails(model: nn.Module, single: dict[str, Any], length: int) -> list[Trail]:
-    """The attentions of a forward pass: softmaxes first, and where there are none, any distribution."""
+@dataclass(frozen=True)
+class _Survey:
+    """The attentions of one forward pass, and what each of them feeds.
+
+    Every attention's result is made a leaf, so gradients tell what is read directly: by the logits, or by the operands
+    of a later attention, through residual streams but not through other attentions.
+    """
+
+    trails: list[Trail]
+    logits: Tensor
+    leaves: list[Tensor]
+    operands: list[Tensor]
+
+
+def _surveyed(model: nn.Module, single: dict[str, Any]) -> _Survey:
+    """Watch one forward pass: for softmaxes first, and where there are none, for any distribution."""
+    length = single["input_ids"].shape[1]
     for any_distribution in (False, True):
+        leaves: list[Tensor] = []
+        operands: list[Tensor] = []
+
+        def on_product(product: Product, leaves: list[Tensor] = leaves, operands: list[Tensor] = operands) -> Tensor:
+            operand = (product.operand, product.given, product.query, product.key)
+            operands.append(torch.stack([part.double().sum() for part in operand if part is not None]).sum())
+            leaves.append(product.output.detach().requires_grad_())
+            return leaves[-1].clone()
+
         try:
-            trails = find_trails(model, lambda: model(**single), length, any_distribution=any_distribution)
+            trails, output = find_trails(
+                model, lambda: model(**single), length, on_product, any_distribution=any_distribution
+            )
         except Exception as error:
             raise UnsupportedModelError(
                 f"The model's own forward pass failed on one text of {length} tokens ({brief(error)}). If it needs "
@@ -46,57 +72,37 @@ def _trails(model: nn.Module, single: dict[str, Any], length: int) -> list[Trail
             ) from error
         if trails:
             break
-    return trails
-
-
-def _choose(model: nn.Module, trails: list[Trail], single: dict[str, Any], layer: int | None) -> Trail:
-    listing = "; ".join(f"{index}: {trail.name}" for index, trail in enumerate(trails))
-    if not trails:
+    else:
         raise UnsupportedModelError(
             "No attention was seen in the model's forward pass: neither scaled_dot_product_attention nor a softmax (or "
             "other distribution) that values are multiplied with. For a model with another kind of attention, write an "
             "adapter (register_adapter)."
         )
+    return _Survey(trails, logits_of(output), leaves, operands)
+
+
+def _choose(survey: _Survey, layer: int | None) -> Trail:
+    trails = survey.trails
+    listing = "; ".join(f"{index}: {trail.name}" for index, trail in enumerate(trails))
     if layer is not None:
         if not -len(trails) <= layer < len(trails):
-            raise InputError(
-                f"layer={layer} is out of range: the forward pass has {len(trails)} attentions ({listing})."
-            )
+            raise InputError(f"layer={layer} is out of range: there are {len(trails)} attentions ({listing}).")
         return trails[layer]
-    final, rivals = _final(model, single, trails[0].any_distribution)
-    if final is None:
-        raise UnsupportedModelError(f"No logit depends on any attention of this model ({listing}).")
+    read = [index for index, yes in enumerate(_reads(mixed(survey.logits), survey.leaves)) if yes]
+    if not read:
+        raise UnsupportedModelError(
+            f"No logit depends on any attention of this model ({listing}), as far as gradients tell. If its layers are "
+            "quantised to integers they have no gradient: load it without quantisation."
+        )
+    final = read[-1]
+    through = _reads(survey.operands[final], survey.leaves)
+    rivals = [index for index in read[:-1] if not through[index]]
     if rivals:
         raise UnsupportedModelError(
             f"Several attentions could be the final one: besides {final} ({trails[final].name}) the logits read "
             f"{', '.join(map(str, rivals))}, which {final} does not read. Choose one with layer= ({listing})."
         )
     return trails[final]
-
-
-def _final(model: nn.Module, single: dict[str, Any], any_distribution: bool) -> tuple[int | None, list[int]]:
-    """The last attention that the logits read, and others that they read past it.
-
-    Every attention's result is made a leaf, so gradients tell what is read directly: by the logits or by a later
-    attention's operands, through residual streams but not through other attentions.
-    """
-    leaves: list[Tensor] = []
-    operands: list[Tensor] = []
-
-    def on_product(product: Product) -> Tensor:
-        operand = (product.operand, product.given, product.query, product.key)
-        operands.append(torch.stack([part.double().sum() for part in operand if part is not None]).sum())
-        leaves.append(product.output.detach().requires_grad_())
-        return leaves[-1].clone()
-
-    with Watch(1, on_product, any_distribution=any_distribution):
-        logits = logits_of(model(**single))
-    read = [index for index, yes in enumerate(_reads(mixed(logits), leaves)) if yes]
-    if not read:
-        return None, []
-    final = read[-1]
-    through = _reads(operands[final], leaves)
-    return final, [index for index in read[:-1] if not through[index]]
 
 
 def _reads(quantity: Tensor, leaves: list[Tensor]) -> list[bool]:

@@ -10,11 +10,14 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.base import Adapter
-from attnfaith.errors import UnsupportedModelError
+from attnfaith.errors import AttnFaithError, UnsupportedModelError
 from attnfaith.types import Capture
 
-TOLERANCES = {torch.float64: 1e-7, torch.float32: 2e-4, torch.bfloat16: 0.1, torch.float16: 0.05}
-"""How far two ways of computing the same logits may lie apart, relative to the effect of the edit."""
+TOLERANCES = {torch.float64: 2e-6, torch.float32: 2e-4, torch.bfloat16: 0.1, torch.float16: 0.05}
+"""How far two ways of computing the same logits may lie apart, relative to the effect of the edit.
+
+In float64 most families agree to 1e-14; those that compute their softmax in float32 whatever the dtype set the limit.
+"""
 
 
 @dataclass(frozen=True)
@@ -89,37 +92,46 @@ def require(holds: bool, what: str) -> None:
         raise UnsupportedModelError(f"This model cannot be cut faithfully: {what}")
 
 
-def alone(inputs: Mapping[str, Any], text: int = 0) -> dict[str, Any]:
-    """One text of a batch, without its padding."""
+def alone(inputs: Mapping[str, Any], *, padding: bool = False) -> dict[str, Any]:
+    """The first text of a batch, without its padding or with it."""
     ids = inputs["input_ids"]
     batch, length = ids.shape[:2]
     mask = inputs.get("attention_mask")
-    real = torch.ones_like(ids[text]).bool() if mask is None else mask[text].bool()
+    real = torch.ones_like(ids[0]).bool() if mask is None or padding else mask[0].bool()
     trimmed: dict[str, Any] = {}
     for name, value in inputs.items():
         if isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] == batch:
-            value = value[text : text + 1]
+            value = value[:1]
             if value.dim() > 1 and value.shape[1] == length:
                 value = value[:, real]
         trimmed[name] = value
     return trimmed
 
 
-def padded(inputs: Mapping[str, Any], pad_id: int, *, left: bool = False, extra: int = 8) -> dict[str, Any]:
-    """A text with padding on one side."""
+def beside_longer(inputs: Mapping[str, Any], pad_id: int, *, left: bool = False) -> dict[str, Any]:
+    """A text in a batch with another that is longer by all but two of its tokens: itself twice, with one start and end.
+
+    The first text is padded on one side.
+    """
     ids = inputs["input_ids"]
-    batch, length = ids.shape[:2]
+    length = ids.shape[1]
     inputs = {"attention_mask": torch.ones_like(ids), **inputs}
-    longer: dict[str, Any] = {}
+    together: dict[str, Any] = {}
     for name, value in inputs.items():
-        if isinstance(value, Tensor) and value.dim() > 1 and value.shape[:2] == (batch, length):
-            filler = value.new_full((batch, extra, *value.shape[2:]), pad_id if name == "input_ids" else 0)
-            value = torch.cat((filler, value) if left else (value, filler), dim=1)
-        longer[name] = value
-    return longer
+        if isinstance(value, Tensor) and value.dim() > 1 and value.shape[:2] == (1, length):
+            longer = torch.cat((value[:, :-1], value[:, 1:]), dim=1)
+            filler = value.new_full((1, length - 2, *value.shape[2:]), pad_id if name == "input_ids" else 0)
+            short = torch.cat((filler, value) if left else (value, filler), dim=1)
+            value = torch.cat((short, longer))
+        elif isinstance(value, Tensor) and value.dim() and value.shape[0] == 1:
+            value = torch.cat((value, value))
+        together[name] = value
+    return together
 
 
 def brief(error: BaseException) -> str:
     """An exception in one line."""
     text = str(error).strip().splitlines()
+    if isinstance(error, AttnFaithError) and text:
+        return text[0]
     return f"{type(error).__name__}: {text[0][:160]}" if text else type(error).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from attnfaith.adapters.base import Adapter
 from attnfaith.adapters.follow import Trail
-from attnfaith.adapters.observe import items_of, logits_of, observe
+from attnfaith.adapters.observe import check_attended, items_of, observe, read_rows
+from attnfaith.adapters.outputs import mixed
 from attnfaith.adapters.replay import FULL_FORWARD, ONE_POSITION, TracedState, replay
 from attnfaith.adapters.rows import pick_rows, take_rows
+from attnfaith.adapters.watch import Product
 from attnfaith.functional.erasure import erase
 from attnfaith.types import Capture
 
@@ -27,6 +29,7 @@ class TracedAdapter(Adapter):
         path: one of `attnfaith.adapters.replay.PATHS`.
         live: which tensors of which memories the logits depend on; all by default.
         at_block: whether the deciding rows are found at the layer's result instead of the attention's.
+        every_row: take every token for deciding: which of them do depends on what they read.
     """
 
     def __init__(
@@ -38,11 +41,12 @@ class TracedAdapter(Adapter):
         path: str = ONE_POSITION,
         live: Mapping[int, frozenset[int]] | None = None,
         at_block: bool = True,
+        every_row: bool = False,
     ) -> None:
         super().__init__(model)
         self.mechanism = "watched: a fused attention" if trail.fused else "watched: a softmax and a product"
         self.trail, self.heads, self.path = trail, heads, path
-        self.at_block = at_block and trail.block is not None
+        self.at_block, self.every_row = at_block and trail.block is not None, every_row
         everything = {
             index: frozenset(place for place, dims in enumerate(memory.dims) if dims is not None)
             for index, memory in enumerate(trail.memories)
@@ -52,21 +56,32 @@ class TracedAdapter(Adapter):
 
     def with_path(self, path: str, **changes: Any) -> TracedAdapter:
         """The same cut, its tail run another way."""
-        settings = {"heads": self.heads, "live": self.live, "at_block": self.at_block, **changes}
+        settings: dict[str, Any] = {
+            "heads": self.heads,
+            "live": self.live,
+            "at_block": self.at_block,
+            "every_row": self.every_row,
+            **changes,
+        }
         return TracedAdapter(self.model, self.trail, path=path, **settings)
-
-    def forward(self, inputs: Mapping[str, Any]) -> Tensor:
-        """The model's logits."""
-        return logits_of(self.model(**inputs))
 
     def capture(self, **inputs: Any) -> Capture:
         """Run the model once, watching its final attention."""
         wanted = [] if self.path == FULL_FORWARD else [index for index, places in self.live.items() if places]
-        seen = observe(lambda: self.forward(inputs), self.trail, len(inputs["input_ids"]), wanted, self.at_block)
+        tokens = inputs["attention_mask"].bool()
+        seen = observe(
+            lambda: self.forward(inputs),
+            self.trail,
+            len(tokens),
+            wanted,
+            self.at_block,
+            tokens if self.every_row else None,
+        )
         weights, logs = seen.product.distributions(seen.rows)
-        mask, items = items_of(inputs["attention_mask"].bool(), logs, self.trail.name)
+        mask, items = items_of(tokens, logs, self.trail.name)
         weights, logs = (tensor[:, self._chosen(tensor.shape[1]), :, : mask.shape[1]] for tensor in (weights, logs))
         exists = seen.row_mask[:, None, :].expand(weights.shape[:3])
+        check_attended(logs, exists, mask)
         sliced = self.path == ONE_POSITION
         state = TracedState(
             inputs=inputs,
@@ -103,9 +118,38 @@ class TracedAdapter(Adapter):
     def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
         """Run the tail on other weights, ``[B, K, G, N]``."""
         state: TracedState = capture.state
+        return self._tail(state, self._contexts(state, weights))
+
+    def rerun_disturbed(self, capture: Capture, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """As `rerun`; also ``[B, Q]``, which query rows the logits read when every row reads something else.
+
+        Two candidates more are run for the second answer, noise and its opposite in the place of all that is read.
+        """
+        state: TracedState = capture.state
+        count = weights.shape[1]
+        seen: list[tuple[Product, Tensor]] = []
+
+        def disturb(product: Product, result: Tensor) -> Tensor:
+            whole = product.layout.read(result).unflatten(0, (-1, count + 2)).clone()
+            noise = torch.rand(whole[:, 0].shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 0.5
+            noise = (4 * noise).to(whole) * whole.abs().amax()
+            whole[:, count], whole[:, count + 1] = noise, -noise
+            leaf = product.layout.write(whole.flatten(0, 1)).detach().requires_grad_()
+            seen.append((product, leaf))
+            return leaf.clone()
+
+        more = torch.cat((weights, weights[:, :1], weights[:, :1]), dim=1)
+        with torch.enable_grad():
+            logits = self._tail(state, self._contexts(state, more), disturb)
+        product, leaf = seen[0]
+        gradients = torch.autograd.grad(mixed(logits), [leaf], allow_unused=True)
+        read = read_rows(gradients, product, logits.shape[0] * logits.shape[1], False, self.trail.name)
+        return logits[:, :count].detach(), read.unflatten(0, logits.shape[:2])[:, count:].any(1)
+
+    def _contexts(self, state: TracedState, weights: Tensor) -> Tensor:
+        """What the deciding rows read under other weights: ``[B, K, G, N]`` to ``[B, K, H, R, D]``."""
         values = self._values(state)
-        shaped = weights.unflatten(2, (-1, state.rows.shape[1])).to(values.dtype)
-        return self._tail(state, shaped @ values.unsqueeze(1))
+        return weights.unflatten(2, (-1, state.rows.shape[1])).to(values.dtype) @ values.unsqueeze(1)
 
     def rerun_keep(self, capture: Capture, keep: Tensor) -> Tensor:
         """Run the tail on erased weights, ``[B, K, N]``.
@@ -136,14 +180,16 @@ class TracedAdapter(Adapter):
         values = state.values if self.heads is None else state.values[:, list(self.heads)]
         return values.float() if values.element_size() < 4 else values
 
-    def _tail(self, state: TracedState, context: Tensor) -> Tensor:
+    def _tail(
+        self, state: TracedState, context: Tensor, on_result: Callable[[Product, Tensor], Tensor] | None = None
+    ) -> Tensor:
         if self.heads is not None:
             assert state.context is not None
             whole = pick_rows(state.context, state.rows).unsqueeze(1).repeat(1, context.shape[1], 1, 1, 1)
             whole[:, :, list(self.heads)] = context.to(whole.dtype)
             context = whole
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
-        return replay(self.forward, self.trail, self.path, state, context, 0 if pad is None else pad)
+        return replay(self.forward, self.trail, self.path, state, context, 0 if pad is None else pad, on_result)
 
     def candidate_bytes(self, capture: Capture) -> int:
         """About what one candidate holds while a layer runs: some widest activations for each position that is run."""

@@ -227,7 +227,8 @@ class Watch(TorchFunctionMode):
         scores, lineage = self.live[id(source)].scores, self.live[id(source)].lineage
         if name in ("mul", "multiply") and output.shape != source.shape:
             other = next(arg for arg in args if arg is not source)
-            if isinstance(other, Tensor) and source.dim() == output.dim() == 3 and source.shape[-1] == 1:
+            pooled = source.dim() == output.dim() == 3 and source.shape[-1] == 1 and len(source) == self.batch
+            if isinstance(other, Tensor) and pooled:
                 self.weighted[id(output)] = (output, source, other)
             return
         moved = None

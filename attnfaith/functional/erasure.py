@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attnfaith.functional.ranking import ranks_of
+
 
 def log_weights_of(weights: Tensor) -> Tensor:
     """The float64 logarithm of weights, -inf where a weight is zero or negative."""
@@ -38,17 +40,6 @@ def erase(weights: Tensor, keep: Tensor, log_weights: Tensor | None = None) -> T
     return torch.where(whole, weights.double(), share * mass).to(weights.dtype)
 
 
-def ranks(order: Tensor) -> Tensor:
-    """The place of each item in an order: the inverse permutation, ``[B, N]`` to ``[B, N]``; 0 is removed first.
-
-    Example:
-        >>> ranks(torch.tensor([[2, 0, 1]]))
-        tensor([[1, 2, 0]])
-    """
-    places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
-    return torch.empty_like(order).scatter_(-1, order, places)
-
-
 def prefix_keeps(order: Tensor, mask: Tensor, start: int, stop: int) -> Tensor:
     """The masks left after removing the first ``start``, ..., ``stop - 1`` items of an order, ``[B, stop - start, N]``.
 
@@ -59,7 +50,7 @@ def prefix_keeps(order: Tensor, mask: Tensor, start: int, stop: int) -> Tensor:
                  [0, 0]]], dtype=torch.int32)
     """
     removed = torch.arange(start, stop, device=order.device)
-    return (ranks(order).unsqueeze(1) >= removed[None, :, None]) & mask.unsqueeze(1)
+    return (ranks_of(order).unsqueeze(1) >= removed[None, :, None]) & mask.unsqueeze(1)
 
 
 def prefix_sums(log_weights: Tensor, mass: Tensor, values: Tensor, order: Tensor) -> Tensor:

@@ -1,0 +1,18 @@
+"""Rankings of a text's items: one file for each source of evidence, and the `Attributor` that produces them."""
+
+from attnfaith.attribution import attention, controls, gradient, integrated, occlusion, optimal, relevance
+from attnfaith.attribution.methods import Method, find_method, methods, register_method
+
+__all__ = [
+    "Method",
+    "attention",
+    "controls",
+    "find_method",
+    "gradient",
+    "integrated",
+    "methods",
+    "occlusion",
+    "optimal",
+    "register_method",
+    "relevance",
+]

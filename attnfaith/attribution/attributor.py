@@ -1,0 +1,307 @@
+"""The `Attributor`: texts or ids in, a score for each item out, in the shape of a captum attribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from captum.attr import Attribution
+from torch import Tensor, nn
+
+from attnfaith.adapters.cut import Cut, cut
+from attnfaith.adapters.door import check_inputs
+from attnfaith.attribution.explanation import Explanation
+from attnfaith.attribution.methods import Method, find_method
+from attnfaith.attribution.request import Request, Scores, Settings
+from attnfaith.attribution.texts import Encoded, Texts, special_ids_of
+from attnfaith.errors import InputError
+from attnfaith.functional.decision import OUTPUTS, Decision, decision_of
+from attnfaith.progress import progress
+from attnfaith.types import Capture
+
+
+class Attributor(Attribution):
+    """Scores every item of a text by how much it matters for what the classifier says.
+
+    Args:
+        model: a classifier, the path of one, a Transformers text-classification pipeline, or a `Cut`.
+        tokenizer: for calls with texts; taken from the path or pipeline where there is one.
+        method: the name of a method; `attnfaith.methods()` lists them.
+        level: "attention" (the items of the final attention) or "input" (the tokens).
+        target: "predicted", "gold" (given with each call), a class number, or a class name.
+        output: what is explained: "probability", "logit" or "log_odds" (the target's logit minus the largest other).
+            By default the probability, for "lrp" the log-odds.
+        decision: "multiclass", "sigmoid", "multilabel" or "regression", where the configuration does not say.
+        steps: points of an integrated path.
+        baseline: "zero", "pad", "mask", or a tensor of word vectors.
+        layer: for "attention": "final", "mean" over layers, or the number of an attention.
+        head: for "attention": one head.
+        epsilon: the stabiliser of "lrp".
+        max_length: texts longer than this many tokens are cut off (and said to be); by default what the model takes.
+        batch_size: how many texts go through the model together.
+        seed: of random rankings.
+
+    Example:
+        >>> import attnfaith as af
+        >>> texts = ["a fine film", "a dull film", "fine acting", "dull plot"] * 2
+        >>> tokenizer = af.models.WordTokenizer.train(texts, min_count=1)
+        >>> model = af.models.from_preset("FLANnoenc", num_labels=2, tokenizer=tokenizer)
+        >>> attributor = af.Attributor(model, tokenizer, method="gradient_x_attention")
+        >>> attributor("a fine film").tokens
+        ['a', 'fine', 'film']
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        method: str = "gradient_x_attention",
+        level: str = "attention",
+        target: str | int = "predicted",
+        output: str | None = None,
+        decision: str | None = None,
+        steps: int | None = None,
+        baseline: str | Tensor = "zero",
+        layer: int | str = "final",
+        head: int | None = None,
+        epsilon: float = 1e-6,
+        max_length: int | None = None,
+        batch_size: int = 16,
+        seed: int = 0,
+    ) -> None:
+        model, tokenizer = resolve(model, tokenizer)
+        self.cut = model if isinstance(model, Cut) else cut(model)
+        super().__init__(self.cut.model)
+        self.method: Method = find_method(level, method)
+        if output is not None and output not in OUTPUTS:
+            raise InputError(f"Expected output to be one of {', '.join(OUTPUTS)}, got {output!r}.")
+        self.output = output or ("log_odds" if method == "lrp" else "probability")
+        self.target, self.kind, self.batch_size = target, decision, batch_size
+        self.texts = None if tokenizer is None else Texts(tokenizer, self.cut.model, max_length)
+        config = getattr(self.cut.model, "config", None)
+        self.settings = Settings(
+            steps=_positive(steps, "steps"),
+            baseline=baseline,
+            layer=layer,
+            head=head,
+            epsilon=epsilon,
+            seed=seed,
+            pad_id=getattr(config, "pad_token_id", None),
+            mask_id=getattr(tokenizer, "mask_token_id", None),
+            special_ids=special_ids_of(config, tokenizer),
+        )
+
+    def __call__(self, texts: Any, target: Any = None) -> Any:
+        """Explain one text, a (premise, hypothesis) pair, or a list of either.
+
+        Args:
+            texts: what to explain. A tuple is a pair, a list is many.
+            target: overrides the attributor's; for many texts one for all, or a list.
+
+        Returns:
+            An `Explanation`, or a list of them in the order of the texts.
+        """
+        if self.texts is None:
+            raise InputError("This Attributor was made without a tokenizer. Pass one, or call attribute() with ids.")
+        single = not isinstance(texts, list)
+        encoded = self.texts.encode([texts] if single else texts)
+        targets = target if isinstance(target, list | tuple | Tensor) else [target] * len(encoded)
+        if len(targets) != len(encoded):
+            raise InputError(f"Got {len(encoded)} texts and {len(targets)} targets; expected one target for each text.")
+        found: dict[int, Explanation] = {}
+        batches = list(self.texts.batches(encoded, self.batch_size))
+        for batch in progress(batches, "explaining", quiet=len(batches) < 3):
+            inputs = self.texts.collate([encoded[index] for index in batch])
+            chosen = [targets[index] for index in batch]
+            request, scores = self.score(inputs, chosen, text_ids=tuple(batch))
+            for row, index in enumerate(batch):
+                found[index] = self._explanation(encoded[index], request, scores, row)
+        explanations = [found[index] for index in range(len(encoded))]
+        return explanations[0] if single else explanations
+
+    def attribute(
+        self,
+        inputs: Tensor,
+        target: Any = None,
+        additional_forward_args: Any = None,
+        *,
+        n_steps: int | None = None,
+        baselines: str | Tensor | None = None,
+        internal_batch_size: int | None = None,
+        return_convergence_delta: bool = False,
+    ) -> Any:
+        """Scores in captum's signature.
+
+        Args:
+            inputs: ``input_ids`` ``[B, L]``.
+            target: class(es) to explain; the attributor's by default.
+            additional_forward_args: one tensor is the attention mask, whatever the model's own second argument is; other
+                model inputs come as a dict.
+            n_steps: points of an integrated path.
+            baselines: "zero", "pad", "mask", or a tensor of word vectors.
+            internal_batch_size: at most this many texts times candidates go through the model at once.
+            return_convergence_delta: also return ``[B]``, how far the scores are from summing to what they should.
+
+        Returns:
+            ``[B, L]``, 0 at padding; for a HAN at the attention level ``[B, sentences]``.
+        """
+        extra = _extra(additional_forward_args)
+        changes: dict[str, Any] = {"steps": _positive(n_steps, "n_steps"), "baseline": baselines}
+        changes["chunk"] = _positive(internal_batch_size, "internal_batch_size")
+        request, scores = self.score(
+            {"input_ids": inputs, **extra},
+            target,
+            **{name: value for name, value in changes.items() if value is not None},
+        )
+        values = to_positions(scores.values, request, self.method.level)
+        if not return_convergence_delta:
+            return values
+        if scores.gap is None:
+            raise InputError(f"The scores of {self.method.name!r} have no sum to converge to: there is no delta.")
+        return values, scores.gap
+
+    def score(
+        self, inputs: dict[str, Any], target: Any = None, *, text_ids: tuple[int, ...] | None = None, **settings: Any
+    ) -> tuple[Request, Scores]:
+        """Score a batch of model inputs; returns what was asked, target and capture included, and the answer."""
+        inputs = check_inputs(self.cut.model, inputs)
+        batch = len(inputs["input_ids"])
+        capture = self.cut.capture(**inputs)
+        decision = decision_of(getattr(self.cut.model, "config", None), capture.logits.shape[-1], self.kind)
+        request = Request(
+            cut=self.cut,
+            inputs=inputs,
+            target=self._targets(target, capture, decision),
+            output=self.output,
+            decision=decision,
+            settings=self.settings,
+            text_ids=tuple(range(batch)) if text_ids is None else text_ids,
+            given=capture,
+        ).with_settings(**settings)
+        return request, self.method.run(request)
+
+    @property
+    def multiplies_by_inputs(self) -> bool:
+        """Whether scores are inputs (or weights) times something; captum's infidelity asks."""
+        return self.method.name in ("gradient_x_attention", "gradient_x_input", "integrated_gradients", "lrp")
+
+    def has_convergence_delta(self) -> bool:
+        """Whether ``return_convergence_delta`` can be asked for."""
+        return self.method.name in ("integrated_gradients", "lrp")
+
+    def _targets(self, given: Any, capture: Capture, decision: Decision) -> Tensor:
+        batch = len(capture.logits)
+        listed = given.tolist() if isinstance(given, Tensor) and given.dim() else given
+        many = listed if isinstance(listed, list | tuple) else [listed] * batch
+        if len(many) != batch:
+            raise InputError(f"Got {len(many)} targets for {batch} texts.")
+        predicted = decision.predict(capture.logits).tolist()
+        count = decision.classes(capture.logits).shape[-1]
+        resolved = [self._target(one, place, predicted[place], count) for place, one in enumerate(many)]
+        return torch.tensor(resolved, device=capture.logits.device)
+
+    def _target(self, given: Any, place: int, predicted: int, count: int) -> int:
+        asked = self.target if given is None else given
+        if asked == "predicted":
+            return predicted
+        if asked == "gold":
+            raise InputError(f"target='gold' needs the gold class of text {place}: pass target= with the call.")
+        names = getattr(getattr(self.cut.model, "config", None), "label2id", None) or {}
+        if isinstance(asked, str) and asked in names:
+            asked = names[asked]
+        if isinstance(asked, bool) or not isinstance(asked, int | Tensor) or not 0 <= int(asked) < count:
+            known = f" or one of {', '.join(map(repr, names))}" if names else ""
+            raise InputError(f"target {asked!r} of text {place} is no class: expected 0..{count - 1}{known}.")
+        return int(asked)
+
+    def _explanation(self, encoded: Encoded, request: Request, scores: Scores, row: int) -> Explanation:
+        capture = request.capture
+        sentences = self.method.level == "attention" and capture.items is not None and capture.items.kind == "sentences"
+        if sentences:
+            spans = capture.items.spans[row][scores.mask[row]].tolist()  # type: ignore[union-attr,index]
+            values = scores.values[row][scores.mask[row]]
+            shift = int(request.tokens[row].int().argmax())  # padding may be on the left
+        else:
+            shift = 0
+            spans = [(place, place + 1) for place in range(len(encoded.ids))]
+            values = to_positions(scores.values, request, self.method.level)[row][request.tokens[row]]
+        decision = request.decision
+        logits = capture.logits[row]
+        prediction, target = int(decision.predict(logits)), int(request.target[row])
+        probability = None
+        if decision.kind != "regression":
+            probability = float(decision.probabilities(logits)[target])
+        return Explanation(
+            encoded=encoded,
+            spans=tuple((int(start) - shift, int(end) - shift) for start, end in spans),
+            scores=tuple(float(value) for value in values),
+            unit="sentence" if sentences else "token",
+            method=self.method.name,
+            level=self.method.level,
+            signed=self.method.signed,
+            output=self.output,
+            prediction=self._name(prediction),
+            target=self._name(target),
+            probability=probability,
+            gap=None if scores.gap is None else float(scores.gap[row]),
+            note=scores.note,
+        )
+
+    def _name(self, number: int) -> str:
+        names = getattr(getattr(self.cut.model, "config", None), "id2label", None) or {}
+        return str(names.get(number, number))
+
+
+def to_positions(values: Tensor, request: Request, level: str) -> Tensor:
+    """Item scores ``[B, N]`` by position in the input ``[B, L]``; scores of sentences stay as they are."""
+    items = request.capture.items
+    if level == "input" or items is None or items.kind == "sentences":
+        return values
+    if items.spans is None:
+        raise InputError("This model pools its positions before the final attention: its items belong to no one token.")
+    placed = torch.zeros(request.tokens.shape, dtype=values.dtype, device=values.device)
+    mask = request.capture.mask
+    rows = torch.arange(len(values), device=values.device).unsqueeze(-1).expand_as(mask)
+    placed[rows[mask], items.spans[..., 0][mask]] = values[mask]
+    return placed
+
+
+def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
+    """A model and its tokenizer from an object, a path, or a text-classification pipeline."""
+    if isinstance(model, str) or hasattr(model, "__fspath__"):
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        try:
+            loaded = AutoModelForSequenceClassification.from_pretrained(model)
+            tokenizer = AutoTokenizer.from_pretrained(model) if tokenizer is None else tokenizer
+        except (OSError, ValueError) as error:
+            raise InputError(f"No classifier with a tokenizer could be loaded from {str(model)!r}: {error}") from error
+        return loaded, tokenizer
+    if isinstance(model, nn.Module | Cut):
+        return model, tokenizer
+    if hasattr(model, "model") and hasattr(model, "tokenizer"):
+        return model.model, model.tokenizer if tokenizer is None else tokenizer
+    raise InputError(f"Expected a model, a path, or a text-classification pipeline; got {type(model).__name__}.")
+
+
+def _extra(given: Any) -> dict[str, Any]:
+    if isinstance(given, Sequence) and len(given) == 1:
+        given = given[0]
+    if given is None or (isinstance(given, Sequence) and not given):
+        return {}
+    if isinstance(given, Tensor):
+        return {"attention_mask": given}
+    if isinstance(given, dict):
+        return given
+    raise InputError(
+        "additional_forward_args: expected the attention mask (one tensor), or a dict of model inputs by name; got "
+        f"{type(given).__name__}. Positions are not used, since models disagree on what stands where."
+    )
+
+
+def _positive(number: int | None, name: str) -> int | None:
+    if number is not None and (not isinstance(number, int) or number < 1):
+        raise InputError(f"Expected {name} to be a whole number of at least 1, got {number!r}.")
+    return number

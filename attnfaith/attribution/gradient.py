@@ -1,0 +1,56 @@
+"""Gradients of the explained number, at the attention and at the input."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnfaith.attribution.methods import method
+from attnfaith.attribution.request import Request, Scores
+from attnfaith.attribution.vectors import token_vectors, vector_gradient
+
+_PAPER = "Serrano & Smith 2019, section 5.2"
+
+
+def weight_gradient(request: Request, weights: Tensor) -> Tensor:
+    """The gradient of the explained number for each of many attentions, ``[B, K, G, N]`` to the same shape.
+
+    The weights are independent leaves after the softmax; the encoder is fixed.
+    """
+    with torch.enable_grad():
+        leaf = weights.detach().requires_grad_()
+        with request.rules():
+            logits = request.cut.rerun(request.capture, weights=leaf)
+        total = request.quantity(logits).sum()
+    (gradient,) = torch.autograd.grad(total, leaf)
+    if request.capture.groups is not None:
+        gradient = gradient * request.capture.groups[:, None, :, None]
+    return gradient
+
+
+@method("attention", "gradient", cost="1 tail, forward and backward", reference=_PAPER)
+def gradient_at_attention(request: Request) -> Scores:
+    """Sum over distributions of dd/dw_i."""
+    return request.scores(weight_gradient(request, request.capture.weights.unsqueeze(1))[:, 0].sum(1))
+
+
+@method("attention", "gradient_x_attention", cost="1 tail, forward and backward", reference=_PAPER)
+def gradient_x_attention(request: Request) -> Scores:
+    """Sum over distributions of w_i dd/dw_i."""
+    weights = request.capture.weights
+    return request.scores((weights * weight_gradient(request, weights.unsqueeze(1))[:, 0]).sum(1))
+
+
+@method("input", "gradient", cost="1 forward and backward", reference="Simonyan et al. 2014", signed=False)
+def gradient_at_input(request: Request) -> Scores:
+    """The Euclidean norm of the gradient at each token's vector: sensitivity."""
+    gradient = vector_gradient(request, token_vectors(request).unsqueeze(1))[:, 0]
+    return request.scores(gradient.norm(dim=-1), request.tokens)
+
+
+@method("input", "gradient_x_input", cost="1 forward and backward", reference="Denil et al. 2014")
+def gradient_x_input(request: Request) -> Scores:
+    """Each token's vector times its gradient."""
+    vectors = token_vectors(request)
+    gradient = vector_gradient(request, vectors.unsqueeze(1))[:, 0]
+    return request.scores((gradient * vectors).sum(-1), request.tokens)

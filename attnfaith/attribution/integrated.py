@@ -1,0 +1,60 @@
+"""Integrated gradients (Sundararajan et al. 2017), at the attention and at the input."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnfaith.attribution.gradient import weight_gradient
+from attnfaith.attribution.methods import method
+from attnfaith.attribution.request import Request, Scores
+from attnfaith.attribution.vectors import baseline_vectors, pieces, token_vectors, values_on, vector_gradient
+
+STEPS = 20
+_PAPER = "Sundararajan et al. 2017"
+
+
+def gauss_legendre(steps: int) -> tuple[Tensor, Tensor]:
+    """Points in (0, 1) and weights that sum to 1; exact for polynomials of degree ``2 steps - 1``.
+
+    Example:
+        >>> points, weights = gauss_legendre(3)
+        >>> (weights * points**5).sum()  # the integral of x^5 is 1/6
+        tensor(0.1667, dtype=torch.float64)
+    """
+    points, weights = np.polynomial.legendre.leggauss(steps)
+    return torch.from_numpy((points + 1) / 2), torch.from_numpy(weights / 2)
+
+
+@method("attention", "integrated_gradients", cost=f"{STEPS} tails, forward and backward", reference=_PAPER)
+def integrated_at_attention(request: Request) -> Scores:
+    """Sum over distributions of w_i times the mean over the path from no attention of dd/dw_i."""
+    capture = request.capture
+    points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(request.settings.steps or STEPS))
+    total = torch.zeros_like(capture.weights)
+    size = max(1, request.settings.chunk // capture.shape[0])
+    for start in range(0, len(points), size):
+        piece = slice(start, start + size)
+        path = points[piece, None, None] * capture.weights.unsqueeze(1)
+        total += (parts[piece, None, None] * weight_gradient(request, path)).sum(1)
+    values = (capture.weights * total).sum(1)
+    nothing = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
+    whole = request.quantity(capture.logits) - request.quantity(nothing)
+    return request.scores(values, gap=(whole - (values * capture.mask).sum(-1)).detach())
+
+
+@method("input", "integrated_gradients", cost=f"{STEPS} forward and backward", reference=_PAPER)
+def integrated_at_input(request: Request) -> Scores:
+    """The way from the baseline to each token's vector, times the mean gradient along it."""
+    vectors = token_vectors(request)
+    start = baseline_vectors(request, vectors)
+    way = torch.where(request.tokens.unsqueeze(-1), vectors - start, 0)  # padding stays what it is
+    points, parts = (tensor.to(vectors) for tensor in gauss_legendre(request.settings.steps or STEPS))
+    total = torch.zeros_like(vectors)
+    for piece in pieces(request, len(points)):
+        path = vectors.unsqueeze(1) - (1 - points[piece, None, None]) * way.unsqueeze(1)
+        total += (parts[piece, None, None] * vector_gradient(request, path)).sum(1)
+    values = (way * total).sum(-1)
+    ends = values_on(request, torch.stack((vectors, vectors - way), dim=1))
+    return request.scores(values, request.tokens, gap=ends[:, 0] - ends[:, 1] - (values * request.tokens).sum(-1))

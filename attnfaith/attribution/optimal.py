@@ -1,0 +1,38 @@
+"""The exact smallest flipping set first, where the tail is affine."""
+
+from __future__ import annotations
+
+import torch
+
+from attnfaith.attribution.methods import method
+from attnfaith.attribution.request import Request, Scores
+from attnfaith.errors import UnsupportedModelError
+from attnfaith.functional.optimal import optimum
+from attnfaith.functional.ranking import ranks_of
+
+
+@method(
+    "attention",
+    "optimal",
+    cost="O(C N log N), no tail",
+    needs="an affine tail with one distribution (HAN, FLAN)",
+    reference="exact optimum of the erasure protocol",
+    signed=False,
+)
+def optimal_at_attention(request: Request) -> Scores:
+    """An order of removal that flips the decision as early as any can; a score of N is the first to go."""
+    capture = request.capture
+    affine = request.cut.adapter.affine(capture)
+    if affine is None or capture.shape[1] != 1:
+        raise UnsupportedModelError(
+            "The exact optimum needs a tail that is affine in one attended vector, as HAN and FLAN models have. For "
+            f"this model ({request.cut.adapter.path}) use 'greedy', or 'gradient_x_attention', which is cheaper."
+        )
+    decision = request.decision
+    contributions, bias = affine.contributions, affine.bias
+    if decision.kind == "sigmoid":
+        zero = torch.zeros_like
+        contributions = torch.cat((zero(contributions), contributions), dim=-1)
+        bias = torch.cat((torch.full_like(bias, decision.threshold), bias), dim=-1)
+    best = optimum(capture.weights[:, 0], contributions, bias, capture.mask, decision.predict(capture.logits))
+    return request.scores((capture.shape[2] - ranks_of(best.order)).double())

@@ -1,0 +1,122 @@
+"""What a method is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnfaith.adapters.cut import Cut
+from attnfaith.errors import InputError
+from attnfaith.functional.decision import Decision
+from attnfaith.types import Capture
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One score for each item.
+
+    Attributes:
+        values: ``[B, N]``, higher = more important; 0 at padding, NaN where undefined.
+        mask: ``[B, N]``, True for items.
+        gap: ``[B]``, how far the scores are from summing to what they should, for methods with such a law; else None.
+        absorbed: ``[B]``, the part that biases took, for methods that know it; else None.
+        note: why scores are undefined, where some are.
+    """
+
+    values: Tensor
+    mask: Tensor
+    gap: Tensor | None = None
+    absorbed: Tensor | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What can be chosen about methods; each uses what it knows.
+
+    Attributes:
+        steps: points of an integrated path; None for a method's own default.
+        baseline: where an integrated path starts, or what an occluded token is replaced by: "zero", "pad", "mask", or a
+            tensor of embeddings.
+        layer: which attention, for methods that can read others than the final one ("final", "mean", or a number).
+        head: which head; the mean over heads by default.
+        epsilon: the stabiliser of LRP, relative to a layer's scale.
+        seed: of random rankings.
+        chunk: at most this many texts times candidates go through the model at once.
+        pad_id: the padding token, where the model has one.
+        mask_id: the mask token, where the tokenizer has one.
+        special_ids: tokens that are no part of a text.
+    """
+
+    steps: int | None = None
+    baseline: str | Tensor = "zero"
+    layer: int | str = "final"
+    head: int | None = None
+    epsilon: float = 1e-6
+    seed: int = 0
+    chunk: int = 64
+    pad_id: int | None = None
+    mask_id: int | None = None
+    special_ids: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Request:
+    """One batch to be scored.
+
+    Attributes:
+        cut: the cut model.
+        inputs: the model's inputs, checked.
+        target: ``[B]`` class explained.
+        output: "probability", "logit" or "log_odds".
+        decision: how the model decides.
+        settings: what was chosen.
+        text_ids: ``[B]``, the texts' row numbers in their data, by which random draws are keyed.
+        given: the capture, where there is one already.
+        rules: entered around every forward pass that a gradient is taken of; LRP has other rules than the derivative.
+    """
+
+    cut: Cut
+    inputs: Mapping[str, Any]
+    target: Tensor
+    output: str
+    decision: Decision
+    settings: Settings = field(default_factory=Settings)
+    text_ids: tuple[int, ...] = ()
+    given: Capture | None = None
+    rules: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+    @cached_property
+    def capture(self) -> Capture:
+        """The batch, cut at its final attention; computed once for all methods that share the request."""
+        return self.cut.capture(**self.inputs) if self.given is None else self.given
+
+    @property
+    def tokens(self) -> Tensor:
+        """``[B, L]``, True for real tokens of the input."""
+        mask: Tensor = self.inputs["attention_mask"]
+        return mask.bool()
+
+    def quantity(self, logits: Tensor) -> Tensor:
+        """The explained number of logits ``[B, ..., C]``."""
+        return self.decision.quantity(logits, self.target.to(logits.device), self.output)
+
+    def scores(self, values: Tensor, mask: Tensor | None = None, **more: Any) -> Scores:
+        """Wrap scores; ``mask`` is that of the capture's items by default."""
+        mask = self.capture.mask if mask is None else mask
+        if values.shape != mask.shape:
+            raise InputError(
+                f"A method returned scores of shape {tuple(values.shape)}; expected one for each item, "
+                f"{tuple(mask.shape)}."
+            )
+        return Scores(torch.where(mask, values.detach(), 0.0), mask, **more)
+
+    def with_settings(self, **changes: Any) -> Request:
+        """The same request with other settings."""
+        return replace(self, settings=replace(self.settings, **changes))

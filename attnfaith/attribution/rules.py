@@ -1,0 +1,203 @@
+"""The rules of LRP-lite, laid over whatever a model computes while they are entered.
+
+Layer-wise relevance propagation by one backward pass: where a rule differs from the derivative, the forward values stay
+what they are and the graph is changed, by taking something for a constant. Attention weights are constants; so is the
+normaliser of LayerNorm and RMSNorm; a pointwise activation passes relevance in proportion f(x)/x; in a gated product
+the gate is a constant and the signal takes all (Arras et al. 2017 for recurrent layers, Ali et al. 2022 and Achtibat et
+al. 2024 for Transformers). Linear layers use the epsilon rule (Bach et al. 2015). "Input times gradient" of such a
+graph is the relevance. Others say that LRP is covered by patents; that is repeated here without any legal claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from attnfaith.adapters.borrow import patch_forward
+from attnfaith.attribution.recurrent import unrolled
+
+POINTWISE = {"relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "selu", "mish", "hardswish", "relu6"}
+CONSTANT = {"softmax", "sigmoid", "rsqrt", "sqrt", "hardsigmoid"}
+LINEAR = {"linear", "conv1d", "addmm", "matmul", "__matmul__", "baddbmm", "bmm"}
+SAME = {"dropout", "to", "type_as", "contiguous", "view", "reshape", "transpose", "float", "unsqueeze", "squeeze"}
+
+
+class Epsilon(torch.autograd.Function):
+    """The identity; its backward pass multiplies relevance by z / (z + epsilon sign z), and counts what biases take."""
+
+    @staticmethod
+    def forward(ctx: Any, output: Tensor, epsilon: Tensor | None, bias: Tensor | None, note: Any) -> Tensor:
+        """Pass the layer's result on."""
+        ctx.save_for_backward(output, epsilon, bias)
+        ctx.note = note
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Damp where the result is small."""
+        output, epsilon, bias = ctx.saved_tensors
+        gradient = gradients[0]
+        if epsilon is not None:
+            size = output.abs()
+            gradient = gradient * (size / (size + epsilon)).nan_to_num(1.0)
+        if bias is not None:
+            ctx.note((gradient * bias).detach())
+        return gradient, None, None, None
+
+
+class Rules(TorchFunctionMode):
+    """While entered, torch functions build the graph of LRP-lite.
+
+    Args:
+        epsilon: the stabiliser of linear layers, relative to the mean size of each layer's result; 0 for none.
+        batch: how many texts go through together.
+    """
+
+    def __init__(self, epsilon: float, batch: int) -> None:
+        super().__init__()
+        self.epsilon, self.batch = epsilon, batch
+        self.gates: dict[int, Tensor] = {}
+        self.absorbed: Tensor | None = None
+
+    def note(self, relevance: Tensor) -> None:
+        """Add what a bias took, text by text where the layer's result still has the batch in front."""
+        whole = relevance.shape[0] == self.batch
+        part = relevance.flatten(1).sum(1) if whole else relevance.sum().expand(self.batch) * torch.nan
+        self.absorbed = part if self.absorbed is None else self.absorbed + part
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Apply the rule for a function, if there is one."""
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if not torch.is_grad_enabled():
+            return func(*args, **kwargs)
+        if name in ("lstm", "gru") and isinstance(args[0], Tensor):
+            with self._again():
+                return unrolled(name, *args, **kwargs)
+        if name == "scaled_dot_product_attention":
+            query, key, *rest = args
+            return func(query.detach(), key.detach(), *rest, **kwargs)
+        if name == "layer_norm":
+            return self._layer_norm(*args, **kwargs)
+        if name == "rms_norm":
+            return self._rms_norm(*args, **kwargs)
+        if name == "glu":
+            signal, gate = args[0].chunk(2, dim=kwargs.get("dim", args[1] if len(args) > 1 else -1))
+            return signal * torch.sigmoid(gate).detach()
+        if name in ("mul", "__mul__", "multiply"):
+            args = self._gated(args)
+        output = func(*args, **kwargs)
+        if name in CONSTANT:
+            output = output.detach()
+            self.gates[id(output)] = output
+        elif name in POINTWISE:
+            output = self.pointwise(lambda given: func(given, *args[1:], **kwargs), args[0], output)
+        elif name in LINEAR and isinstance(output, Tensor) and output.requires_grad:
+            output = self._linear(name, args, kwargs, output)
+        elif name in SAME and args and id(args[0]) in self.gates:
+            self.gates[id(output)] = output
+        return output
+
+    def pointwise(self, function: Callable[[Tensor], Tensor], given: Tensor, output: Tensor) -> Tensor:
+        """f(x) as x times the constant f(x)/x, which takes its limit at 0 (the mean of both sides' for a kink)."""
+        slope = output.detach() / given.detach()
+        at_zero = given.detach() == 0
+        if bool(at_zero.any()):
+            near = torch.tensor([1e-4, -1e-4], dtype=given.dtype, device=given.device)
+            slope = torch.where(at_zero, (function(near) / near).mean(), slope)
+        passed = given * slope
+        self.gates[id(passed)] = passed
+        return passed
+
+    @contextmanager
+    def _again(self) -> Iterator[None]:
+        super().__enter__()
+        try:
+            yield
+        finally:
+            super().__exit__(None, None, None)
+
+    def __exit__(self, *exception: Any) -> None:
+        """Forget the gates; what biases absorbed is kept."""
+        self.gates.clear()
+        super().__exit__(*exception)
+
+    def _gated(self, args: Any) -> Any:
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        if len(tensors) != 2 or not all(tensor.requires_grad for tensor in tensors):
+            return args
+        for place, tensor in enumerate(args):
+            if id(tensor) in self.gates:
+                return tuple(arg.detach() if place == other else arg for other, arg in enumerate(args))
+        return args
+
+    def _layer_norm(
+        self,
+        given: Tensor,
+        shape: Any,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        eps: float = 1e-5,
+    ) -> Tensor:
+        dims = tuple(range(-len(shape), 0))
+        centred = given - given.mean(dims, keepdim=True)
+        constant = torch.rsqrt(centred.detach().square().mean(dims, keepdim=True) + eps)
+        scaled = centred * constant if weight is None else centred * (constant * weight)
+        return scaled if bias is None else self._biased(scaled + bias, bias)
+
+    def _rms_norm(self, given: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+        dims = tuple(range(-len(shape), 0))
+        floor = torch.finfo(given.dtype).eps if eps is None else eps
+        constant = torch.rsqrt(given.detach().square().mean(dims, keepdim=True) + floor)
+        return given * constant if weight is None else given * (constant * weight)
+
+    def _linear(self, name: str, args: Any, kwargs: Any, output: Tensor) -> Tensor:
+        bias = None
+        if name in ("linear", "conv1d"):
+            bias = kwargs.get("bias", args[2] if len(args) > 2 else None)
+            bias = bias.unsqueeze(-1) if bias is not None and name == "conv1d" else bias
+        elif name == "addmm":
+            bias = args[0]
+        elif not any(isinstance(arg, nn.Parameter) for arg in args):
+            return output  # a product of two activations: attention, whose weights are constants already
+        return self._biased(output, bias)
+
+    def _biased(self, output: Tensor, bias: Tensor | None) -> Tensor:
+        epsilon = None
+        if self.epsilon:
+            epsilon = self.epsilon * output.detach().abs().mean()
+        elif bias is None:
+            return output
+        return Epsilon.apply(output, epsilon, None if bias is None else bias.detach(), self.note)
+
+
+@contextmanager
+def relevance_rules(
+    model: nn.Module, epsilon: float, batch: int, tell: Callable[[Rules], None] = lambda rules: None
+) -> Iterator[Rules]:
+    """Enter `Rules` for a borrowed model, and tell who asked; activations that are modules are taken whole."""
+    rules = Rules(epsilon, batch)
+    tell(rules)
+
+    def whole(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def forward(given: Tensor) -> Tensor:
+            with torch.no_grad():
+                output = original(given)
+            return rules.pointwise(original, given, output)
+
+        return forward
+
+    with ExitStack() as undo:
+        for module in model.modules():
+            kind = type(module)
+            torch_kind = getattr(F, kind.__name__.lower(), None) is not None and kind.__name__.lower() in POINTWISE
+            if torch_kind or kind.__module__ == "transformers.activations":
+                patch_forward(undo, module, whole)
+        undo.enter_context(rules)
+        yield rules

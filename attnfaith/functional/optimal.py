@@ -1,0 +1,89 @@
+"""The smallest set of items whose erasure changes an affine decision, exactly (PROTOCOLS: erasure, the gold standard).
+
+After erasing, the logits are ``mass * sum_kept w_i h_i / sum_kept w_i + b``. With
+
+    m_i^c = w_i ((mass * (H_ic - H_iy)) + (b_c - b_y))
+
+the decision moves from y to c exactly when the kept items' m_i^c sum to more than 0, or to 0 with c before y (the first
+class wins a tie). To move it to c with the fewest removals, remove the most negative m_i^c first: O(C N log N).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The smallest flipping set of each text.
+
+    Attributes:
+        size: ``[B]``, how many items; 0 where no set flips the decision.
+        flips: ``[B]``, whether one does.
+        label: ``[B]``, the class that overtakes the decided one (a third may overtake both); the runner-up where none
+            does.
+        order: ``[B, N]``, an order of removal that flips as early as can be; padding last.
+    """
+
+    size: Tensor
+    flips: Tensor
+    label: Tensor
+    order: Tensor
+
+
+def optimum(weights: Tensor, contributions: Tensor, bias: Tensor, mask: Tensor, prediction: Tensor) -> Optimum:
+    """Find the smallest flipping sets.
+
+    Only items with a positive weight take part. Removing all of them leaves the bias alone, at the price of their
+    number.
+
+    Args:
+        weights: ``[B, N]``, not negative.
+        contributions: ``[B, N, C]``, what each item would add to the logits at weight 1.
+        bias: ``[B, C]``.
+        mask: ``[B, N]``, True for items.
+        prediction: ``[B]``, the class decided on.
+
+    Example:
+        >>> one = torch.ones(1, 2, dtype=torch.bool)
+        >>> push = torch.tensor([[[3.0, 0.0], [0.0, 1.0]]])
+        >>> best = optimum(torch.full((1, 2), 0.5), push, torch.zeros(1, 2), one, torch.tensor([0]))
+        >>> best.size, best.label, best.order
+        (tensor([1]), tensor([1]), tensor([[0, 1]]))
+    """
+    exact = torch.promote_types(weights.dtype, torch.float64)
+    weights, contributions, bias = weights.to(exact), contributions.to(exact), bias.to(exact)
+    mass = weights.sum(-1)
+    taking = mask & (weights > 0)
+    index = prediction[:, None, None]
+    against = contributions - contributions.gather(-1, index.expand(*contributions.shape[:-1], 1))
+    offset = bias - bias.gather(-1, index[:, 0])
+    margins = weights.unsqueeze(-1) * (mass[:, None, None] * against + offset.unsqueeze(1))  # m_i^c
+    margins = margins.masked_fill(~taking.unsqueeze(-1), torch.inf)
+    ordered = margins.sort(dim=1, stable=True).values  # most negative first
+    kept = ordered.masked_fill(ordered == torch.inf, 0.0).flip(1).cumsum(1).flip(1)  # kept after k removals
+    count = taking.sum(-1)
+    classes = torch.arange(bias.shape[-1], device=bias.device)
+    earlier = classes < prediction.unsqueeze(-1)
+    after = torch.cat((kept, torch.zeros_like(kept[:, :1])), dim=1)
+    moved = (after > 0) | ((after == 0) & earlier.unsqueeze(1))
+    steps = torch.arange(after.shape[1], device=bias.device)
+    alone = (offset > 0) | ((offset == 0) & earlier)  # everything removed: the bias decides
+    moved = torch.where((steps == count.unsqueeze(-1)).unsqueeze(-1), alone.unsqueeze(1), moved)
+    moved &= (steps[:, None] > 0) & (steps[None, :, None] <= count[:, None, None])
+    moved &= (classes != prediction.unsqueeze(-1)).unsqueeze(1)
+    never = after.shape[1]
+    sizes = torch.where(moved.any(1), moved.int().argmax(1), never)
+    size, label = sizes.min(-1)
+    flips = size < never
+    runner_up = (bias + (weights.unsqueeze(-1) * contributions).sum(1)).scatter(-1, index[:, 0], -torch.inf).argmax(-1)
+    label = torch.where(flips, label, runner_up)
+    keyed = margins.gather(-1, label[:, None, None].expand(*margins.shape[:2], 1)).squeeze(-1)
+    # items that take part by margin, then the others, then padding
+    group = (~taking).int() + (~mask).int()
+    order = keyed.argsort(dim=-1, stable=True)
+    order = order.gather(-1, group.gather(-1, order).argsort(dim=-1, stable=True))
+    return Optimum(torch.where(flips, size, 0), flips, label, order)

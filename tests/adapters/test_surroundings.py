@@ -1,0 +1,167 @@
+"""A model as others left it (training, on flash attention, shared, in use elsewhere) gives the same numbers."""
+
+import threading
+
+import pytest
+import torch
+
+import attnfaith as af
+from attnfaith.families import tiny_model
+from tests.comparing import assert_close, inputs_of, keeps_of, model_of, orders_of
+
+
+def numbers(model, inputs, cut=None):
+    """Everything a cut says about one batch."""
+    cut = cut or af.cut(model)
+    capture = cut.capture(**inputs)
+    keep, order = keeps_of(capture), orders_of(capture)
+    reruns = cut.rerun(capture, keep=keep), cut.rerun(capture, weights=capture.weights.unsqueeze(1))
+    return [capture.logits, capture.weights, *reruns, cut.prefixes(capture, order)]
+
+
+def assert_equal(left, right, tolerance=0.0):
+    for one, other in zip(left, right, strict=True):
+        if tolerance:
+            assert_close(one, other, tolerance)
+        else:
+            assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("kernel", ["flash_attention_2", "flash_attention_3", "flex_attention"])
+@pytest.mark.parametrize("family", ["bert", "llama", "bart", "modernbert", "t5"])
+def test_kernels_that_hide_their_weights_give_way(family, kernel):
+    """These kernels do not run here at all; the name is put on by hand, as from_pretrained would on another machine."""
+    plain = tiny_model(family, attn_implementation="sdpa")
+    inputs = inputs_of(plain)
+    expected = numbers(plain, inputs)
+    model = tiny_model(family, attn_implementation="sdpa")
+    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}.values()
+    for config in configs:
+        config._attn_implementation_internal = kernel
+    cut = af.cut(model)
+    assert all(config._attn_implementation == kernel for config in configs)
+    assert_equal(numbers(model, inputs, cut), expected)
+    assert all(config._attn_implementation == kernel for config in configs)
+    with pytest.raises(af.InputError):
+        cut.capture(input_ids=torch.zeros(1, 0, dtype=torch.int64))
+    list(model.children())[-1].register_forward_pre_hook(lambda module, args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cut.capture(**inputs)
+    assert all(config._attn_implementation == kernel for config in configs)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "bart", "deberta-v2", "xlnet"])
+def test_a_model_in_training_mode_is_evaluated(family):
+    model = tiny_model(family)
+    inputs = inputs_of(model)
+    rates = [module for module in model.modules() if isinstance(module, torch.nn.Dropout) and module.p > 0]
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.5
+    expected = numbers(model, inputs)
+    model.train()
+    assert_equal(numbers(model, inputs), expected)
+    assert all(module.training for module in model.modules())
+    with torch.no_grad():
+        assert not torch.equal(model(**inputs).logits, model(**inputs).logits), f"no dropout to speak of ({rates})"
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "eurobert", "bart", "HANrnn"])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_inside_any_gradient_mode(family, mode):
+    model = model_of(family)
+    inputs = inputs_of(model)
+    expected = numbers(model, inputs)
+    with mode():
+        inside = numbers(model, inputs)
+        capture = af.cut(model).capture(**inputs)
+    assert_equal(inside, expected)
+    cut = af.cut(model)
+    weights = capture.weights.unsqueeze(1).clone().requires_grad_()
+    cut.rerun(capture, weights=weights)[..., 0].sum().backward()  # captured inside, differentiated outside
+    assert weights.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_inputs_made_in_inference_mode(family):
+    model = model_of(family)
+    with torch.inference_mode():
+        inputs = {name: value.clone() for name, value in inputs_of(model).items()}
+    assert_equal(numbers(model, inputs), numbers(model, inputs_of(model)))
+
+
+def run_together(jobs):
+    """Run functions in threads, all starting at once; return what they returned, or raise what one raised."""
+    barrier, results, errors = threading.Barrier(len(jobs)), [None] * len(jobs), []
+
+    def work(place):
+        try:
+            barrier.wait()
+            results[place] = jobs[place]()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(jobs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "eager", "flash_attention_2"])
+def test_two_models_of_one_config_in_two_threads(kernel):
+    models = [tiny_model("bert", seed=seed, attn_implementation="sdpa") for seed in (1, 2)]
+    inputs = [inputs_of(model, seed=seed) for seed, model in enumerate(models)]
+    expected = [numbers(model, batch) for model, batch in zip(models, inputs, strict=True)]
+    config = models[0].config
+    for module in models[1].modules():
+        if hasattr(module, "config"):
+            module.config = config
+    config._attn_implementation_internal = kernel
+
+    def job(place):
+        return lambda: [numbers(models[place], inputs[place]) for _ in range(25)]
+
+    for place, results in enumerate(run_together([job(0), job(1), job(0), job(1)])):
+        for result in results:
+            assert_equal(result, expected[place % 2], 1e-6)
+    assert config._attn_implementation == kernel
+    assert not any("forward" in vars(module) for model in models for module in model.modules())
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "FLANrnn"])
+def test_one_model_in_several_threads(family):
+    """Cutting, capturing and rerunning one model at a time in each of three threads; a plain forward in a fourth."""
+    model = model_of(family)
+    batches = [inputs_of(model, seed=seed) for seed in range(3)]
+    expected = [numbers(model, batch) for batch in batches]
+    with torch.no_grad():
+        own = model(**batches[0]).logits
+
+    def job(place):
+        return lambda: [numbers(model, batches[place]) for _ in range(15)]
+
+    def plain():
+        with torch.no_grad():
+            return [model(**batches[0]).logits for _ in range(100)]
+
+    *results, forwards = run_together([job(0), job(1), job(2), plain])
+    for place, repeated in enumerate(results):
+        for result in repeated:
+            assert_equal(result, expected[place])
+    assert all(torch.equal(logits, own) for logits in forwards), "a forward pass elsewhere was disturbed"
+    assert not any("forward" in vars(module) for module in model.modules())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_random_numbers_go_on_as_if_nothing_had_happened():
+    model = model_of("bert")
+    inputs = inputs_of(model)
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    numbers(model.train(), inputs)
+    assert torch.equal(torch.rand(4), expected)
