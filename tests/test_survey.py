@@ -75,7 +75,7 @@ def test_the_figures_are_far_below_the_tolerance(everything):
 def test_some_families(recwarn):
     found = {family.model_type: family for family in survey(["bert", "llama", "bart", "eurobert", "longformer"])}
     assert all(family.supported for family in found.values())
-    assert [family.path for family in found.values()] == ["one position"] * 4 + ["last block"]
+    assert [family.path for family in found.values()] == ["one position"] * 4 + ["full forward"]
     assert "first position" in found["bert"].decides
     assert "last token" in found["llama"].decides
     assert "every token" in found["eurobert"].decides

@@ -12,8 +12,9 @@ class Layout:
     """How the operands of a product are laid out, and how to bring them to ``[B, H, Q, N]`` and back.
 
     Attributes:
-        kind: "heads" ``[B, H, Q, .]``, "merged" ``[B * H, Q, .]``, "single" ``[B, Q, .]``, "einsum", or "pooled"
-            (``[B, N, 1]`` weights multiplied with ``[B, N, D]`` and summed).
+        kind: "heads" ``[B, H, Q, .]``, "merged" ``[B * H, Q, .]``, "single" ``[B, Q, .]``, "einsum", "pooled"
+            (``[B, N, 1]`` weights multiplied with ``[B, N, D]`` and summed), or "columns" (values first, ``[B, D, N]``,
+            then weights ``[B, N, Q]``).
         equation: the letters of an einsum: weights, values, output.
         heads: H where the layout merges it with the batch.
     """
@@ -50,6 +51,8 @@ class Layout:
             return context[:, 0, 0]
         if self.kind == "single":
             return context.squeeze(1)
+        if self.kind == "columns":
+            return context.squeeze(1).transpose(1, 2)
         if self.kind == "merged":
             return context.flatten(0, 1)
         order = self._order("output")
@@ -58,6 +61,8 @@ class Layout:
         return context.reshape(sizes).permute([present.index(letter) for letter in self.equation[2]])
 
     def _split(self, tensor: Tensor) -> Tensor:
+        if self.kind == "columns":
+            return tensor.transpose(1, 2).unsqueeze(1)
         if self.kind == "heads":
             return tensor
         if self.kind == "single":

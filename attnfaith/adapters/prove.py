@@ -13,7 +13,7 @@ from torch import Tensor
 from attnfaith.adapters.base import Adapter
 from attnfaith.adapters.borrow import patch_forward
 from attnfaith.adapters.probe import setting
-from attnfaith.adapters.replay import FULL_FORWARD, PATHS
+from attnfaith.adapters.replay import FULL_FORWARD, LAST_BLOCK, PATHS
 from attnfaith.adapters.selfcheck import (
     SelfCheck,
     alone,
@@ -34,59 +34,100 @@ from attnfaith.types import Capture
 FAILURES = (AttnFaithError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
 
 
-def prove_traced(slow: TracedAdapter, single: dict[str, Any], texts: int) -> tuple[TracedAdapter, SelfCheck, str]:
+def prove_traced(
+    slow: TracedAdapter, single: dict[str, Any], texts: int, decided: Tensor | None
+) -> tuple[TracedAdapter, SelfCheck, str]:
     """Try the tails from the fastest to the full forward pass, and take the first that equals the full forward pass.
 
     Args:
         slow: the cut on the full forward pass, the twin of the others.
         single: one text.
         texts: how many short texts have gone through the model for this cut so far.
+        decided: ``[Q]``, the query rows that decide this text, where that is known.
 
     Returns:
         The cut on its fastest tail, the figures, and the deciding rows in words.
     """
+    try:
+        slow = slow.with_path(FULL_FORWARD, every_row=_moves(slow, single, decided))
+        whole, capture = _captured(slow, single)
+    except FAILURES as error:
+        raise refusal(error) from error
+    texts += 2 + (decided is None) + 1 + (whole.at_block != (slow.trail.block is not None))
+    scale, tolerance = scale_of(capture.logits), tolerance_of(capture.logits)
+    weights = twin = None
     reasons: dict[str, str] = {}
     for path in PATHS:
-        texts += 1
         try:
-            fast, capture = _prepared(slow, single, path)
+            fast, short = _prepared(whole, capture, path)
             with torch.no_grad():
-                weights, _ = trial_weights(capture, fast)
-                logits = fast.rerun(capture, weights)
+                weights = trial_weights(short, fast)[0] if weights is None else weights
+                logits = fast.rerun(short, weights)
+                if twin is None:
+                    twin = slow.rerun(capture, weights)
+                    texts += weights.shape[1]
         except FAILURES as error:
             if path == FULL_FORWARD:
                 raise refusal(error) from error
             reasons[path] = brief(error)
             continue
-        twin, read = slow.rerun_disturbed(capture, weights)
-        texts += weights.shape[1] + 2
-        if not slow.every_row and bool((read & ~_decided(capture, read.shape[-1])).any()):
-            # other rows decide once the attention is edited, as under a maximum over positions: edit what all read
-            return prove_traced(slow.with_path(FULL_FORWARD, every_row=True), single, texts)
-        tolerance, scale = tolerance_of(capture.logits), scale_of(capture.logits)
         own, effect = gap(twin[:, 0], capture.logits, scale), gap(twin[:, 1], twin[:, 0], scale)
         require(own <= tolerance, f"its final attention, put back unchanged, changes its logits (by {own:.1e}).")
         require(effect > 1e-6, "its logits do not depend on the final attention.")
-        identity, edit = gap(logits[:, 0], capture.logits, scale), gap(logits[:, 1:], twin[:, 1:], scale * effect)
+        identity, edit = gap(logits[:, 0], capture.logits, scale), gap(logits[:, 1], twin[:, 1], scale * effect)
         if max(identity, edit) > tolerance:
             reasons[path] = f"identity {identity:.0e}, edit {edit:.0e}"
             continue
-        padding, batched, more = _batched(fast, single, capture, weights, twin, scale * effect)
+        try:
+            padding, batched, more = _batched(fast, single, short, weights, twin, scale * effect)
+        except FAILURES as error:
+            if path == FULL_FORWARD or isinstance(error, AttnFaithError):
+                raise refusal(error) from error
+            reasons[path] = f"in a padded batch, {brief(error)}"
+            texts += 2
+            continue
         texts += more
         if not batched > tolerance:  # NaN: it cannot be padded
             break
         reasons[path] = f"in a padded batch, edit {batched:.0e}"
     else:
-        raise refusal(UnsupportedModelError(f"its tail changes with what else is in the batch ({reasons[path]})."))
+        raise UnsupportedModelError(
+            f"This model cannot be cut faithfully: its tail changes with what else is in the batch ({reasons[path]})."
+        )
     fast.reasons = reasons
-    return fast, SelfCheck(identity, effect, edit, padding, texts), _words(capture, fast)
+    return fast, SelfCheck(identity, effect, edit, padding, texts), _words(short, fast)
 
 
-def _decided(capture: Capture, queries: int) -> Tensor:
-    """``[B, Q]``, the query rows that decide a capture."""
-    state = capture.state
-    read = torch.zeros(len(state.rows), queries, dtype=torch.bool, device=state.rows.device)
-    return read.scatter(1, state.rows, state.row_mask) | read.scatter(1, state.rows[:, :1], True)
+def _moves(slow: TracedAdapter, single: dict[str, Any], decided: Tensor | None) -> bool:
+    """Whether every token is to be taken for deciding.
+
+    So it is where every token does, and where other rows decide once the attention is edited: under a maximum over
+    positions, or behind gates that open and shut.
+    """
+    rows = slow.rows_when_disturbed(single, original=decided is None)
+    before = rows[0] if decided is None else decided
+    read = rows.any(0) | before
+    tokens = single["attention_mask"][0].bool()
+    if read.equal(before) and not (read.shape == tokens.shape and bool(read[tokens].all())):
+        return False
+    if read.shape != tokens.shape:
+        raise UnsupportedModelError(
+            f"Which rows of the attention in {slow.trail.name} decide changes with what they read, and they are not "
+            "the tokens, so they cannot all be edited. Write an adapter (register_adapter)."
+        )
+    return True
+
+
+def _captured(slow: TracedAdapter, single: dict[str, Any]) -> tuple[TracedAdapter, Capture]:
+    """A capture that every path can be prepared from."""
+    whole = slow.with_path(LAST_BLOCK, at_block=True)
+    try:
+        return whole, whole.capture(**single)
+    except UnsupportedModelError:
+        if not whole.at_block:
+            raise
+        whole = whole.with_path(LAST_BLOCK, at_block=False)
+        return whole, whole.capture(**single)
 
 
 def refusal(error: BaseException) -> UnsupportedModelError:
@@ -96,20 +137,16 @@ def refusal(error: BaseException) -> UnsupportedModelError:
     return UnsupportedModelError(f"This model cannot be cut faithfully: {brief(error)}")
 
 
-def _prepared(slow: TracedAdapter, single: dict[str, Any], path: str) -> tuple[TracedAdapter, Capture]:
-    """An adapter that keeps only the memories its tail reads, and a capture of the text."""
-    fast = slow.with_path(path, at_block=True)
-    try:
-        capture = fast.capture(**single)
-    except UnsupportedModelError:
-        fast = fast.with_path(path, at_block=False)
-        capture = fast.capture(**single)
+def _prepared(whole: TracedAdapter, capture: Capture, path: str) -> tuple[TracedAdapter, Capture]:
+    """An adapter that keeps only the memories its tail reads, and the capture as it would have made it."""
+    fast = whole.with_path(path)
+    short = replace(capture, state=fast.trimmed(capture.state))
     if path == FULL_FORWARD:
-        return fast, capture
+        return fast, short
     leaves: dict[tuple[int, int], Tensor] = {}
     memories: dict[int, list[Tensor | None]] = {}
     kept: dict[int, set[int]] = {}
-    for index, tensors in capture.state.memories.items():
+    for index, tensors in short.state.memories.items():
         memories[index] = list(tensors)
         for place, tensor in enumerate(tensors):
             if tensor is None:
@@ -118,7 +155,7 @@ def _prepared(slow: TracedAdapter, single: dict[str, Any], path: str) -> tuple[T
                 leaves[index, place] = memories[index][place] = tensor.detach().requires_grad_()
             else:
                 kept.setdefault(index, set()).add(place)
-    logits = fast.rerun(replace(capture, state=replace(capture.state, memories=memories)), capture.weights.unsqueeze(1))
+    logits = fast.rerun(replace(short, state=replace(short.state, memories=memories)), capture.weights.unsqueeze(1))
     if logits.requires_grad:
         gradients = torch.autograd.grad(logits.sum(), list(leaves.values()), allow_unused=True)
         for (index, place), gradient in zip(leaves, gradients, strict=True):
@@ -126,17 +163,16 @@ def _prepared(slow: TracedAdapter, single: dict[str, Any], path: str) -> tuple[T
                 kept.setdefault(index, set()).add(place)
     for index, places in kept.items():
         for place in places:
-            dims = slow.trail.memories[index].dims[place] or ()
+            dims = whole.trail.memories[index].dims[place] or ()
             if "N" in dims and "B" not in dims:
                 raise UnsupportedModelError("what comes before runs texts into one another (or is the same for all)")
     live = {index: frozenset(places) for index, places in kept.items()}
     fast = fast.with_path(path, live=live)
     memories = {
-        index: [tensor if place in live[index] else None for place, tensor in enumerate(tensors)]
-        for index, tensors in capture.state.memories.items()
-        if index in live
+        index: [tensor if place in live.get(index, ()) else None for place, tensor in enumerate(tensors)]
+        for index, tensors in short.state.memories.items()
     }
-    return fast, replace(capture, state=replace(capture.state, memories=memories))
+    return fast, replace(short, state=replace(short.state, memories=memories))
 
 
 def _batched(

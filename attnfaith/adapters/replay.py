@@ -32,6 +32,7 @@ class TracedState:
         values: ``[B, H, N, D]``.
         context: ``[B, H, Q, D]``, what all rows read; None where only the deciding rows are run again.
         memories: tensors by memory and place; None for those that the logits do not depend on.
+        shapes: their shapes, where a path runs at full length: some models pad their inputs further.
     """
 
     inputs: Mapping[str, Any]
@@ -40,6 +41,7 @@ class TracedState:
     values: Tensor
     context: Tensor | None
     memories: Mapping[int, Sequence[Tensor | None]]
+    shapes: Mapping[int, Sequence[Any]]
 
     @property
     def length(self) -> int:
@@ -54,7 +56,6 @@ def replay(
     state: TracedState,
     context: Tensor,
     pad: int,
-    on_result: Callable[[Product, Tensor], Tensor] | None = None,
 ) -> Tensor:
     """The logits ``[B, K, C]`` when the deciding rows read something else.
 
@@ -65,7 +66,6 @@ def replay(
         state: of the capture.
         context: ``[B, K, H, R, D]``, what the deciding rows read.
         pad: the id of padding, for rows that do not exist.
-        on_result: sees what takes the place of the attention's result, and returns what is passed on.
     """
     batch, count = context.shape[:2]
     context = context.to(state.values.dtype).flatten(0, 1)
@@ -80,12 +80,12 @@ def replay(
             whole = put_rows(state.context.repeat_interleave(count, 0), context, rows, row_mask)
         else:
             whole = put_rows(product.layout.read(product.output), context, rows, row_mask)
-        result = product.layout.write(whole)
-        return result if on_result is None else on_result(product, result)
+        return product.layout.write(whole)
 
     def recall(index: int) -> list[Any]:
         length = rows.shape[1] if path == ONE_POSITION else state.length
-        return _recalled(trail.memories[index], state.memories.get(index), batch, count, length, blanks)
+        stored, shapes = state.memories.get(index), state.shapes.get(index)
+        return _recalled(trail.memories[index], stored, shapes, batch, count, length, blanks)
 
     inputs = _row_inputs(state, pad) if path == ONE_POSITION else state.inputs
     walk = Walk(trail, batch * count, on_product, recall=None if path == FULL_FORWARD else recall)
@@ -96,6 +96,7 @@ def replay(
 def _recalled(
     memory: Memory,
     stored: Sequence[Tensor | None] | None,
+    shapes: Sequence[Any] | None,
     batch: int,
     count: int,
     length: int,
@@ -111,7 +112,11 @@ def _recalled(
         if tensor is not None:
             leaves[place] = repeated(tensor, dims, batch, count)
             continue
-        sizes = tuple(named[size] if isinstance(size, str) else size for size in dims)
+        seen = dims if shapes is None else shapes[place]
+        sizes = tuple(
+            named[name] if name == "B" or (name == "N" and shapes is None) else size
+            for name, size in zip(dims, seen, strict=True)
+        )
         key = (sizes, memory.dtypes[place])
         if key not in blanks:
             blanks[key] = torch.zeros(sizes, dtype=memory.dtypes[place], device=memory.device)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from attnfaith.adapters.follow import Trail, find_trails
-from attnfaith.adapters.outputs import logits_of, mixed
+from attnfaith.adapters.observe import read_rows
+from attnfaith.adapters.outputs import check_finite, logits_of, mixed
 from attnfaith.adapters.prove import prove_traced
 from attnfaith.adapters.replay import FULL_FORWARD
 from attnfaith.adapters.selfcheck import SelfCheck, alone, brief
@@ -25,13 +26,18 @@ def traced_adapter(
     """Find the attention of a borrowed model, and the fastest tail that passes the self-check."""
     single = alone(inputs)
     survey = _surveyed(model, single)
-    trail = _choose(survey, layer)
+    chosen = _choose(survey, layer)
+    trail = survey.trails[chosen]
     if heads is not None:
         heads = _check_heads(heads, trail.shape[1])
     slow = TracedAdapter(model, trail, heads=heads, path=FULL_FORWARD, at_block=False)
     if not check:
         return slow, None, "not looked at"
-    return prove_traced(slow, single, texts=1)
+    decided = None
+    if layer is None:  # the logits read it directly, so the gradients of the survey tell its rows
+        gradients = torch.autograd.grad(mixed(survey.logits), [survey.leaves[chosen]])
+        decided = read_rows(gradients, survey.products[chosen], 1, False, trail.name)[0]
+    return prove_traced(slow, single, 1, decided)
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class _Survey:
     trails: list[Trail]
     logits: Tensor
     leaves: list[Tensor]
-    operands: list[Tensor]
+    products: list[Product]
 
 
 def _surveyed(model: nn.Module, single: dict[str, Any]) -> _Survey:
@@ -53,11 +59,10 @@ def _surveyed(model: nn.Module, single: dict[str, Any]) -> _Survey:
     length = single["input_ids"].shape[1]
     for any_distribution in (False, True):
         leaves: list[Tensor] = []
-        operands: list[Tensor] = []
+        products: list[Product] = []
 
-        def on_product(product: Product, leaves: list[Tensor] = leaves, operands: list[Tensor] = operands) -> Tensor:
-            operand = (product.operand, product.given, product.query, product.key)
-            operands.append(torch.stack([part.double().sum() for part in operand if part is not None]).sum())
+        def on_product(product: Product, leaves: list[Tensor] = leaves, products: list[Product] = products) -> Tensor:
+            products.append(product)
             leaves.append(product.output.detach().requires_grad_())
             return leaves[-1].clone()
 
@@ -78,16 +83,18 @@ def _surveyed(model: nn.Module, single: dict[str, Any]) -> _Survey:
             "other distribution) that values are multiplied with. For a model with another kind of attention, write an "
             "adapter (register_adapter)."
         )
-    return _Survey(trails, logits_of(output), leaves, operands)
+    logits = logits_of(output)
+    check_finite("logits", logits)
+    return _Survey(trails, logits, leaves, products)
 
 
-def _choose(survey: _Survey, layer: int | None) -> Trail:
+def _choose(survey: _Survey, layer: int | None) -> int:
     trails = survey.trails
     listing = "; ".join(f"{index}: {trail.name}" for index, trail in enumerate(trails))
     if layer is not None:
         if not -len(trails) <= layer < len(trails):
             raise InputError(f"layer={layer} is out of range: there are {len(trails)} attentions ({listing}).")
-        return trails[layer]
+        return layer % len(trails)
     read = [index for index, yes in enumerate(_reads(mixed(survey.logits), survey.leaves)) if yes]
     if not read:
         raise UnsupportedModelError(
@@ -95,14 +102,17 @@ def _choose(survey: _Survey, layer: int | None) -> Trail:
             "quantised to integers they have no gradient: load it without quantisation."
         )
     final = read[-1]
-    through = _reads(survey.operands[final], survey.leaves)
+    product = survey.products[final]
+    operands = [product.operand, product.given, product.query, product.key]
+    asked = torch.stack([part.double().sum() for part in operands if part is not None]).sum()
+    through = _reads(asked, survey.leaves)
     rivals = [index for index in read[:-1] if not through[index]]
     if rivals:
         raise UnsupportedModelError(
             f"Several attentions could be the final one: besides {final} ({trails[final].name}) the logits read "
             f"{', '.join(map(str, rivals))}, which {final} does not read. Choose one with layer= ({listing})."
         )
-    return trails[final]
+    return final
 
 
 def _reads(quantity: Tensor, leaves: list[Tensor]) -> list[bool]:

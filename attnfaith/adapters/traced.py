@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnfaith.adapters.base import Adapter
-from attnfaith.adapters.follow import Trail
+from attnfaith.adapters.follow import Trail, Walk
 from attnfaith.adapters.observe import check_attended, items_of, observe, read_rows
 from attnfaith.adapters.outputs import mixed
-from attnfaith.adapters.replay import FULL_FORWARD, ONE_POSITION, TracedState, replay
-from attnfaith.adapters.rows import pick_rows, take_rows
+from attnfaith.adapters.replay import FULL_FORWARD, LAST_BLOCK, ONE_POSITION, TracedState, replay
+from attnfaith.adapters.rows import pick_rows, repeat_inputs, take_rows
 from attnfaith.adapters.watch import Product
+from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase
 from attnfaith.types import Capture
 
@@ -67,7 +69,11 @@ class TracedAdapter(Adapter):
 
     def capture(self, **inputs: Any) -> Capture:
         """Run the model once, watching its final attention."""
-        wanted = [] if self.path == FULL_FORWARD else [index for index, places in self.live.items() if places]
+        wanted = {
+            ONE_POSITION: [index for index, places in self.live.items() if places],
+            LAST_BLOCK: range(len(self.trail.memories)),
+            FULL_FORWARD: [],
+        }[self.path]
         tokens = inputs["attention_mask"].bool()
         seen = observe(
             lambda: self.forward(inputs),
@@ -82,17 +88,14 @@ class TracedAdapter(Adapter):
         weights, logs = (tensor[:, self._chosen(tensor.shape[1]), :, : mask.shape[1]] for tensor in (weights, logs))
         exists = seen.row_mask[:, None, :].expand(weights.shape[:3])
         check_attended(logs, exists, mask)
-        sliced = self.path == ONE_POSITION
         state = TracedState(
             inputs=inputs,
             rows=seen.rows,
             row_mask=seen.row_mask,
             values=seen.product.values()[:, :, : mask.shape[1]],
-            context=None if sliced and self.heads is None else seen.product.layout.read(seen.product.output),
-            memories={
-                index: self._kept(index, tensors, seen.rows if sliced else None)
-                for index, tensors in seen.remembered.items()
-            },
+            context=seen.product.layout.read(seen.product.output),
+            memories={index: self._live(index, tensors) for index, tensors in seen.remembered.items()},
+            shapes={index: [getattr(one, "shape", None) for one in all_] for index, all_ in seen.remembered.items()},
         )
         return Capture(
             weights=torch.where(exists.unsqueeze(-1), weights, 0).flatten(1, 2),
@@ -101,50 +104,62 @@ class TracedAdapter(Adapter):
             items=items,
             groups=exists.flatten(1, 2),
             log_weights=torch.where(exists.unsqueeze(-1), logs, -torch.inf).flatten(1, 2),
-            state=state,
+            state=self.trimmed(state),
         )
 
     def _chosen(self, heads: int) -> list[int]:
         return list(range(heads)) if self.heads is None else list(self.heads)
 
-    def _kept(self, index: int, tensors: Sequence[Any], rows: Tensor | None) -> list[Tensor | None]:
-        kept: list[Tensor | None] = [None] * len(tensors)
-        for place in self.live[index]:
-            dims = self.trail.memories[index].dims[place]
-            assert dims is not None
-            kept[place] = tensors[place] if rows is None else take_rows(tensors[place], dims, rows)
-        return kept
+    def _live(self, index: int, tensors: Sequence[Any]) -> list[Tensor | None]:
+        return [tensor if place in self.live.get(index, ()) else None for place, tensor in enumerate(tensors)]
+
+    def trimmed(self, state: TracedState) -> TracedState:
+        """Of a state for the tail at full length, what this path reads."""
+        if self.path == LAST_BLOCK:
+            return state
+        context = None if self.heads is None else state.context
+        if self.path == FULL_FORWARD:
+            return replace(state, memories={}, shapes={}, context=context)
+        memories = {}
+        for index, tensors in state.memories.items():
+            dims = self.trail.memories[index].dims
+            memories[index] = [
+                None if tensor is None else take_rows(tensor, dims[place] or (), state.rows)
+                for place, tensor in enumerate(tensors)
+            ]
+        return replace(state, memories=memories, shapes={}, context=context)
 
     def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
         """Run the tail on other weights, ``[B, K, G, N]``."""
         state: TracedState = capture.state
         return self._tail(state, self._contexts(state, weights))
 
-    def rerun_disturbed(self, capture: Capture, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """As `rerun`; also ``[B, Q]``, which query rows the logits read when every row reads something else.
+    def rows_when_disturbed(self, inputs: Mapping[str, Any], *, original: bool) -> Tensor:
+        """Which query rows the logits of one text read when all rows read noise, and when they read its opposite.
 
-        Two candidates more are run for the second answer, noise and its opposite in the place of all that is read.
+        What one of them shuts (a rectified gate) the other opens. With ``original`` the first answer is for the text as
+        it is; ``[2, Q]`` or ``[3, Q]``.
         """
-        state: TracedState = capture.state
-        count = weights.shape[1]
+        count = 2 + original
         seen: list[tuple[Product, Tensor]] = []
 
-        def disturb(product: Product, result: Tensor) -> Tensor:
-            whole = product.layout.read(result).unflatten(0, (-1, count + 2)).clone()
-            noise = torch.rand(whole[:, 0].shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 0.5
-            noise = (4 * noise).to(whole) * whole.abs().amax()
-            whole[:, count], whole[:, count + 1] = noise, -noise
-            leaf = product.layout.write(whole.flatten(0, 1)).detach().requires_grad_()
+        def disturb(product: Product) -> Tensor:
+            whole = product.layout.read(product.output).clone()
+            generator = torch.Generator().manual_seed(0)
+            noise = torch.rand(whole[0].shape, generator=generator, dtype=torch.float64) - 0.5
+            whole[-2] = (4 * noise).to(whole) * whole.abs().amax()
+            whole[-1] = -whole[-2]
+            leaf = product.layout.write(whole).detach().requires_grad_()
             seen.append((product, leaf))
             return leaf.clone()
 
-        more = torch.cat((weights, weights[:, :1], weights[:, :1]), dim=1)
-        with torch.enable_grad():
-            logits = self._tail(state, self._contexts(state, more), disturb)
+        walk = Walk(self.trail, count, disturb)
+        logits = walk.run(lambda: self.forward(repeat_inputs(inputs, 1, count)))
+        if not logits.requires_grad:
+            raise UnsupportedModelError(f"No logit depends on the attention in {self.trail.name}.")
         product, leaf = seen[0]
         gradients = torch.autograd.grad(mixed(logits), [leaf], allow_unused=True)
-        read = read_rows(gradients, product, logits.shape[0] * logits.shape[1], False, self.trail.name)
-        return logits[:, :count].detach(), read.unflatten(0, logits.shape[:2])[:, count:].any(1)
+        return read_rows(gradients, product, count, False, self.trail.name)
 
     def _contexts(self, state: TracedState, weights: Tensor) -> Tensor:
         """What the deciding rows read under other weights: ``[B, K, G, N]`` to ``[B, K, H, R, D]``."""
@@ -180,16 +195,14 @@ class TracedAdapter(Adapter):
         values = state.values if self.heads is None else state.values[:, list(self.heads)]
         return values.float() if values.element_size() < 4 else values
 
-    def _tail(
-        self, state: TracedState, context: Tensor, on_result: Callable[[Product, Tensor], Tensor] | None = None
-    ) -> Tensor:
+    def _tail(self, state: TracedState, context: Tensor) -> Tensor:
         if self.heads is not None:
             assert state.context is not None
             whole = pick_rows(state.context, state.rows).unsqueeze(1).repeat(1, context.shape[1], 1, 1, 1)
             whole[:, :, list(self.heads)] = context.to(whole.dtype)
             context = whole
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
-        return replay(self.forward, self.trail, self.path, state, context, 0 if pad is None else pad, on_result)
+        return replay(self.forward, self.trail, self.path, state, context, 0 if pad is None else pad)
 
     def candidate_bytes(self, capture: Capture) -> int:
         """About what one candidate holds while a layer runs: some widest activations for each position that is run."""

@@ -256,6 +256,9 @@ class Watch(TorchFunctionMode):
             left, right = equation.split("->")[0].split(",")
             equation = f"{right},{left}->{equation.split('->')[1]}"
             weights, values = values, weights
+        columns = id(values) in self.live and id(weights) not in self.live and not equation
+        if columns and values.dim() == 3 and isinstance(weights, Tensor) and weights.dim() == 3:
+            return self._averaged(Layout("columns"), values, weights, output) if len(values) == self.batch else None
         if id(weights) not in self.live or not isinstance(values, Tensor) or not isinstance(output, Tensor):
             return None
         layout = self._layout(equation, weights, values, output)

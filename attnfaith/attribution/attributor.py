@@ -137,8 +137,8 @@ class Attributor(Attribution):
         Args:
             inputs: ``input_ids`` ``[B, L]``.
             target: class(es) to explain; the attributor's by default.
-            additional_forward_args: one tensor is the attention mask, whatever the model's own second argument is; other
-                model inputs come as a dict.
+            additional_forward_args: one tensor is the attention mask, whatever the model's own second argument is;
+                other model inputs come as a dict.
             n_steps: points of an integrated path.
             baselines: "zero", "pad", "mask", or a tensor of word vectors.
             internal_batch_size: at most this many texts times candidates go through the model at once.
@@ -301,7 +301,9 @@ def _extra(given: Any) -> dict[str, Any]:
     )
 
 
-def _positive(number: int | None, name: str) -> int | None:
-    if number is not None and (not isinstance(number, int) or number < 1):
+def _positive(number: Any, name: str) -> int | None:
+    if number is None:
+        return None
+    if not isinstance(number, int) or number < 1:
         raise InputError(f"Expected {name} to be a whole number of at least 1, got {number!r}.")
     return number

@@ -177,7 +177,8 @@ class Explanation:
         import matplotlib.pyplot as plt
 
         pieces = self._pieces()
-        if len(pieces) > top:
+        count = len(pieces)
+        if count > top:
             kept = sorted(range(len(pieces)), key=lambda place: -abs(_finite(pieces[place].score) or 0))[:top]
             pieces = [pieces[place] for place in sorted(kept)]
         if axis is None:
@@ -192,17 +193,17 @@ class Explanation:
         axis.set_yticks(range(len(pieces)), labels)
         axis.invert_yaxis()
         axis.axvline(0, color="grey", linewidth=0.8)
-        axis.set_xlabel(f"{self.method} at the {self.level}, for the {_EXPLAINED.get(self.output, self.output)}")
+        axis.set_xlabel(self._source() + (f": the {top} largest of {count}" if count > top else ""))
         axis.set_title(self._headline())
         return axis
 
     def visualization_record(self) -> Any:
         """The record that ``captum.attr.visualization.visualize_text`` draws, with scores scaled to [-1, 1]."""
-        from captum.attr.visualization import VisualizationDataRecord
+        from captum.attr import visualization
 
         scores = torch.tensor([_finite(score) or 0.0 for score in self.scores], dtype=torch.float64)
         known = self.prediction == self.target and self.probability is not None
-        return VisualizationDataRecord(
+        return visualization.VisualizationDataRecord(
             word_attributions=scores / scores.abs().max().clamp_min(1e-300) if len(scores) else scores,
             pred_prob=self.probability if known else math.nan,
             pred_class=self.prediction,
@@ -218,7 +219,7 @@ class Explanation:
         strongest = sorted(pieces, key=lambda piece: -abs(piece.score))[:3]
         listed = ", ".join(f"{_short(piece.text, 24)} {self._number(piece.score)}" for piece in strongest)
         text = _short(self.encoded.text, 40)
-        return f"<Explanation {text!r}: {self._headline()}; {self.method} at the {self.level}: {listed}>"
+        return f"<Explanation {text!r}: {self._headline()}; {self._source()}: {listed}>"
 
     def _repr_html_(self) -> str:
         """The original text with its words (or a HAN's sentences) highlighted; for notebooks."""
@@ -256,18 +257,21 @@ class Explanation:
             return f"predicted {name(self.prediction)}{chance}"
         return f"predicted {name(self.prediction)}, explained {name(self.target)}{chance}"
 
+    def _source(self) -> str:
+        return f"{self.method} ({self.level} level)"
+
     def _legend(self, size: float) -> str:
         steps = (-1, -0.5, 0, 0.5, 1) if self.signed else (0, 0.25, 0.5, 0.75, 1)
         boxes = "".join(self._mark("&nbsp;&nbsp;&nbsp;", step * size, size) for step in steps)
         target = escape(self.target)
-        ends = (f"against {target}", f"for {target}") if self.signed else ("nothing", "most")
+        ends = (f"against {target}", f"for {target}") if self.signed else ("less important", "more important")
         of = f"{_EXPLAINED.get(self.output, self.output)} of {target}"
         merged = "" if self.unit == "sentence" else f" · sub-words: {self._merge()}"
         gap = "" if self.gap is None else f" · completeness gap {self.gap:+.2g}"
         limits = [self._number(-size), self._number(size)] if self.signed else ["0", self._number(size)]
         return (
             f'<div style="{_MUTED}; margin-top:6px">{ends[0]} {limits[0]} {boxes} {limits[1]} {ends[1]}<br>'
-            f"{escape(self.method)} at the {escape(self.level)}, explaining the {of}{merged}{gap}</div>"
+            f"{escape(self._source())}, explaining the {of}{merged}{gap}</div>"
         )
 
     def _marked(self, text: str, pieces: Sequence[Piece], size: float, segment: int) -> str:

@@ -453,7 +453,7 @@ def _search(tokens: Sequence[str], text: str) -> list[Span | None]:
     spans: list[Span | None] = []
     place = 0
     for token in tokens:
-        found = _match(_fold(_surface(token)), folded, place)
+        found = _match(_fold(token), folded, place, far=1) or _match(_fold(_surface(token)), folded, place)
         if found is None:
             spans.append(None)
             continue
@@ -463,11 +463,13 @@ def _search(tokens: Sequence[str], text: str) -> list[Span | None]:
     return spans
 
 
-def _match(surface: str, folded: list[str], place: int) -> Span | None:
-    """The next occurrence of a folded token, with marks in the text passed over."""
+def _match(surface: str, folded: list[str], place: int, far: int = _FAR) -> Span | None:
+    """The next occurrence of a folded token, white space before it not counted, and marks within it passed over."""
     if not surface:
         return None
-    for start in range(place, min(len(folded), place + _FAR)):
+    while far == 1 and place < len(folded) and folded[place].isspace() and not surface[0].isspace():
+        place += 1
+    for start in range(place, min(len(folded), place + far)):
         at = start
         for character in surface:
             while at < len(folded) and at > start and folded[at] != character and _is_mark(folded[at]):
@@ -584,7 +586,7 @@ def _words(
 
 def _sticks(text: str, left: int, right: int) -> bool:
     a, b = text[left], text[right]
-    return _hangs(b) or a == _JOINER or (_is_mark(a) and b.isalnum() and not _is_spaceless(b))
+    return _hangs(b) or a == _JOINER or (_hangs(a) and b.isalnum() and not _is_spaceless(b))
 
 
 def _parts_words(text: str, left: int, right: int) -> bool:
@@ -605,8 +607,9 @@ def _is_mark(character: str) -> bool:
 
 
 def _hangs(character: str) -> bool:
-    """Whether a character belongs to the one before it: marks, joiners, skin tones."""
-    return _is_mark(character) or character == _JOINER or "\U0001f3fb" <= character <= "\U0001f3ff"
+    """Whether a character belongs to the one before it: marks, skin tones, and what is invisible, as joiners are."""
+    kind = unicodedata.category(character)
+    return kind.startswith("M") or kind == "Cf" or "\U0001f3fb" <= character <= "\U0001f3ff"
 
 
 def _in_word(character: str) -> bool:
