@@ -58,19 +58,19 @@ def text(batch: int, length: int) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def ratios(rounds: int, base: Callable[[], Any], *others: Callable[[], Any]) -> list[float]:
+def ratios(rounds: int, base: Callable[[], Any], *others: Callable[[], Any], calls: int = 4) -> list[float]:
     """The median over rounds of each one's time relative to the base's time in the same round."""
     for function in (base, *others):
         function()
     measured: list[list[float]] = [[] for _ in others]
     for _ in range(rounds):
-        unit = seconds(base)
+        unit = seconds(base, calls)
         for place, function in enumerate(others):
-            measured[place].append(seconds(function) / unit)
+            measured[place].append(seconds(function, calls) / unit)
     return [statistics.median(values) for values in measured]
 
 
-def seconds(function: Callable[[], Any], calls: int = 4) -> float:
+def seconds(function: Callable[[], Any], calls: int) -> float:
     """How long a call takes, over some in a row."""
     start = time.perf_counter()
     for _ in range(calls):

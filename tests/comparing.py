@@ -41,7 +41,7 @@ def families(also_presets: bool = True) -> list[Any]:
 
 def model_of(family: str, dtype: torch.dtype = torch.float32, seed: int = 0) -> nn.Module:
     """A tiny classifier of a family, or of one of the papers' presets, whose decision depends on its attention."""
-    if family not in PRESETS:
+    if family in model_types():
         return tiny_model(family, dtype=dtype, seed=seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attnfaith.adapters.embedding import read_vectors, run_on_vectors
 from attnfaith.adapters.outputs import logits_of
+from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums
 from attnfaith.registry import Registry
 from attnfaith.types import Capture
@@ -75,11 +77,26 @@ class Adapter(ABC):
 
     def vectors(self, inputs: Mapping[str, Any]) -> Tensor:
         """The word vectors ``[B, L, E]`` that the model reads at each position."""
-        return read_vectors(self.model, lambda: self.forward(inputs), inputs["input_ids"])
+        return read_vectors(self.model, inputs["input_ids"])
 
     def forward_on(self, vectors: Tensor, inputs: Mapping[str, Any]) -> Tensor:
         """The model's logits when it reads other word vectors; differentiable in them."""
         return run_on_vectors(self.model, lambda: self.forward(inputs), inputs["input_ids"], vectors)
+
+    def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
+        """Every attention of a forward pass, ``[B, H, Q, N]``, in the order in which they happen."""
+        raise UnsupportedModelError(
+            f"{type(self).__name__} knows one attention only. Use layer='final', or another method."
+        )
+
+    def deciding_rows(self, capture: Capture) -> tuple[Tensor, Tensor]:
+        """The query rows that decide, ``[B, R]``, and which of them exist."""
+        rows = torch.zeros(capture.shape[0], 1, dtype=torch.long, device=capture.mask.device)
+        return rows, torch.ones_like(rows, dtype=torch.bool)
+
+    def word_weights(self, inputs: Mapping[str, Any]) -> Tensor:
+        """For a model of sentences, the weight of each word within its sentence, ``[B, L]``."""
+        raise UnsupportedModelError(f"{type(self).__name__} has no weights of words within sentences.")
 
     def candidate_bytes(self, capture: Capture) -> int:
         """About how much memory one candidate of one text needs while the tail runs; the basis of chunking."""

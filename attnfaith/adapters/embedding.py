@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -31,29 +31,22 @@ def embedding_of(model: nn.Module) -> nn.Module:
     return module
 
 
-def read_vectors(model: nn.Module, forward: Callable[[], Any], ids: Tensor) -> Tensor:
-    """The vectors ``[B, L, E]`` that a model reads for its ``input_ids``; ``forward`` runs the model on them."""
-    seen: list[Tensor] = []
+def lookups_of(model: nn.Module) -> list[nn.Module]:
+    """The embedding and its doubles: encoder and decoder may look ids up in modules of their own that share weights."""
+    found = embedding_of(model)
+    weights = {id(parameter) for parameter in found.parameters(recurse=False)}
+    doubles = [
+        module
+        for module in model.modules()
+        if module is not found and weights & {id(parameter) for parameter in module.parameters(recurse=False)}
+    ]
+    return [found, *(double for double in doubles if isinstance(double, nn.Embedding))]
 
-    def watching(original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            output = original(*args, **kwargs)
-            asked = args[0] if args else next(iter(kwargs.values()), None)
-            if not seen and isinstance(asked, Tensor) and asked.shape == ids.shape and torch.equal(asked, ids):
-                seen.append(_vectors(output).detach())
-            return output
 
-        return call
-
-    with ExitStack() as undo, torch.no_grad():
-        patch_forward(undo, embedding_of(model), watching)
-        forward()
-    if not seen:
-        raise UnsupportedModelError(
-            f"{type(model).__name__} does not look its input_ids up in its word vectors, so nothing can be attributed "
-            "to them. Use level='attention'."
-        )
-    return seen[0]
+def read_vectors(model: nn.Module, ids: Tensor) -> Tensor:
+    """The vectors ``[B, L, E]`` of ids."""
+    with torch.no_grad():
+        return _vectors(embedding_of(model)(ids))
 
 
 def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor, vectors: Tensor) -> Tensor:
@@ -61,15 +54,21 @@ def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor,
 
     An encoder-decoder that reads its input a second time, shifted by one, reads the same vectors there.
     """
+    read = False
 
     def replacing(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal read
             output = original(*args, **kwargs)
             asked = args[0] if args else next(iter(kwargs.values()), None)
+            if isinstance(asked, Tensor) and torch.equal(asked, ids):
+                read = True
+                return _with_vectors(output, vectors)
+            if isinstance(asked, Tensor) and torch.equal(asked, ids.T):
+                read = True
+                return _with_vectors(output, vectors.transpose(0, 1))
             if not isinstance(asked, Tensor) or asked.shape != ids.shape:
                 return output
-            if torch.equal(asked, ids):
-                return _with_vectors(output, vectors)
             if torch.equal(asked[:, 1:], ids[:, :-1]):
                 return _with_vectors(output, torch.cat((_vectors(output)[:, :1], vectors[:, :-1]), dim=1))
             return output
@@ -77,8 +76,15 @@ def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor,
         return call
 
     with ExitStack() as undo:
-        patch_forward(undo, embedding_of(model), replacing)
-        return forward()
+        for module in lookups_of(model):
+            patch_forward(undo, module, replacing)
+        output = forward()
+    if not read:
+        raise UnsupportedModelError(
+            f"{type(model).__name__} does not look its input_ids up in its word vectors, so nothing can be attributed "
+            "to them. Use level='attention'."
+        )
+    return output
 
 
 def _vectors(output: Any) -> Tensor:
@@ -90,10 +96,3 @@ def _vectors(output: Any) -> Tensor:
 
 def _with_vectors(output: Any, vectors: Tensor) -> Any:
     return (vectors, *output[1:]) if isinstance(output, tuple) else vectors
-
-
-def vector_of(model: nn.Module, token_id: int, like: Mapping[str, Any]) -> Tensor:
-    """The vector ``[E]`` of one token, as the embedding gives it."""
-    ids = torch.tensor([[token_id]], device=like["input_ids"].device)
-    with torch.no_grad():
-        return _vectors(embedding_of(model)(ids))[0, 0]

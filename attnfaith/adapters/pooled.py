@@ -59,6 +59,10 @@ class PooledAdapter(Adapter):
         """The model reads vectors itself; the ids beside them say where sentences end."""
         return self.forward({**inputs, "inputs_embeds": vectors})
 
+    def word_weights(self, inputs: Mapping[str, Any]) -> Tensor:
+        """The weights of the first of the two attentions."""
+        return self.model.attend(**inputs).word_weights
+
     def candidate_bytes(self, capture: Capture) -> int:
         """One attended vector, the weights behind it, and the logits."""
         state: PooledState = capture.state

@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 
 from attnfaith.errors import InputError
 
-_SPECIAL = re.compile(r"_token_ids?$|_token_index$|^(pad|bos|eos|unk|mask|cls|sep)_index$")
+SPECIAL_NAMES = re.compile(r"_token_ids?$|_token_index$|^(pad|bos|eos|unk|mask|cls|sep)_index$")
 _LARGEST_COORDINATE = 1000  # the page that the layout families' tokenizers scale to
 
 
@@ -54,7 +54,7 @@ def made_up_inputs(
     size = _vocabulary_size(model, config)
     pad = setting(config, "pad_token_id", "pad_index")
     if pad is None or not 0 <= pad < size:
-        if any(hasattr(part, "pad_token_id") for part in _parts(config)):
+        if any(hasattr(part, "pad_token_id") for part in parts_of(config)):
             lengths = (max(lengths),)
         pad = 0  # never seen, or the family has no such notion and goes by the attention mask
     ordinary = _ordinary_ids(config, size, pad)
@@ -85,12 +85,8 @@ def _check(model: nn.Module, config: Any, lengths: tuple[int, ...], padding_side
         raise InputError(f"padding_side must be 'right' or 'left', got {padding_side!r}.")
     if not lengths or min(lengths) < 3:
         raise InputError(f"Each row needs at least 3 tokens (a start, a text and an end), got lengths={lengths}.")
-    limits = [setting(config, "max_position_embeddings", "n_positions", "max_seq_len")]
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Embedding) and "position" in name and module.padding_idx is not None:
-            limits.append(module.num_embeddings - module.padding_idx - 1)  # RoBERTa counts from after the padding
-    limit = min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=max(lengths))
-    if max(lengths) > limit:
+    limit = position_limit(model)
+    if limit is not None and max(lengths) > limit:
         raise InputError(f"{type(model).__name__} takes at most {limit} tokens, got lengths={lengths}.")
     if getattr(config, "attention_type", None) == "block_sparse":
         raise InputError(
@@ -99,23 +95,51 @@ def _check(model: nn.Module, config: Any, lengths: tuple[int, ...], padding_side
         )
 
 
-def _parts(config: Any) -> Iterator[Any]:
+def parts_of(config: Any) -> Iterator[Any]:
     """The configuration, then those inside it that may speak of text."""
     yield config
     for name in ("text_config", "encoder", "decoder"):
         part = getattr(config, name, None)
         if hasattr(part, "to_dict"):
-            yield from _parts(part)
+            yield from parts_of(part)
 
 
 def setting(config: Any, *names: str) -> Any:
     """The first value that is not None; of several ids for one purpose, the first."""
-    for part in _parts(config):
+    for part in parts_of(config):
         for name in names:
             value = getattr(part, name, None)
             if value is not None:
                 return value[0] if isinstance(value, list | tuple) else value
     return None
+
+
+def position_limit(model: nn.Module) -> int | None:
+    """How many tokens a model takes: its configuration and its tables of positions say; None without limit.
+
+    Example:
+        >>> from attnfaith.families import tiny_model
+        >>> position_limit(tiny_model("roberta")), position_limit(tiny_model("t5"))
+        (126, None)
+    """
+    config: Any = getattr(model, "config", None)
+    tables = position_tables(model)
+    limits: list[Any] = [  # RoBERTa counts from after the padding
+        table.num_embeddings - table.padding_idx - 1 for table in tables if table.padding_idx is not None
+    ]
+    relative = any(getattr(config, name, None) for name in ("relative_attention", "relative_attention_num_buckets"))
+    if tables or not relative:
+        limits.append(setting(config, "max_position_embeddings", "n_positions", "max_seq_len"))
+    return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
+
+
+def position_tables(model: nn.Module) -> list[nn.Embedding]:
+    """Learned or fixed absolute positions."""
+    return [
+        module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Embedding) and ("position" in name or name.endswith("wpe")) and "relative" not in name
+    ]
 
 
 def _vocabulary_size(model: Any, config: Any) -> int:
@@ -133,9 +157,9 @@ def _ordinary_ids(config: Any, size: int, pad: int) -> Tensor:
     if _reads_code_points(config):
         return torch.arange(ord("a"), ord("z") + 1)
     special: set[Any] = {pad}
-    for part in _parts(config):
+    for part in parts_of(config):
         for name in {*part.to_dict(), *part.attribute_map}:
-            if _SPECIAL.search(name):
+            if SPECIAL_NAMES.search(name):
                 value = getattr(part, name, None)
                 special.update(value if isinstance(value, list | tuple) else [value])
     ids = torch.tensor([i for i in range(size) if i not in special], dtype=torch.int64)
@@ -188,7 +212,12 @@ def _extras(model: nn.Module, config: Any) -> dict[str, tuple[int, Callable[[int
 
         return draw
 
+    def pairs(length: int, _: Generator) -> Tensor:
+        return (torch.arange(length) >= length - max(1, length // 3)).long()  # the last third is the second text
+
     extras: dict[str, tuple[int, Callable[[int, Generator], Tensor]]] = {}
+    if getattr(config, "query", False):  # attnfaith's own: one of the two texts asks
+        extras["token_type_ids"] = (0, pairs)
     if hasattr(config, "max_2d_position_embeddings"):
         extras["bbox"] = (0, boxes)
     if hasattr(config, "type_vocab_sizes"):  # TAPAS: segment, column, row, ranks

@@ -15,7 +15,7 @@ from attnfaith.adapters.observe import check_attended, items_of, observe, read_r
 from attnfaith.adapters.outputs import mixed
 from attnfaith.adapters.replay import FULL_FORWARD, LAST_BLOCK, ONE_POSITION, TracedState, replay
 from attnfaith.adapters.rows import pick_rows, repeat_inputs, take_rows
-from attnfaith.adapters.watch import Product
+from attnfaith.adapters.watch import Product, Watch
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase
 from attnfaith.types import Capture
@@ -203,6 +203,21 @@ class TracedAdapter(Adapter):
             context = whole
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
         return replay(self.forward, self.trail, self.path, state, context, 0 if pad is None else pad)
+
+    def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
+        """Every attention that can be seen in a forward pass."""
+        found: list[Tensor] = []
+
+        def on_product(product: Product) -> None:
+            found.append(product.distributions(None)[0])
+
+        with Watch(len(inputs["input_ids"]), on_product, any_distribution=self.trail.any_distribution):
+            self.forward(inputs)
+        return found
+
+    def deciding_rows(self, capture: Capture) -> tuple[Tensor, Tensor]:
+        """As captured."""
+        return capture.state.rows, capture.state.row_mask
 
     def candidate_bytes(self, capture: Capture) -> int:
         """About what one candidate holds while a layer runs: some widest activations for each position that is run."""

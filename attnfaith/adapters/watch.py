@@ -10,20 +10,17 @@ is computed by its own code.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from types import FunctionType
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from attnfaith.adapters.layout import Layout
 from attnfaith.adapters.rows import pick_rows
+from attnfaith.modes import Mode
 
 HIDDEN = -5000.0  # a log-weight below this is a mask (additive masks are -10000 or lower), not a small weight
 
@@ -35,13 +32,6 @@ CARRY = {
     *("transpose", "permute", "swapaxes", "movedim", "view_as", "reshape_as"),
 }
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
-
-# torch hands its composite attention to a mode in one piece; the same code without that hand-over shows its parts
-_MULTI_HEAD = FunctionType(
-    F.multi_head_attention_forward.__code__,
-    {**vars(F), "has_torch_function": lambda tensors: False},
-    argdefs=F.multi_head_attention_forward.__defaults__,
-)
 
 
 @dataclass
@@ -146,7 +136,7 @@ def _mask_hidden(logs: Tensor) -> Tensor:
     return logs.nan_to_num(nan=-torch.inf).masked_fill(logs < HIDDEN, -torch.inf)
 
 
-class Watch(TorchFunctionMode):
+class Watch(Mode):
     """While entered, calls ``on_product`` with every attention product; what it returns replaces the product's result.
 
     Args:
@@ -166,15 +156,6 @@ class Watch(TorchFunctionMode):
         self.live: dict[int, _Weights] = {}
         self.weighted: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
 
-    @contextmanager
-    def again(self) -> Iterator[None]:
-        """Go on watching inside a function that was handed over."""
-        super().__enter__()
-        try:
-            yield
-        finally:
-            super().__exit__(None, None, None)
-
     def __exit__(self, *exception: Any) -> None:
         """Forget every tensor that was seen."""
         self.live.clear()
@@ -190,13 +171,8 @@ class Watch(TorchFunctionMode):
                 if bool((values >= 0).all()) and bool(((values.sum(-1) - 1).abs() < 1e-3).all()):
                     self.live[id(tensor)] = _Weights(tensor, None, frozenset((id(tensor),)))
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run a torch function; look at it where it may be part of an attention."""
-        kwargs = kwargs or {}
-        if func is F.multi_head_attention_forward:
-            with self.again():
-                return _MULTI_HEAD(*args, **kwargs)
-        name = getattr(func, "__name__", "")
         if self.any_distribution:
             self._recognise(name, args)
         if name == "scaled_dot_product_attention":

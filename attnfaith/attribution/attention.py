@@ -1,18 +1,96 @@
-"""The attention itself as a ranking."""
+"""The attention itself as a ranking: of the cut, of all layers, and rolled out through them."""
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
+from attnfaith.adapters.borrow import borrowed
 from attnfaith.attribution.methods import method
 from attnfaith.attribution.request import Request, Scores
+from attnfaith.errors import UnsupportedModelError
+
+_QUESTION = "Jain & Wallace 2019; Serrano & Smith 2019"
 
 
-@method("attention", "attention", cost="none beyond the capture", reference="the question itself", signed=False)
+@method("attention", "attention", cost="none beyond the capture", reference=_QUESTION, signed=False)
 def attention_at_attention(request: Request) -> Scores:
-    """The mean over the distributions that the decision reads."""
+    """The mean over the distributions that the decision reads, or over all layers where asked for."""
+    return request.scores(_mean_of_layers(request) if request.settings.layer == "mean" else mean_distribution(request))
+
+
+@method("input", "attention", cost="none beyond the capture", reference=_QUESTION, signed=False)
+def attention_at_input(request: Request) -> Scores:
+    """The attention of each token: of a HAN's word, its sentence's weight times its own within the sentence."""
+    if request.settings.layer == "mean":
+        return request.scores(_mean_of_layers(request), request.tokens)
+    items = request.capture.items
+    weights = mean_distribution(request)
+    if items is None or items.spans is None:
+        raise UnsupportedModelError("This model's items belong to no certain tokens, so neither do their weights.")
+    places = torch.arange(request.tokens.shape[1], device=weights.device)
+    inside = (places >= items.spans[..., :1]) & (places < items.spans[..., 1:]) & request.capture.mask.unsqueeze(-1)
+    placed = (weights.unsqueeze(-1) * inside).sum(1)
+    if items.kind == "sentences":
+        with borrowed(request.cut.model, gradients=False):
+            words = request.cut.adapter.word_weights(request.inputs)
+        placed = placed * words
+    return request.scores(placed, request.tokens)
+
+
+@method(
+    "input",
+    "rollout",
+    cost="1 forward",
+    needs="self-attention in every layer",
+    reference="Abnar & Zuidema 2020",
+    signed=False,
+)
+def rollout(request: Request) -> Scores:
+    """Attention multiplied through the layers, each mixed half and half with the residual stream (no head chosen)."""
+    matrices = _all_matrices(request)
+    length = request.tokens.shape[1]
+    two = getattr(getattr(request.cut.model, "config", None), "is_encoder_decoder", False)
+    if two or any(matrix.shape[1:] != (length, length) for matrix in matrices):
+        raise UnsupportedModelError(
+            "Rollout multiplies the attention of layer after layer, so every attention must go from the tokens to the "
+            "tokens; this model has others (an encoder-decoder, or pooled positions). Use 'attention'."
+        )
+    identity = torch.eye(length, dtype=matrices[0].dtype, device=matrices[0].device)
+    rolled = identity.expand_as(matrices[0])
+    for matrix in matrices:
+        mixed = matrix + identity
+        rolled = (mixed / mixed.sum(-1, keepdim=True)) @ rolled
+    return request.scores(_read_by_deciding(request, rolled), request.tokens)
+
+
+def mean_distribution(request: Request) -> Tensor:
+    """``[B, N]``, the mean over the distributions that exist."""
     capture = request.capture
     if capture.groups is None:
-        return request.scores(capture.weights.mean(1))
-    count = capture.groups.sum(-1, keepdim=True).clamp_min(1)
-    return request.scores(torch.where(capture.groups.unsqueeze(-1), capture.weights, 0).sum(1) / count)
+        return capture.weights.mean(1)
+    return capture.weights.sum(1) / capture.groups.sum(-1, keepdim=True).clamp_min(1)  # those that do not exist are 0
+
+
+def _mean_of_layers(request: Request) -> Tensor:
+    """The attention that the deciding rows pay, on average over all layers from the tokens to the tokens."""
+    length = request.tokens.shape[1]
+    square = [matrix for matrix in _all_matrices(request) if matrix.shape[1:] == (length, length)]
+    if not square:
+        raise UnsupportedModelError("No attention of this model goes from the tokens to the tokens. Use layer='final'.")
+    return _read_by_deciding(request, torch.stack(square).mean(0))
+
+
+def _all_matrices(request: Request) -> list[Tensor]:
+    """Every attention of the forward pass, ``[B, Q, N]``, the mean over heads."""
+    with borrowed(request.cut.model, gradients=False):
+        return [weights.mean(1) for weights in request.cut.adapter.attentions(request.inputs)]
+
+
+def _read_by_deciding(request: Request, matrix: Tensor) -> Tensor:
+    """``[B, Q, N]`` to ``[B, N]``: the mean over the query rows that decide."""
+    rows, exists = request.cut.adapter.deciding_rows(request.capture)
+    if matrix.shape[1] <= int(rows.max()):
+        raise UnsupportedModelError("The rows that decide are not rows of that attention. Use layer='final'.")
+    picked = matrix.gather(1, rows.unsqueeze(-1).expand(-1, -1, matrix.shape[2]))
+    return (picked * exists.unsqueeze(-1)).sum(1) / exists.sum(-1, keepdim=True)

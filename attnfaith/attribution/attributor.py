@@ -14,7 +14,8 @@ from attnfaith.adapters.door import check_inputs
 from attnfaith.attribution.explanation import Explanation
 from attnfaith.attribution.methods import Method, find_method
 from attnfaith.attribution.request import Request, Scores, Settings
-from attnfaith.attribution.texts import Encoded, Texts, special_ids_of
+from attnfaith.attribution.texts import Texts, special_ids_of
+from attnfaith.attribution.words import Encoded
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import OUTPUTS, Decision, decision_of
 from attnfaith.progress import progress
@@ -35,8 +36,9 @@ class Attributor(Attribution):
         decision: "multiclass", "sigmoid", "multilabel" or "regression", where the configuration does not say.
         steps: points of an integrated path.
         baseline: "zero", "pad", "mask", or a tensor of word vectors.
-        layer: for "attention": "final", "mean" over layers, or the number of an attention.
-        head: for "attention": one head.
+        layer: at the attention level, which attention to cut at: "final", or its number in the forward pass; for the
+            method "attention" also "mean" over all layers.
+        head: at the attention level, one head to cut; all by default.
         epsilon: the stabiliser of "lrp".
         max_length: texts longer than this many tokens are cut off (and said to be); by default what the model takes.
         batch_size: how many texts go through the model together.
@@ -49,7 +51,7 @@ class Attributor(Attribution):
         >>> model = af.models.from_preset("FLANnoenc", num_labels=2, tokenizer=tokenizer)
         >>> attributor = af.Attributor(model, tokenizer, method="gradient_x_attention")
         >>> attributor("a fine film").tokens
-        ['a', 'fine', 'film']
+        ('a', 'fine', 'film')
     """
 
     def __init__(
@@ -72,7 +74,15 @@ class Attributor(Attribution):
         seed: int = 0,
     ) -> None:
         model, tokenizer = resolve(model, tokenizer)
-        self.cut = model if isinstance(model, Cut) else cut(model)
+        elsewhere = (layer, head) != ("final", None) and (level, method, layer, head) != (
+            "input",
+            "attention",
+            "mean",
+            None,
+        )
+        if elsewhere and (isinstance(model, Cut) or level != "attention"):
+            raise InputError("layer= and head= say where to cut: they go with level='attention' and an uncut model.")
+        self.cut = model if isinstance(model, Cut) else cut(model, **_where(layer, head, method))
         super().__init__(self.cut.model)
         self.method: Method = find_method(level, method)
         if output is not None and output not in OUTPUTS:
@@ -84,8 +94,7 @@ class Attributor(Attribution):
         self.settings = Settings(
             steps=_positive(steps, "steps"),
             baseline=baseline,
-            layer=layer,
-            head=head,
+            layer="mean" if layer == "mean" else "final",
             epsilon=epsilon,
             seed=seed,
             pad_id=getattr(config, "pad_token_id", None),
@@ -123,7 +132,7 @@ class Attributor(Attribution):
 
     def attribute(
         self,
-        inputs: Tensor,
+        inputs: Tensor | tuple[Tensor],
         target: Any = None,
         additional_forward_args: Any = None,
         *,
@@ -135,7 +144,7 @@ class Attributor(Attribution):
         """Scores in captum's signature.
 
         Args:
-            inputs: ``input_ids`` ``[B, L]``.
+            inputs: ``input_ids`` ``[B, L]``; in a tuple of one, as captum's metrics pass them, so is what is returned.
             target: class(es) to explain; the attributor's by default.
             additional_forward_args: one tensor is the attention mask, whatever the model's own second argument is;
                 other model inputs come as a dict.
@@ -147,15 +156,19 @@ class Attributor(Attribution):
         Returns:
             ``[B, L]``, 0 at padding; for a HAN at the attention level ``[B, sentences]``.
         """
+        given = inputs if isinstance(inputs, tuple) else (inputs,)
+        if len(given) != 1:
+            raise InputError(f"Expected input_ids alone, got {len(given)} inputs; the rest comes as a dict.")
         extra = _extra(additional_forward_args)
         changes: dict[str, Any] = {"steps": _positive(n_steps, "n_steps"), "baseline": baselines}
         changes["chunk"] = _positive(internal_batch_size, "internal_batch_size")
         request, scores = self.score(
-            {"input_ids": inputs, **extra},
+            {"input_ids": given[0], **extra},
             target,
             **{name: value for name, value in changes.items() if value is not None},
         )
-        values = to_positions(scores.values, request, self.method.level)
+        values: Any = to_positions(scores.values, request, self.method.level)
+        values = (values,) if isinstance(inputs, tuple) else values
         if not return_convergence_delta:
             return values
         if scores.gap is None:
@@ -229,10 +242,14 @@ class Attributor(Attribution):
             values = to_positions(scores.values, request, self.method.level)[row][request.tokens[row]]
         decision = request.decision
         logits = capture.logits[row]
-        prediction, target = int(decision.predict(logits)), int(request.target[row])
-        probability = None
-        if decision.kind != "regression":
-            probability = float(decision.probabilities(logits)[target])
+        target = int(request.target[row])
+        probability = target_probability = None
+        if decision.kind == "regression":
+            prediction = _digits(float(logits[target]))
+        else:
+            predicted, probabilities = int(decision.predict(logits)), decision.probabilities(logits)
+            prediction = self._name(predicted)
+            probability, target_probability = float(probabilities[predicted]), float(probabilities[target])
         return Explanation(
             encoded=encoded,
             spans=tuple((int(start) - shift, int(end) - shift) for start, end in spans),
@@ -242,9 +259,10 @@ class Attributor(Attribution):
             level=self.method.level,
             signed=self.method.signed,
             output=self.output,
-            prediction=self._name(prediction),
+            prediction=prediction,
             target=self._name(target),
             probability=probability,
+            target_probability=target_probability,
             gap=None if scores.gap is None else float(scores.gap[row]),
             note=scores.note,
         )
@@ -252,6 +270,11 @@ class Attributor(Attribution):
     def _name(self, number: int) -> str:
         names = getattr(getattr(self.cut.model, "config", None), "id2label", None) or {}
         return str(names.get(number, number))
+
+
+def _digits(value: float) -> str:
+    """A predicted value to be read: four digits, or all before the decimal point."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e15 else f"{value + 0.0:.4g}"
 
 
 def to_positions(values: Tensor, request: Request, level: str) -> Tensor:
@@ -284,6 +307,15 @@ def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         return model.model, model.tokenizer if tokenizer is None else tokenizer
     raise InputError(f"Expected a model, a path, or a text-classification pipeline; got {type(model).__name__}.")
+
+
+def _where(layer: int | str, head: int | None, method: str) -> dict[str, Any]:
+    """Where to cut: the arguments of `cut`."""
+    if isinstance(layer, str) and layer not in ("final", "mean"):
+        raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {layer!r}.")
+    if layer == "mean" and (method != "attention" or head is not None):
+        raise InputError("layer='mean' is for the method 'attention', all heads together; others need one attention.")
+    return {"layer": layer if isinstance(layer, int) else None, "heads": None if head is None else [head]}
 
 
 def _extra(given: Any) -> dict[str, Any]:

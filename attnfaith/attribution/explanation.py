@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
-from itertools import pairwise
 from typing import Any
 
 import torch
 
-from attnfaith.attribution.texts import BLANKS, Encoded, Span, sentence_starts
+from attnfaith.attribution import drawing
+from attnfaith.attribution.alignment import Span
+from attnfaith.attribution.words import Encoded
 from attnfaith.errors import InputError
 from attnfaith.functional.ranking import order_of
 
-FOR, AGAINST = (230, 97, 1), (33, 113, 240)  # orange and blue: told apart by colour-blind readers
-_STRONGEST = 0.72  # opacity: the text over it can be read on white and on black
-_EXPLAINED = {"probability": "probability", "logit": "logit", "log_odds": "log-odds"}
 _MERGES: dict[str, Callable[[list[float]], float]] = {
     "sum": math.fsum,
     "mean": lambda scores: math.fsum(scores) / len(scores),
@@ -57,9 +54,10 @@ class Explanation:
         level: "attention" or "input".
         signed: whether scores below zero speak against the target.
         output: what is explained: "probability", "logit" or "log_odds" of the target.
-        prediction: the name of the class predicted.
-        target: the name of the class explained.
-        probability: the target's; None for a regression.
+        prediction: the name of the class predicted; for a regression the predicted value.
+        target: the name of the class explained; for a regression of the output.
+        probability: the prediction's; None for a regression.
+        target_probability: the target's; None for a regression.
         gap: how far the scores are from summing to what they should, for methods with such a law.
         note: why scores are undefined, where some are.
     """
@@ -75,6 +73,7 @@ class Explanation:
     prediction: str
     target: str
     probability: float | None = None
+    target_probability: float | None = None
     gap: float | None = None
     note: str = ""
 
@@ -105,6 +104,11 @@ class Explanation:
         undefined = sum(not math.isfinite(score) for score in self.scores)
         reason = [f"{undefined} scores are undefined: {self.note or 'the method gave no number'}"] if undefined else []
         return (*self.encoded.notes, *reason)
+
+    @property
+    def merging(self) -> str:
+        """How the scores of a word's tokens are merged where nothing else is asked for: "sum" or "max"."""
+        return "sum" if self.signed else "max"
 
     def ranking(self) -> tuple[int, ...]:
         """Positions of the items, the most important first, ties in text order, undefined scores last."""
@@ -148,7 +152,7 @@ class Explanation:
             "pair": encoded.pair,
             "unit": self.unit,
             "tokens": list(self.tokens),
-            "scores": [_finite(score) for score in self.scores],
+            "scores": [drawing.finite(score) for score in self.scores],
             "ranking": list(self.ranking()),
             "spans": [list(span) for span in self.spans],
             "token_ids": list(encoded.ids),
@@ -161,8 +165,9 @@ class Explanation:
             "output": self.output,
             "prediction": self.prediction,
             "target": self.target,
-            "probability": _finite(self.probability),
-            "gap": _finite(self.gap),
+            "probability": drawing.finite(self.probability),
+            "target_probability": drawing.finite(self.target_probability),
+            "gap": drawing.finite(self.gap),
             "truncated": self.truncated,
             "notes": list(self.notes),
         }
@@ -174,157 +179,25 @@ class Explanation:
             axis: where to draw; a new figure by default.
             top: of a longer text, only so many, those of the largest size.
         """
-        import matplotlib.pyplot as plt
-
-        pieces = self._pieces()
-        count = len(pieces)
-        if count > top:
-            kept = sorted(range(len(pieces)), key=lambda place: -abs(_finite(pieces[place].score) or 0))[:top]
-            pieces = [pieces[place] for place in sorted(kept)]
-        if axis is None:
-            _, axis = plt.subplots(figsize=(6, 1.2 + 0.26 * max(len(pieces), 1)), layout="constrained")
-        scores = [_finite(piece.score) for piece in pieces]
-        colours = [_rgb(AGAINST if (score or 0) < 0 else FOR) for score in scores]
-        axis.barh(range(len(pieces)), [score or 0.0 for score in scores], color=colours)
-        labels = [
-            _short(piece.text) + ("" if score is not None else " (undefined)")
-            for piece, score in zip(pieces, scores, strict=True)
-        ]
-        axis.set_yticks(range(len(pieces)), labels)
-        axis.invert_yaxis()
-        axis.axvline(0, color="grey", linewidth=0.8)
-        axis.set_xlabel(self._source() + (f": the {top} largest of {count}" if count > top else ""))
-        axis.set_title(self._headline())
-        return axis
+        return drawing.plot(self, axis, top)
 
     def visualization_record(self) -> Any:
         """The record that ``captum.attr.visualization.visualize_text`` draws, with scores scaled to [-1, 1]."""
-        from captum.attr import visualization
-
-        scores = torch.tensor([_finite(score) or 0.0 for score in self.scores], dtype=torch.float64)
-        known = self.prediction == self.target and self.probability is not None
-        return visualization.VisualizationDataRecord(
-            word_attributions=scores / scores.abs().max().clamp_min(1e-300) if len(scores) else scores,
-            pred_prob=self.probability if known else math.nan,
-            pred_class=self.prediction,
-            true_class="-",
-            attr_class=self.target,
-            attr_score=float(scores.sum()),
-            raw_input_ids=[escape(token) for token in self.tokens],
-            convergence_score=math.nan if self.gap is None else self.gap,
-        )
+        return drawing.captum_record(self)
 
     def __repr__(self) -> str:
-        pieces = [piece for piece in self._pieces() if math.isfinite(piece.score)]
-        strongest = sorted(pieces, key=lambda piece: -abs(piece.score))[:3]
-        listed = ", ".join(f"{_short(piece.text, 24)} {self._number(piece.score)}" for piece in strongest)
-        text = _short(self.encoded.text, 40)
-        return f"<Explanation {text!r}: {self._headline()}; {self._source()}: {listed}>"
+        return drawing.line(self)
 
     def _repr_html_(self) -> str:
         """The original text with its words (or a HAN's sentences) highlighted; for notebooks."""
-        pieces = self._pieces()
-        size = max((abs(piece.score) for piece in pieces if math.isfinite(piece.score)), default=0.0)
-        paired = self.encoded.pair is not None
-        blocks = []
-        for segment, text in enumerate([self.encoded.text, self.encoded.pair][: 1 + paired]):
-            title = f'<div style="{_MUTED}">{("First text", "Second text")[segment]}</div>' if paired else ""
-            inside = [piece for piece in pieces if piece.segment == segment and piece.start is not None]
-            shown = self._marked(text or "", inside, size, segment)
-            blocks.append(f'{title}<div dir="auto" style="{_TEXT}">{shown}</div>')
-        chips = [piece for piece in self._unplaced() if _finite(piece.score)]
-        if chips:
-            marked = " ".join(self._mark(escape(piece.text), piece.score, size, number=True) for piece in chips)
-            blocks.append(f'<div style="{_MUTED}; margin-top:6px">Besides the text: {marked}</div>')
-        notes = "".join(f'<div style="{_MUTED}">Note: {escape(note)}.</div>' for note in self.notes)
-        head = f"<div>{self._headline(bold=True)}</div>"
-        return f'<div style="{_BOX}">{head}{"".join(blocks)}{self._legend(size)}{notes}</div>'
-
-    def _pieces(self) -> list[Piece]:
-        return self.sentences() if self.unit == "sentence" else self.words()
-
-    def _unplaced(self) -> list[Piece]:
-        if self.unit == "sentence":
-            return []
-        return [piece for piece in self.words(special=True) if piece.start is None]
-
-    def _headline(self, *, bold: bool = False) -> str:
-        def name(label: str) -> str:
-            return f"<b>{escape(label)}</b>" if bold else label
-
-        chance = "" if self.probability is None else f" (probability {self.probability:.2f})"
-        if self.prediction == self.target:
-            return f"predicted {name(self.prediction)}{chance}"
-        return f"predicted {name(self.prediction)}, explained {name(self.target)}{chance}"
-
-    def _source(self) -> str:
-        return f"{self.method} ({self.level} level)"
-
-    def _legend(self, size: float) -> str:
-        steps = (-1, -0.5, 0, 0.5, 1) if self.signed else (0, 0.25, 0.5, 0.75, 1)
-        boxes = "".join(self._mark("&nbsp;&nbsp;&nbsp;", step * size, size) for step in steps)
-        target = escape(self.target)
-        ends = (f"against {target}", f"for {target}") if self.signed else ("less important", "more important")
-        of = f"{_EXPLAINED.get(self.output, self.output)} of {target}"
-        merged = "" if self.unit == "sentence" else f" · sub-words: {self._merge()}"
-        gap = "" if self.gap is None else f" · completeness gap {self.gap:+.2g}"
-        limits = [self._number(-size), self._number(size)] if self.signed else ["0", self._number(size)]
-        return (
-            f'<div style="{_MUTED}; margin-top:6px">{ends[0]} {limits[0]} {boxes} {limits[1]} {ends[1]}<br>'
-            f"{escape(self._source())}, explaining the {of}{merged}{gap}</div>"
-        )
-
-    def _marked(self, text: str, pieces: Sequence[Piece], size: float, segment: int) -> str:
-        """A text with its pieces highlighted; what the model did not read is struck out."""
-        parts, at = [], 0
-        first, last = self._read_range(text, segment)
-        for piece in sorted(pieces, key=lambda piece: piece.start or 0):
-            start, end = max(at, piece.start or 0), piece.end or 0
-            if start >= end:
-                continue
-            parts += [self._plain(text, at, start, first, last), self._mark(escape(text[start:end]), piece.score, size)]
-            at = end
-        return "".join([*parts, self._plain(text, at, len(text), first, last)])
-
-    def _plain(self, text: str, start: int, end: int, first: int, last: int) -> str:
-        cuts = sorted({start, min(max(first, start), end), min(max(last, start), end), end})
-        parts = []
-        for a, b in pairwise(cuts):
-            unread = (b <= first or a >= last) and text[a:b].strip()
-            parts.append(
-                f'<s style="opacity:.5" title="not read">{escape(text[a:b])}</s>' if unread else escape(text[a:b])
-            )
-        return "".join(parts)
-
-    def _read_range(self, text: str, segment: int) -> Span:
-        encoded = self.encoded
-        spans = [span for span, own in zip(encoded.offsets, encoded.segments, strict=True) if span and own == segment]
-        if not encoded.truncated:
-            return 0, len(text)
-        return min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=0)
-
-    def _mark(self, html: str, score: float, size: float, *, number: bool = False) -> str:
-        if not math.isfinite(score):
-            return f'<span title="undefined" style="border-bottom:1px dotted currentColor">{html}</span>'
-        strength = min(1.0, abs(score) / size) if size else 0.0
-        red, green, blue = AGAINST if score < 0 else FOR
-        line = "; box-shadow:inset 0 -2px rgb(33,113,240)" if score < 0 and strength >= 0.05 else ""
-        style = f"background:rgba({red},{green},{blue},{_STRONGEST * strength:.3f}){line}; {_MARK}"
-        after = f"&nbsp;{self._number(score)}" if number else ""
-        return f'<span title="{self._number(score)}" style="{style}">{html}{after}</span>'
-
-    def _number(self, score: float) -> str:
-        return f"{score:+.3g}" if self.signed else f"{score:.3g}"
-
-    def _merge(self, merge: str | None = None) -> str:
-        merge = ("sum" if self.signed else "max") if merge is None else merge
-        if merge not in _MERGES:
-            raise InputError(f"Expected merge to be one of {', '.join(_MERGES)}, got {merge!r}.")
-        return merge
+        return drawing.html(self)
 
     def _merged(self, numbers: Sequence[int | None], merge: str | None, special: bool) -> list[Piece]:
         """Items put together by number; those without one each for itself, or left out."""
-        join = _MERGES[self._merge(merge)]
+        merge = self.merging if merge is None else merge
+        if merge not in _MERGES:
+            raise InputError(f"Expected merge to be one of {', '.join(_MERGES)}, got {merge!r}.")
+        join = _MERGES[merge]
         groups: dict[Any, list[int]] = {}
         for item, (start, _) in enumerate(self.spans):
             if numbers[start] is not None:
@@ -375,20 +248,14 @@ class Explanation:
         return numbers
 
 
-_BOX = "max-width:60em; padding:8px 2px; line-height:1.5; font-family:sans-serif"
-_TEXT = "line-height:1.9; white-space:pre-wrap; overflow-wrap:anywhere; margin-top:4px"
-_MUTED = "font-size:85%; opacity:.8"
-_MARK = "border-radius:3px; padding:2px 0; box-decoration-break:clone; -webkit-box-decoration-break:clone"
+def sentence_starts(text: str, language: str = "en") -> list[int]:
+    """Where sentences after the first begin, by the rules of `sentencex`.
 
+    Example:
+        >>> sentence_starts("Dr. Lee cried. It was good.")
+        [15]
+    """
+    from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
 
-def _finite(number: float | None) -> float | None:
-    return None if number is None or not math.isfinite(number) else number
-
-
-def _short(text: str, length: int = 40) -> str:
-    text = " ".join(text.split()) or text.translate(BLANKS)
-    return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def _rgb(colour: tuple[int, int, int]) -> tuple[float, ...]:
-    return tuple(part / 255 for part in colour)
+    found = get_sentence_boundaries(language, text)
+    return [sentence["start_index"] for sentence in found if sentence["text"].strip()][1:]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,7 +14,8 @@ from attnfaith.attribution.methods import method
 from attnfaith.attribution.request import Request, Scores
 from attnfaith.attribution.vectors import baseline_vectors, pieces, token_vectors, values_on, vector_gradient
 
-STEPS = 20
+LARGE_GAP = 0.05  # relative to the difference explained
+STEPS = {"attention": 20, "input": 50}
 _PAPER = "Sundararajan et al. 2017"
 
 
@@ -27,11 +31,12 @@ def gauss_legendre(steps: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy((points + 1) / 2), torch.from_numpy(weights / 2)
 
 
-@method("attention", "integrated_gradients", cost=f"{STEPS} tails, forward and backward", reference=_PAPER)
+@method("attention", "integrated_gradients", cost=f"{STEPS['attention']} tails, forward and backward", reference=_PAPER)
 def integrated_at_attention(request: Request) -> Scores:
     """Sum over distributions of w_i times the mean over the path from no attention of dd/dw_i."""
     capture = request.capture
-    points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(request.settings.steps or STEPS))
+    steps = request.settings.steps or STEPS["attention"]
+    points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
     total = torch.zeros_like(capture.weights)
     size = max(1, request.settings.chunk // capture.shape[0])
     for start in range(0, len(points), size):
@@ -41,20 +46,37 @@ def integrated_at_attention(request: Request) -> Scores:
     values = (capture.weights * total).sum(1)
     nothing = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
     whole = request.quantity(capture.logits) - request.quantity(nothing)
-    return request.scores(values, gap=(whole - (values * capture.mask).sum(-1)).detach())
+    return request.scores(values, **_completeness(whole, values, capture.mask, steps))
 
 
-@method("input", "integrated_gradients", cost=f"{STEPS} forward and backward", reference=_PAPER)
+@method("input", "integrated_gradients", cost=f"{STEPS['input']} forward and backward", reference=_PAPER)
 def integrated_at_input(request: Request) -> Scores:
     """The way from the baseline to each token's vector, times the mean gradient along it."""
     vectors = token_vectors(request)
     start = baseline_vectors(request, vectors)
     way = torch.where(request.tokens.unsqueeze(-1), vectors - start, 0)  # padding stays what it is
-    points, parts = (tensor.to(vectors) for tensor in gauss_legendre(request.settings.steps or STEPS))
+    steps = request.settings.steps or STEPS["input"]
+    points, parts = (tensor.to(vectors) for tensor in gauss_legendre(steps))
     total = torch.zeros_like(vectors)
     for piece in pieces(request, len(points)):
         path = vectors.unsqueeze(1) - (1 - points[piece, None, None]) * way.unsqueeze(1)
         total += (parts[piece, None, None] * vector_gradient(request, path)).sum(1)
     values = (way * total).sum(-1)
     ends = values_on(request, torch.stack((vectors, vectors - way), dim=1))
-    return request.scores(values, request.tokens, gap=ends[:, 0] - ends[:, 1] - (values * request.tokens).sum(-1))
+    completeness = _completeness(ends[:, 0] - ends[:, 1], values, request.tokens, steps)
+    return request.scores(values, request.tokens, **completeness)
+
+
+def _completeness(whole: Tensor, values: Tensor, mask: Tensor, steps: int) -> dict[str, Any]:
+    """How far scores are from summing to the difference between the ends of the path; a large gap is warned of."""
+    gap = (whole - (values * mask).sum(-1)).detach()
+    large = gap.abs() > LARGE_GAP * whole.detach().abs().clamp_min(1e-2)
+    if not bool(large.any()):
+        return {"gap": gap}
+    advice = f"more steps than {steps} (steps= of the Attributor, n_steps= of attribute) make it smaller"
+    warnings.warn(
+        f"The integrated gradients of {int(large.sum())} of {len(gap)} texts do not sum to the difference that they "
+        f"explain: the completeness gap is up to {float(gap.abs().max()):.2g}; {advice}.",
+        stacklevel=2,
+    )
+    return {"gap": gap, "note": f"a completeness gap of more than {LARGE_GAP:.0%} is left; {advice}"}

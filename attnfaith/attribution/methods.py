@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,10 +101,16 @@ def find_method(level: str, name: str) -> Method:
     return methods[level, name]
 
 
-def table() -> Iterator[dict[str, Any]]:
-    """One row per method: level, name, cost, needs, reference."""
-    for (level, name), entry in sorted(methods.items()):
-        yield {
+def list_methods() -> MethodList:
+    """What exists: level, name, cost, needs and reference of every method.
+
+    Example:
+        >>> import attnfaith as af
+        >>> [row["name"] for row in af.methods() if row["level"] == "input"][:3]
+        ['attention', 'gradient', 'gradient_x_input']
+    """
+    return MethodList(
+        {
             "level": level,
             "name": name,
             "signed": entry.signed,
@@ -112,3 +118,18 @@ def table() -> Iterator[dict[str, Any]]:
             "needs": entry.needs,
             "reference": entry.reference,
         }
+        for (level, name), entry in sorted(methods.items())
+    )
+
+
+class MethodList(list[dict[str, Any]]):
+    """Rows of methods that print as a table; ``pandas.DataFrame(...)`` takes them as they are."""
+
+    def __repr__(self) -> str:
+        """One line for each method, in columns."""
+        names = ("level", "name", "cost", "needs", "reference")
+        lines = [names, *(tuple(str(row[name]) for name in names) for row in self)]
+        widths = [max(len(line[place]) for line in lines) for place in range(len(names))]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        )

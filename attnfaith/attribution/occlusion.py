@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch import Tensor
 
 from attnfaith.adapters.borrow import borrowed
 from attnfaith.attribution.methods import method
@@ -34,7 +37,8 @@ def greedy_at_attention(request: Request) -> Scores:
         margin = decision.quantity(logits, prediction, "log_odds").masked_fill(~left, torch.inf)
         first = margin.argmin(-1, keepdim=True)
         still = left.gather(-1, first)
-        values.scatter_(-1, first, torch.where(still, float(capture.shape[2] - step), values.gather(-1, first)))
+        place = (capture.lengths - step).double().unsqueeze(-1)  # of the text, not of its padded batch
+        values.scatter_(-1, first, torch.where(still, place, values.gather(-1, first)))
         left = left.scatter(-1, first, False)
     return request.scores(values)
 
@@ -60,31 +64,36 @@ def omission(request: Request) -> Scores:
     Special tokens cannot be left out: the model would be given something that is no text; their score is undefined.
     """
     ids, tokens = request.inputs["input_ids"], request.tokens
-    length = ids.shape[1]
+    batch, length = ids.shape
     special = torch.isin(ids, torch.tensor(sorted(request.settings.special_ids), device=ids.device))
-    leave = tokens & ~special
-    alone = torch.eye(length, dtype=torch.bool, device=ids.device)
-    rest = alone.logical_not().nonzero()[:, 1].view(length, length - 1)  # the positions that stay
+    leave = tokens & ~special & (tokens.sum(-1, keepdim=True) > 1)
+    values = torch.full(ids.shape, torch.nan, dtype=torch.float64, device=ids.device)
     adapter = request.cut.adapter
-    columns = []
     with borrowed(request.cut.model, gradients=False):
-        whole = request.quantity(adapter.forward(request.inputs)).unsqueeze(1)
-        for piece in pieces(request, length) if length > 1 else ():
-            index = rest[piece]
-            shorter = {
-                name: value[:, index].flatten(0, 1)
-                if isinstance(value, torch.Tensor) and value.shape[:2] == ids.shape
-                else value.repeat_interleave(len(index), 0)
-                if isinstance(value, torch.Tensor) and value.dim() and len(value) == len(ids)
-                else value
-                for name, value in request.inputs.items()
-            }
-            # a text of special tokens and one word would have nothing left: its score is undefined below
-            shorter["attention_mask"] = torch.where(
-                shorter["attention_mask"].any(-1, keepdim=True), shorter["attention_mask"], 1
+        whole = request.quantity(adapter.forward(request.inputs)).double()
+        places = leave.any(0).nonzero().flatten()
+        for piece in pieces(request, len(places)):
+            # a text that cannot lose this token loses another one, and what comes of it is not used
+            victims = places[piece].expand(batch, -1)
+            first = leave.int().argmax(-1, keepdim=True)
+            victims = torch.where(
+                leave.gather(1, victims), victims, torch.where(leave.any(-1, True), first, length - 1)
             )
-            columns.append(request.quantity(adapter.forward(shorter).unflatten(0, (len(ids), -1))))
-    values = whole - torch.cat(columns, dim=1) if columns else torch.zeros_like(ids, dtype=whole.dtype)
-    undefined = tokens & (~leave | (tokens.sum(-1, keepdim=True) < 2))
-    note = "special tokens cannot be left out" if bool(undefined.any()) else ""
-    return request.scores(values.masked_fill(undefined, torch.nan), tokens, note=note)
+            rest = torch.arange(length - 1, device=ids.device)
+            rest = rest + (rest >= victims.unsqueeze(-1)).long()  # [B, K, L - 1], the positions that stay
+            shorter = {name: _picked(value, rest, ids.shape) for name, value in request.inputs.items()}
+            without = request.quantity(adapter.forward(shorter).unflatten(0, (batch, -1))).double()
+            values[:, places[piece]] = whole.unsqueeze(-1) - without
+    undefined = tokens & ~leave
+    note = "a special token, or the only one, cannot be left out" if bool(undefined.any()) else ""
+    return request.scores(values.masked_fill(~leave, torch.nan), tokens, note=note)
+
+
+def _picked(value: Any, rest: Tensor, shape: torch.Size) -> Any:
+    """A model input at the positions that stay, every candidate of a text after the other."""
+    if not isinstance(value, Tensor) or not value.dim() or len(value) != shape[0]:
+        return value
+    if value.shape[:2] != shape:
+        return value.repeat_interleave(rest.shape[1], 0)
+    rows = torch.arange(shape[0], device=value.device)[:, None, None]
+    return value[rows, rest].flatten(0, 1)

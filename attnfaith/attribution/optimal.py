@@ -35,4 +35,4 @@ def optimal_at_attention(request: Request) -> Scores:
         contributions = torch.cat((zero(contributions), contributions), dim=-1)
         bias = torch.cat((torch.full_like(bias, decision.threshold), bias), dim=-1)
     best = optimum(capture.weights[:, 0], contributions, bias, capture.mask, decision.predict(capture.logits))
-    return request.scores((capture.shape[2] - ranks_of(best.order)).double())
+    return request.scores((capture.lengths.unsqueeze(-1) - ranks_of(best.order)).double())

@@ -22,6 +22,8 @@ def unrolled(kind: str, *args: Any) -> tuple[Tensor, ...]:
         data, start, weights, biased, layers, _, _, both, batch_first = args
         steps = (data.transpose(0, 1) if batch_first else data).unbind(0)
     states = start if isinstance(start, (tuple, list)) else (start,)
+    # the start hangs on the data by a zero: else no backward pass reaches what the first step's biases absorb
+    states = tuple(state + 0 * data.flatten()[:1] for state in states)
     directions, per = 2 if both else 1, 4 if biased else 2
     ends: list[list[Tensor]] = [[] for _ in states]
     for layer in range(layers):

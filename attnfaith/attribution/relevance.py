@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor
 
-from attnfaith.adapters.borrow import borrowed
 from attnfaith.attribution.gradient import weight_gradient
 from attnfaith.attribution.methods import method
 from attnfaith.attribution.request import Request, Scores
@@ -22,9 +21,10 @@ def under_rules(request: Request) -> tuple[Request, list[Rules]]:
     entered: list[Rules] = []
 
     def rules() -> Any:
-        return relevance_rules(request.cut.model, request.settings.epsilon, len(request.target), entered.append)
+        shape = (len(request.target), request.tokens.shape[1])
+        return relevance_rules(request.cut.model, request.settings.epsilon, shape, entered.append)
 
-    return replace(request, rules=rules), entered
+    return replace(request, rules=rules, given=request.capture), entered
 
 
 def _answer(request: Request, values: Tensor, mask: Tensor, logits: Tensor, entered: list[Rules]) -> Scores:
@@ -48,6 +48,4 @@ def relevance_at_input(request: Request) -> Scores:
     changed, entered = under_rules(request)
     vectors = token_vectors(request)
     gradient = vector_gradient(changed, vectors.unsqueeze(1))[:, 0]
-    with borrowed(request.cut.model, gradients=False):
-        logits = request.cut.adapter.forward(request.inputs)
-    return _answer(request, (gradient * vectors).sum(-1), request.tokens, logits, entered)
+    return _answer(request, (gradient * vectors).sum(-1), request.tokens, request.capture.logits, entered)

@@ -44,8 +44,7 @@ class Settings:
         steps: points of an integrated path; None for a method's own default.
         baseline: where an integrated path starts, or what an occluded token is replaced by: "zero", "pad", "mask", or a
             tensor of embeddings.
-        layer: which attention, for methods that can read others than the final one ("final", "mean", or a number).
-        head: which head; the mean over heads by default.
+        layer: for "attention": "final", the one that was cut at, or "mean", all of them.
         epsilon: the stabiliser of LRP, relative to a layer's scale.
         seed: of random rankings.
         chunk: at most this many texts times candidates go through the model at once.
@@ -56,8 +55,7 @@ class Settings:
 
     steps: int | None = None
     baseline: str | Tensor = "zero"
-    layer: int | str = "final"
-    head: int | None = None
+    layer: str = "final"
     epsilon: float = 1e-6
     seed: int = 0
     chunk: int = 64

@@ -17,74 +17,60 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from attnfaith.adapters.borrow import patch_forward
+from attnfaith.attribution.propagation import Damped, LayerNorm, Linear, Pointwise
 from attnfaith.attribution.recurrent import unrolled
+from attnfaith.modes import Mode
 
 POINTWISE = {"relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "selu", "mish", "hardswish", "relu6"}
 CONSTANT = {"softmax", "sigmoid", "rsqrt", "sqrt", "hardsigmoid"}
-LINEAR = {"linear", "conv1d", "addmm", "matmul", "__matmul__", "baddbmm", "bmm"}
+LINEAR = {"conv1d", "addmm", "matmul", "__matmul__", "baddbmm", "bmm"}
 SAME = {"dropout", "to", "type_as", "contiguous", "view", "reshape", "transpose", "float", "unsqueeze", "squeeze"}
 
 
-class Epsilon(torch.autograd.Function):
-    """The identity; its backward pass multiplies relevance by z / (z + epsilon sign z), and counts what biases take."""
-
-    @staticmethod
-    def forward(ctx: Any, output: Tensor, epsilon: Tensor | None, bias: Tensor | None, note: Any) -> Tensor:
-        """Pass the layer's result on."""
-        ctx.save_for_backward(output, epsilon, bias)
-        ctx.note = note
-        return output.view_as(output)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Damp where the result is small."""
-        output, epsilon, bias = ctx.saved_tensors
-        gradient = gradients[0]
-        if epsilon is not None:
-            size = output.abs()
-            gradient = gradient * (size / (size + epsilon)).nan_to_num(1.0)
-        if bias is not None:
-            ctx.note((gradient * bias).detach())
-        return gradient, None, None, None
-
-
-class Rules(TorchFunctionMode):
+class Rules(Mode):
     """While entered, torch functions build the graph of LRP-lite.
 
     Args:
-        epsilon: the stabiliser of linear layers, relative to the mean size of each layer's result; 0 for none.
+        epsilon: the stabiliser of linear layers, relative to the mean size of a layer's result at each position; 0 for
+            none.
         batch: how many texts go through together.
+        length: how many positions each has.
     """
 
-    def __init__(self, epsilon: float, batch: int) -> None:
+    def __init__(self, epsilon: float, batch: int, length: int) -> None:
         super().__init__()
-        self.epsilon, self.batch = epsilon, batch
+        self.epsilon, self.batch, self.length = epsilon, batch, length
         self.gates: dict[int, Tensor] = {}
         self.absorbed: Tensor | None = None
 
     def note(self, relevance: Tensor) -> None:
-        """Add what a bias took, text by text where the layer's result still has the batch in front."""
-        whole = relevance.shape[0] == self.batch
-        part = relevance.flatten(1).sum(1) if whole else relevance.sum().expand(self.batch) * torch.nan
+        """Add what a bias took at each position, text by text where the layer's result still has the batch in front."""
+        if self.batch == 1:
+            relevance = relevance.reshape(1, -1)  # whatever way it lies, it is this text's
+        elif relevance.numel() == self.batch * self.length:
+            relevance = relevance.reshape(self.batch, -1)
+        whole = relevance.shape[0] == self.batch and (relevance.dim() > 1 or relevance.numel() == self.batch)
+        part = relevance.reshape(self.batch, -1).sum(1) if whole else relevance.sum().expand(self.batch) * torch.nan
         self.absorbed = part if self.absorbed is None else self.absorbed + part
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         """Apply the rule for a function, if there is one."""
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")
         if not torch.is_grad_enabled():
             return func(*args, **kwargs)
         if name in ("lstm", "gru") and isinstance(args[0], Tensor):
-            with self._again():
+            with self.again():
                 return unrolled(name, *args, **kwargs)
         if name == "scaled_dot_product_attention":
             query, key, *rest = args
             return func(query.detach(), key.detach(), *rest, **kwargs)
         if name == "layer_norm":
             return self._layer_norm(*args, **kwargs)
+        if name == "linear":
+            return self._linear(*args, **kwargs)
+        if name in POINTWISE:
+            return self.pointwise(lambda given: func(given, *args[1:], **kwargs), args[0])
         if name == "rms_norm":
             return self._rms_norm(*args, **kwargs)
         if name == "glu":
@@ -96,32 +82,17 @@ class Rules(TorchFunctionMode):
         if name in CONSTANT:
             output = output.detach()
             self.gates[id(output)] = output
-        elif name in POINTWISE:
-            output = self.pointwise(lambda given: func(given, *args[1:], **kwargs), args[0], output)
         elif name in LINEAR and isinstance(output, Tensor) and output.requires_grad:
-            output = self._linear(name, args, kwargs, output)
+            output = self._damped(name, args, kwargs, output)
         elif name in SAME and args and id(args[0]) in self.gates:
             self.gates[id(output)] = output
         return output
 
-    def pointwise(self, function: Callable[[Tensor], Tensor], given: Tensor, output: Tensor) -> Tensor:
-        """f(x) as x times the constant f(x)/x, which takes its limit at 0 (the mean of both sides' for a kink)."""
-        slope = output.detach() / given.detach()
-        at_zero = given.detach() == 0
-        if bool(at_zero.any()):
-            near = torch.tensor([1e-4, -1e-4], dtype=given.dtype, device=given.device)
-            slope = torch.where(at_zero, (function(near) / near).mean(), slope)
-        passed = given * slope
-        self.gates[id(passed)] = passed
-        return passed
-
-    @contextmanager
-    def _again(self) -> Iterator[None]:
-        super().__enter__()
-        try:
-            yield
-        finally:
-            super().__exit__(None, None, None)
+    def pointwise(self, function: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
+        """An activation, which may be the gate of a product."""
+        output = Pointwise.apply(given, function)
+        self.gates[id(output)] = output
+        return output
 
     def __exit__(self, *exception: Any) -> None:
         """Forget the gates; what biases absorbed is kept."""
@@ -145,11 +116,7 @@ class Rules(TorchFunctionMode):
         bias: Tensor | None = None,
         eps: float = 1e-5,
     ) -> Tensor:
-        dims = tuple(range(-len(shape), 0))
-        centred = given - given.mean(dims, keepdim=True)
-        constant = torch.rsqrt(centred.detach().square().mean(dims, keepdim=True) + eps)
-        scaled = centred * constant if weight is None else centred * (constant * weight)
-        return scaled if bias is None else self._biased(scaled + bias, bias)
+        return LayerNorm.apply(given, list(shape), weight, bias, eps, self.epsilon, self.note)
 
     def _rms_norm(self, given: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
         dims = tuple(range(-len(shape), 0))
@@ -157,39 +124,34 @@ class Rules(TorchFunctionMode):
         constant = torch.rsqrt(given.detach().square().mean(dims, keepdim=True) + floor)
         return given * constant if weight is None else given * (constant * weight)
 
-    def _linear(self, name: str, args: Any, kwargs: Any, output: Tensor) -> Tensor:
+    def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return Linear.apply(input, weight, bias, self.epsilon, self.note)
+
+    def _damped(self, name: str, args: Any, kwargs: Any, output: Tensor) -> Tensor:
         bias = None
-        if name in ("linear", "conv1d"):
+        if name == "conv1d":
             bias = kwargs.get("bias", args[2] if len(args) > 2 else None)
-            bias = bias.unsqueeze(-1) if bias is not None and name == "conv1d" else bias
+            bias = None if bias is None else bias.unsqueeze(-1)
         elif name == "addmm":
             bias = args[0]
         elif not any(isinstance(arg, nn.Parameter) for arg in args):
             return output  # a product of two activations: attention, whose weights are constants already
-        return self._biased(output, bias)
-
-    def _biased(self, output: Tensor, bias: Tensor | None) -> Tensor:
-        epsilon = None
-        if self.epsilon:
-            epsilon = self.epsilon * output.detach().abs().mean()
-        elif bias is None:
+        if bias is None and not self.epsilon:
             return output
-        return Epsilon.apply(output, epsilon, None if bias is None else bias.detach(), self.note)
+        return Damped.apply(output, bias, self.epsilon, -2 if name == "conv1d" else -1, self.note)
 
 
 @contextmanager
 def relevance_rules(
-    model: nn.Module, epsilon: float, batch: int, tell: Callable[[Rules], None] = lambda rules: None
+    model: nn.Module, epsilon: float, shape: tuple[int, int], tell: Callable[[Rules], None] = lambda rules: None
 ) -> Iterator[Rules]:
     """Enter `Rules` for a borrowed model, and tell who asked; activations that are modules are taken whole."""
-    rules = Rules(epsilon, batch)
+    rules = Rules(epsilon, *shape)
     tell(rules)
 
     def whole(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def forward(given: Tensor) -> Tensor:
-            with torch.no_grad():
-                output = original(given)
-            return rules.pointwise(original, given, output)
+            return rules.pointwise(original, given)
 
         return forward
 

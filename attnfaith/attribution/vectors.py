@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.borrow import borrowed
-from attnfaith.adapters.embedding import vector_of
+from attnfaith.adapters.embedding import read_vectors
 from attnfaith.adapters.rows import repeat_inputs
 from attnfaith.attribution.request import Request
 from attnfaith.errors import InputError
@@ -28,7 +28,7 @@ def values_on(request: Request, vectors: Tensor) -> Tensor:
         for piece in pieces(request, count):
             part = vectors[:, piece]
             inputs = repeat_inputs(request.inputs, batch, part.shape[1])
-            logits = request.cut.adapter.forward_on(part.flatten(0, 1), inputs)
+            logits = request.cut.adapter.forward_on(part.flatten(0, 1).clone(), inputs)  # CTRL scales them in place
             parts.append(request.quantity(logits.unflatten(0, (batch, -1))))
     return torch.cat(parts, dim=1)
 
@@ -43,7 +43,7 @@ def vector_gradient(request: Request, vectors: Tensor) -> Tensor:
             leaf = vectors[:, piece].detach().flatten(0, 1).requires_grad_()
             inputs = repeat_inputs(request.inputs, batch, leaf.shape[0] // batch)
             with request.rules():
-                logits = request.cut.adapter.forward_on(leaf, inputs)
+                logits = request.cut.adapter.forward_on(leaf.clone(), inputs)
             (gradient,) = torch.autograd.grad(request.quantity(logits.unflatten(0, (batch, -1))).sum(), leaf)
             parts.append(gradient.unflatten(0, (batch, -1)))
     return torch.cat(parts, dim=1)
@@ -76,4 +76,5 @@ def baseline_vectors(request: Request, vectors: Tensor) -> Tensor:
     if token is None:
         raise InputError(f"The model has no [{baseline.upper()}] token. Use baseline='zero'.")
     with borrowed(request.cut.model, gradients=False):
-        return vector_of(request.cut.model, token, request.inputs).expand_as(vectors)
+        ids = torch.tensor([[token]], device=vectors.device)
+        return read_vectors(request.cut.model, ids).expand_as(vectors)

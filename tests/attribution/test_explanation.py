@@ -1,69 +1,18 @@
-"""What a user sees: words and sentences that lose nothing, HTML that is safe, and the way there from a text."""
+"""What a user sees: words and sentences that lose nothing, what was decided, and the way there from a text."""
 
 import dataclasses
 import json
 import math
-import re
-from html import unescape
-from html.parser import HTMLParser
 
 import pytest
 import torch
-from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors, trainers
-from tokenizers import models as backends
-from transformers import PreTrainedTokenizerFast
 
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
-from attnfaith.attribution.explanation import Explanation
 from attnfaith.attribution.texts import Texts
 from attnfaith.errors import InputError
 from attnfaith.families import tiny_model
-
-TEXT = "A thin plot, a <b>superb</b> cast. I would & will see it again!"
-PAIR = ("A man plays guitar.", "Nobody plays. It is quiet.")
-CORPUS = [TEXT, *PAIR]
-NAMES = ["[BOS]", "[PAD]", "[EOS]", "[UNK]", "[MASK]"]  # ids as in attnfaith.families
-ROLES = dict(zip("bos_token pad_token eos_token unk_token mask_token".split(), NAMES, strict=True))
-
-
-def word_piece():
-    backend = Tokenizer(backends.WordPiece(unk_token="[UNK]"))
-    backend.normalizer = normalizers.BertNormalizer()
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=80, special_tokens=NAMES, show_progress=False)
-    backend.train_from_iterator(CORPUS, trainer)
-    special = [("[BOS]", 0), ("[EOS]", 2)]
-    backend.post_processor = processors.TemplateProcessing(
-        single="[BOS] $A [EOS]", pair="[BOS] $A [EOS] $B:1 [EOS]:1", special_tokens=special
-    )
-    names = ["input_ids", "token_type_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=names, **ROLES)
-
-
-def byte_level():
-    """As GPT-2's, but with the bytes of these few texts only, to fit the tiny families."""
-    backend = Tokenizer(backends.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(vocab_size=90, special_tokens=NAMES, show_progress=False)
-    backend.train_from_iterator([*CORPUS, "👍🏽"], trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **ROLES)
-
-
-def words(sentences=False):
-    return af.models.WordTokenizer.train(CORPUS, min_count=1, sentences=sentences)
-
-
-def explain(text=TEXT, tokenizer=None, scores=None, max_length=None, **facts):
-    """An explanation with scores made up: of random size, half of them negative."""
-    (encoded,) = Texts(tokenizer or word_piece(), torch.nn.Identity(), max_length).encode([text])
-    if scores is None:
-        draws = torch.randn(len(encoded.ids), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        scores = draws.tolist()
-    known = {"unit": "token", "method": "lrp", "level": "input", "signed": True, "output": "log_odds"}
-    known |= {"prediction": "good", "target": "good", "probability": 0.75}
-    spans = tuple((place, place + 1) for place in range(len(encoded.ids)))
-    return Explanation(encoded=encoded, spans=spans, scores=tuple(scores), **(known | facts))
+from tests.attribution.made import PAIR, TEXT, Reader, byte_level, explain, word_piece, words
 
 
 @pytest.mark.parametrize("text", [TEXT, PAIR], ids=["text", "pair"])
@@ -123,102 +72,11 @@ def test_as_json_undefined_is_null_and_said():
     data = json.loads(json.dumps(explanation.to_dict(), allow_nan=False))
     assert data["scores"] == [None, None, 1.0]
     assert data["gap"] is None
+    assert (data["probability"], data["target_probability"]) == (0.75, 0.75)
     assert data["notes"] == ["2 scores are undefined: all weights are 0"]
     assert data["tokens"] == ["a", "man", "plays"]
     assert math.isnan(explanation.words()[0].score)
     assert math.isnan(explanation.words("max")[0].score)
-
-
-class Reader(HTMLParser):
-    """The text of each block that holds an original, and whether every tag was closed."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.blocks, self.tags = [], [], set()
-        self.feed(html)
-        assert not self.open
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.add(tag)
-        if tag != "br":
-            self.open.append((tag, dict(attributes).get("dir")))
-            if self.open[-1][1] == "auto":
-                self.blocks.append("")
-
-    def handle_endtag(self, tag):
-        assert self.open.pop()[0] == tag
-
-    def handle_data(self, data):
-        if any(direction == "auto" for _, direction in self.open):
-            self.blocks[-1] += data
-
-
-@pytest.mark.parametrize(
-    "text", [TEXT, PAIR, "שלום עולם", "x</div><script>alert(1)</script>", "a\n\n  b 👍🏽", '" onload="x']
-)
-@pytest.mark.parametrize("make", [word_piece, lambda: af.models.WordTokenizer.train(["a x"], min_count=1)])
-@pytest.mark.parametrize("max_length", [None, 6])
-def test_html_holds_the_original_text_and_nothing_of_it_as_markup(text, make, max_length):
-    hostile = '<img src=x onerror="y">'
-    explanation = explain(text, make(), max_length=max_length, prediction=hostile, method=hostile, note=hostile)
-    reader = Reader(explanation._repr_html_())
-    assert reader.blocks == ([text] if isinstance(text, str) else list(text))
-    assert reader.tags <= {"div", "span", "b", "br", "s"}
-
-
-def test_html_says_what_is_explained():
-    html = explain(PAIR, max_length=12, target="bad", gap=0.01)._repr_html_()
-    plain = unescape(re.sub(r"<[^>]*>", " ", html))
-    said = "predicted good , explained bad (probability 0.75)|lrp (input level)|log-odds of bad|First text|Second text"
-    said += "|[BOS]|against bad|for bad|sub-words: sum|tokens were cut off: max_length is 12|completeness gap +0.01"
-    for part in said.split("|"):
-        assert part in re.sub(r"\s+", " ", plain), part
-    assert 'title="not read"' in html
-    assert 'title="not read"' not in explain(PAIR)._repr_html_()
-
-
-def test_colours_follow_the_sign_and_the_size():
-    html = explain("a man plays it", words(), scores=[1.0, -1.0, 0.5, math.nan])._repr_html_()
-    shown = dict(re.findall(r'<span title="([^"]*)" style="([^"]*)">\w', html))
-    assert "rgba(230,97,1,0.720)" in shown["+1"]
-    assert "rgba(33,113,240,0.720)" in shown["-1"]
-    assert "box-shadow" in shown["-1"]  # told without colour, too
-    assert "rgba(230,97,1,0.360)" in shown["+0.5"]
-    assert "dotted" in shown["undefined"]
-    zeros = explain("a man", words(), scores=[0.0, 0.0])._repr_html_()
-    assert "nan" not in zeros
-
-
-def test_in_a_terminal_it_is_one_short_line():
-    shown = repr(explain(TEXT + " And so on." * 50))
-    assert "\n" not in shown
-    assert len(shown) < 250
-    assert "predicted good (probability 0.75)" in shown
-    regression = repr(explain("a man", words(), probability=None))
-    assert "predicted good;" in regression
-
-
-def test_a_figure():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    explanation = explain(TEXT, words())
-    axis = explanation.plot()
-    assert [label.get_text() for label in axis.get_yticklabels()] == [piece.text for piece in explanation.words()]
-    assert [bar.get_width() for bar in axis.patches] == [piece.score for piece in explanation.words()]
-    few = explanation.plot(axis.figure.add_subplot(), top=3)
-    largest = sorted((piece.score for piece in explanation.words()), key=abs)[-3:]
-    assert {bar.get_width() for bar in few.patches} == set(largest)
-    assert "3 largest" in few.get_xlabel()
-
-
-def test_captum_can_draw_it():
-    record = explain("<b> man", words(), scores=[1.0, -2.0, 0.5, math.nan], gap=0.1).visualization_record()
-    from captum.attr import visualization
-
-    html = visualization.format_word_importances(record.raw_input_ids, record.word_attributions)
-    assert "&lt;" in html
-    assert record.word_attributions.tolist() == [0.5, -1.0, 0.25, 0.0]
-    assert (record.pred_class, record.pred_prob, record.convergence_score) == ("good", 0.75, 0.1)
 
 
 METHODS = [("attention", "attention"), ("attention", "gradient_x_attention"), ("input", "gradient_x_input")]
@@ -281,3 +139,61 @@ def test_a_han_on_left_padding_and_the_empty_text():
     assert bert.words() == []
     assert bert.notes == ("the text is empty (white space only)",)
     assert "the text is empty" in bert._repr_html_()
+
+
+def decided(logits, kind, target="predicted", **names):
+    """The explanation of a text that BERT's bias brings to these logits; and its JSON."""
+    model, tokenizer = tiny_model("bert", num_labels=len(logits)), word_piece()
+    model.config.problem_type = kind
+    if names:
+        model.config.id2label = dict(enumerate(names["labels"]))
+        model.config.label2id = {name: number for number, name in enumerate(names["labels"])}
+    texts = Texts(tokenizer, model)
+    with torch.no_grad():
+        found = model(**texts.collate(texts.encode([TEXT]))).logits[0]
+        model.classifier.bias += torch.tensor(logits) - found
+    attributor = Attributor(model, tokenizer, method="attention", target=target, output="logit")
+    found = attributor(TEXT)
+    return found, found.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("kind", "logits", "target", "prediction", "probability", "target_probability"),
+    [
+        (None, [0.0, math.log(3), 0.0], "predicted", "LABEL_1", 0.6, 0.6),
+        (None, [0.0, math.log(3), 0.0], 2, "LABEL_1", 0.6, 0.2),
+        ("multi_label_classification", [math.log(3), -math.log(4)], 1, "LABEL_0", 0.75, 0.2),
+        ("single_label_classification", [math.log(4)], 0, "1", 0.8, 0.2),
+        ("single_label_classification", [-math.log(4)], 1, "LABEL_0", 0.8, 0.2),
+    ],
+)
+def test_probabilities_are_of_what_is_predicted_and_of_the_target(
+    kind, logits, target, prediction, probability, target_probability
+):
+    found, data = decided(logits, kind, target)
+    assert found.prediction == prediction
+    assert found.probability == pytest.approx(probability, abs=1e-6)
+    assert found.target_probability == pytest.approx(target_probability, abs=1e-6)
+    assert data["probability"] == found.probability
+    assert data["target_probability"] == found.target_probability
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (2.370691, "2.371"),
+        (1.0, "1"),
+        (-12345.6, "-12346"),
+        (999.96, "1000"),
+    ],
+)
+def test_a_regression_predicts_its_value(value, shown):
+    found, data = decided([value], "regression", labels=["stars"])
+    assert (found.prediction, found.target) == (shown, "stars")
+    assert (found.probability, found.target_probability) == (None, None)
+    assert (data["prediction"], data["probability"], data["target_probability"]) == (shown, None, None)
+
+
+def test_a_regression_of_several_values_shows_the_one_explained():
+    found, _ = decided([1.5, -2.25], "regression", "plot", labels=["cast", "plot"])
+    assert (found.prediction, found.target) == ("-2.25", "plot")

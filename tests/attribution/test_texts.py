@@ -11,7 +11,9 @@ from transformers import ByT5Tokenizer, CanineTokenizer, CTRLTokenizer, PreTrain
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
 import attnfaith as af
-from attnfaith.attribution.texts import Texts, align, position_limit, special_ids_of
+from attnfaith.adapters.probe import position_limit
+from attnfaith.attribution.alignment import align
+from attnfaith.attribution.texts import Texts, special_ids_of
 from attnfaith.errors import InputError
 from attnfaith.families import model_types, tiny_model
 

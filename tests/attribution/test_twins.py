@@ -1,0 +1,281 @@
+"""Each method's slow twin, in float64: finite differences, literal loops, and rollout in numpy."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import attnfaith as af
+from attnfaith.attribution.attributor import Attributor
+from attnfaith.families import tiny_model
+from tests.attribution.asking import FEW_STEPS, alone, ask, in_double
+from tests.comparing import prepared
+from tests.reference import erase_slow
+
+pytestmark = FEW_STEPS
+STEP = 1e-4  # of central differences: their error is about STEP**2, beside roundings of 1e-16 / STEP
+CLOSE = 2e-6
+FLOAT32 = {"llama", "eurobert", "t5"}
+"""Their norms and softmaxes compute in float32 whatever the dtype: roundings of 1e-7, seen by a difference quotient."""
+
+
+def step_of(family):
+    return 2e-2 if family in FLOAT32 else STEP
+
+
+def close_of(family):
+    return 5e-3 if family in FLOAT32 else CLOSE
+
+
+def also(*slow):
+    return [pytest.param(family, marks=pytest.mark.slow) for family in slow]
+
+
+TAILS = ["bert", "eurobert", "HANrnn", *also("llama", "gpt2", "t5", "deberta-v2", "FLANrnn", "FLANnoenc")]
+WHOLE = ["bert", "FLANnoenc", *also("gpt2", "llama", "FLANrnn", "FLANconv")]
+OUTPUTS = ["probability", "logit", "log_odds"]
+
+
+def explained(logits, target, output):
+    """The number explained, of one text's logits [C], from PROTOCOLS 0 and 2."""
+    logits = [float(value) for value in logits]
+    if output == "logit":
+        return logits[target]
+    if output == "log_odds":
+        return logits[target] - max(value for place, value in enumerate(logits) if place != target)
+    return float(np.exp(logits[target]) / np.exp(logits).sum())
+
+
+def close(got, expected, tolerance=CLOSE):
+    expected = torch.as_tensor(expected, dtype=torch.float64)
+    assert got.shape == expected.shape
+    scale = expected.abs().max().item()
+    assert scale > 1e-4, f"scores of {scale} prove nothing"
+    off = (got.double() - expected).abs().max().item() / scale
+    assert off <= tolerance, f"off by {off:.1e} of the largest score, {tolerance:.0e} allowed"
+
+
+class Tail:
+    """One text of a batch at the attention level: the number explained, as a function of its weights."""
+
+    def __init__(self, family, text, output, target=None):
+        self.done, self.step = in_double(family), step_of(family)
+        self.text, self.output, capture = text, output, self.done.capture
+        self.cut, self.inputs = self.done.cut, self.done.inputs
+        self.weights = capture.weights[text]
+        self.exists = torch.ones(len(self.weights)) if capture.groups is None else capture.groups[text]
+        self.count = int(capture.mask[text].sum())
+        self.items = capture.mask[text].nonzero().flatten().tolist()
+        self.target = int(capture.logits[text].argmax()) if target is None else target
+
+    def __call__(self, weights):
+        edit = self.done.capture.weights.unsqueeze(1).clone()
+        edit[self.text, 0] = weights
+        return explained(self.cut.rerun(self.done.capture, weights=edit)[self.text, 0], self.target, self.output)
+
+    def erased(self, removed):
+        keep = [place in self.items and place not in removed for place in range(self.weights.shape[1])]
+        return self(torch.tensor([erase_slow(row.tolist(), keep) for row in self.weights], dtype=torch.float64))
+
+    def along(self, weights, direction):
+        """How fast the number changes in a direction."""
+        return (self(weights + self.step * direction) - self(weights - self.step * direction)) / (2 * self.step)
+
+    def one(self, item, of=None):
+        """A direction: all distributions at one item, or ``of`` there."""
+        direction = torch.zeros_like(self.weights)
+        direction[:, item] = self.exists.to(self.weights) if of is None else of[:, item]
+        return direction
+
+    def scores(self, name, **settings):
+        target = [None] * len(self.done.capture.logits)
+        target[self.text] = self.target
+        _, scores = ask(self.cut, "attention", name, self.inputs, target=target, output=self.output, **settings)
+        return scores.values[self.text][self.items]
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("text", [0, 1])
+@pytest.mark.parametrize("family", TAILS)
+def test_gradients_of_the_attention(family, text, output):
+    if output == "log_odds" and family in FLOAT32:
+        pytest.skip("the coarse steps would cross kinks")
+    tail = Tail(family, text, output, target=1)
+    w = tail.weights
+    close(tail.scores("gradient"), [tail.along(w, tail.one(i)) for i in tail.items], close_of(family))
+    product = [tail.along(w, tail.one(i, w)) for i in tail.items]
+    close(tail.scores("gradient_x_attention"), product, close_of(family))
+    points = [(step + 0.5) / 40 for step in range(40)]  # the midpoint rule, literally
+    path = [np.mean([tail.along(point * w, tail.one(i, w)) for point in points]) for i in tail.items]
+    close(
+        tail.scores("integrated_gradients", steps=30), path, 2e-2 if output == "log_odds" else 3e-3
+    )  # log-odds may have kinks
+
+
+@pytest.mark.parametrize("family", TAILS)
+def test_the_integrated_path_of_the_attention_is_exact_enough(family):
+    """Simpson's rule on many points, where the midpoint rule above is coarse."""
+    tail = Tail(family, 1, "logit")
+    points, w = np.linspace(0, 1, 41), tail.weights
+    parts = np.array([1, *([4, 2] * 19), 4, 1]) / 120
+    # w = 0 is not far from where a rectified or normalised tail turns: both sides of it are smooth here
+    path = [
+        sum(p * tail.along(at * w, tail.one(i, w)) for at, p in zip(points, parts, strict=True)) for i in tail.items
+    ]
+    close(tail.scores("integrated_gradients", steps=60), path, max(1e-3, close_of(family)))
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("family", TAILS)
+def test_occlusion_of_the_attention(family, output):
+    for text in (0, 1):
+        tail = Tail(family, text, output, target=2)
+        whole = tail(tail.weights)
+        close(tail.scores("occlusion"), [whole - tail.erased({i}) for i in tail.items], 1e-6)
+
+
+@pytest.mark.parametrize("family", TAILS)
+def test_greedy_takes_what_lowers_the_margin_most(family):
+    for text in (0, 1):
+        tail = Tail(family, text, "log_odds")  # of the prediction, whatever the target
+        removed, expected = [], {}
+        for place in range(tail.count):
+            left = [item for item in tail.items if item not in removed]
+            best = min(left, key=lambda item: tail.erased({*removed, item}))
+            expected[best] = tail.count - place
+            removed.append(best)
+        other = Tail(family, text, "probability", target=(tail.target + 1) % 3)
+        for asked in (tail, other):
+            assert asked.scores("greedy").tolist() == [expected[item] for item in tail.items]
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "eurobert"])
+def test_attention_is_the_model_s_own(family):
+    """Against the attentions that Transformers' eager implementation puts out."""
+    model = tiny_model(family, dtype=torch.float64, attn_implementation="eager")
+    inputs = in_double(family).inputs
+    done = in_double(family)
+    got = ask(done.cut, "attention", "attention", inputs)[1].values
+    every = ask(af.cut(model), "input", "attention", inputs, layer="final")[1].values
+    assert torch.allclose(got, every, atol=1e-6)
+    with torch.no_grad():
+        layers = model(**inputs, output_attentions=True).attentions
+    for text, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
+        rows = {"bert": [0], "eurobert": range(length)}.get(family, [length - 1])
+        expected = np.mean([[layers[-1][text, head, row].tolist() for row in rows] for head in range(4)], axis=(0, 1))
+        close(got[text], expected, 1e-6)
+        rolled = np.eye(length)
+        for layer in layers:
+            matrix = layer[text, :, :length, :length].numpy().mean(0) + np.eye(length)
+            rolled = np.array([row / row.sum() for row in matrix]) @ rolled
+        close(ask(done.cut, "input", "rollout", inputs)[1].values[text, :length], rolled[list(rows)].mean(0), 1e-6)
+        if family != "eurobert":
+            means = np.mean([layer[text, :, rows[0]].numpy().mean(0) for layer in layers], axis=0)
+            mean = Attributor(model, method="attention", layer="mean").score(inputs)[1].values[text]
+            close(mean, means, 1e-6)
+
+
+def test_a_han_s_word_weighs_its_sentence_times_itself():
+    done = in_double("HANrnn")
+    with torch.no_grad():
+        seen = done.model.attend(**done.inputs)
+    got = ask(done.cut, "input", "attention", done.inputs)[1].values
+    for text, length in enumerate(done.inputs["attention_mask"].sum(-1).tolist()):
+        for place in range(length):
+            inside = [n for n, (a, b) in enumerate(seen.spans[text].tolist()) if a <= place < b]
+            expected = sum(float(seen.weights[text, n] * seen.word_weights[text, place]) for n in inside)
+            assert float(got[text, place]) == pytest.approx(expected, abs=1e-15)
+        assert float(got[text].sum()) == pytest.approx(1, abs=1e-12)
+
+
+class Whole:
+    """One text alone at the input level: the number explained, as a function of its word vectors, by the model."""
+
+    def __init__(self, family, output, target=1, text=0):
+        done, self.step = prepared(family, torch.float64), step_of(family) / 4
+        self.cut, self.model, self.output, self.target = done.cut, done.model, output, target
+        self.inputs = alone(done.inputs, text)
+        self.vectors = done.model.get_input_embeddings()(self.inputs["input_ids"])[0].detach()
+        self.length = len(self.vectors)
+
+    def many(self, vectors):
+        """[K, L, E] to [K]."""
+        given = {"attention_mask": self.inputs["attention_mask"].expand(len(vectors), -1), "inputs_embeds": vectors}
+        if self.model.config.model_type.startswith("attnfaith") or hasattr(self.model, "attend"):
+            given["input_ids"] = self.inputs["input_ids"].expand(len(vectors), -1)
+        with torch.no_grad():
+            logits = self.model(**given).logits
+        return torch.tensor([explained(row, self.target, self.output) for row in logits], dtype=torch.float64)
+
+    def along(self, start, directions):
+        """How fast the number changes from [L, E] in the directions [K, L, E]."""
+        return (self.many(start + self.step * directions) - self.many(start - self.step * directions)) / (2 * self.step)
+
+    def single(self, vectors):
+        """[L, E] to [L, L, E]: each token's vector by itself, nothing elsewhere."""
+        return torch.stack([vectors * (torch.arange(len(vectors)) == i).unsqueeze(-1) for i in range(len(vectors))])
+
+    def scores(self, name, **settings):
+        _, scores = ask(self.cut, "input", name, self.inputs, target=self.target, output=self.output, **settings)
+        return scores.values[0]
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("family", WHOLE)
+def test_gradients_of_the_input(family, output):
+    whole = Whole(family, output)
+    vectors, width = whole.vectors, whole.vectors.shape[1]
+    norms = []
+    for place in range(whole.length):
+        directions = torch.zeros(width, *vectors.shape, dtype=torch.float64)
+        directions[range(width), place, range(width)] = 1
+        norms.append(float(whole.along(vectors, directions).square().sum().sqrt()))
+    close(whole.scores("gradient"), norms, close_of(family))
+    close(whole.scores("gradient_x_input"), whole.along(vectors, whole.single(vectors)).tolist(), close_of(family))
+    baselines = [None, torch.full((width,), 0.3, dtype=torch.float64)]
+    for baseline in baselines[family == "llama" :]:  # where RMSNorm starts from zero, no two rules agree
+        start = torch.zeros_like(vectors) if baseline is None else baseline.expand_as(vectors)
+        way, total = vectors - start, 0
+        for step in range(300):
+            total = total + whole.along(start + (step + 0.5) / 300 * way, whole.single(way)) / 300
+        given = {} if baseline is None else {"baseline": baseline}
+        kinks = family == "FLANconv" or output == "log_odds" or baseline is None  # ReLU, a maximum, a norm of zero
+        close(whole.scores("integrated_gradients", steps=100, **given), total.tolist(), 3e-2 if kinks else 5e-3)
+
+
+@pytest.mark.parametrize("family", WHOLE)
+def test_occlusion_of_the_input(family):
+    whole = Whole(family, "log_odds", text=1)
+    pad = whole.model.get_input_embeddings().weight[whole.model.config.pad_token_id].detach()
+    for baseline, absent in (("zero", torch.zeros_like(whole.vectors[0])), ("pad", pad)):
+        expected = []
+        for place in range(whole.length):
+            changed = whole.vectors.clone()
+            changed[place] = absent
+            expected.append(float(whole.many(whole.vectors[None]) - whole.many(changed[None])))
+        close(whole.scores("occlusion", baseline=baseline), expected, 1e-7)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "t5", "FLANrnn", "HANrnn", "xlnet", "deberta-v2"])
+def test_omission_is_the_shorter_text(family):
+    done = in_double(family)
+    for text, level_target in itertools.product((0, 1), (0, 2)):
+        inputs = alone(done.inputs, text)
+        ids = inputs["input_ids"][0].tolist()
+        _, got = ask(done.cut, "input", "omission", inputs, target=level_target)
+
+        def number(ids, inputs=inputs, target=level_target):
+            shorter = {name: value[:, : len(ids)] for name, value in inputs.items()}
+            shorter["input_ids"] = torch.tensor([ids])
+            with torch.no_grad():
+                return explained(done.model(**shorter).logits[0], target, "probability")
+
+        special = set() if hasattr(done.model, "attend") else {0, 1, 2}
+        for place, token in enumerate(ids):
+            if got.values[0, place].isnan():
+                assert token in special or hasattr(done.model, "attend")
+                continue
+            expected = number(ids) - number(ids[:place] + ids[place + 1 :])
+            assert float(got.values[0, place]) == pytest.approx(expected, abs=1e-6)
+        assert got.values[0].isfinite().sum() >= len(ids) - 3
