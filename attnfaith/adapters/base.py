@@ -84,7 +84,7 @@ class Adapter(ABC):
         return run_on_vectors(self.model, lambda: self.forward(inputs), inputs["input_ids"], vectors)
 
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
-        """Every attention of a forward pass, ``[B, H, Q, N]``, in the order in which they happen."""
+        """Every attention of a forward pass, ``[B, Q, N]``, the mean over heads, in the order in which they happen."""
         raise UnsupportedModelError(
             f"{type(self).__name__} knows one attention only. Use layer='final', or another method."
         )

@@ -31,8 +31,8 @@ def borrowed(model: nn.Module, *, gradients: bool = True) -> Iterator[ExitStack]
     not require them, so they flow only to tensors that attnfaith itself makes leaves, nothing reaches a parameter's
     ``.grad``, and no graph is built before such a leaf. Without, gradients are off.
 
-    Modules compiled in place run as written, and attention kernels that hide their weights give way to one that shows
-    them. Yields the stack on which further changes register their undoing.
+    Modules compiled in place run as written, and the configuration says for the duration what `_switches` lists. Yields
+    the stack on which further changes register their undoing.
     """
     with _LOCKS_GUARD:
         lock = _LOCKS.setdefault(model, threading.RLock())
@@ -54,7 +54,7 @@ def borrowed(model: nn.Module, *, gradients: bool = True) -> Iterator[ExitStack]
             if parameter.requires_grad:
                 undo.callback(parameter.requires_grad_, True)
                 parameter.requires_grad_(False)
-        undo.enter_context(_visible_attention(modules))
+        undo.enter_context(_switched(modules))
         yield undo
 
 
@@ -69,36 +69,51 @@ def _modules(model: nn.Module) -> list[nn.Module]:
     return list(found.values())
 
 
-_SWITCHED: dict[int, tuple[Any, str, int]] = {}
+NO_PADDING = -1  # an id that no text holds: every token is real
+_SWITCHED: dict[tuple[int, str], tuple[Any, Any, int]] = {}
+
+
+def _switches(modules: list[nn.Module]) -> dict[tuple[int, str], tuple[Any, Any]]:
+    """What has to be said differently in the model's configurations for the duration, and how.
+
+    Attention kernels that hide their weights (flash, flex) give way to sdpa. A decoder without a padding token refuses
+    two texts at once although neither has padding; it is told of a token that no text holds.
+    """
+    changes: dict[tuple[int, str], tuple[Any, Any]] = {}
+    for config in [getattr(module, "config", None) for module in modules]:
+        attention = "_attn_implementation_internal"
+        if hasattr(config, attention):
+            own = getattr(config, attention) or "eager"
+            if own not in ("eager", "sdpa") or (id(config), attention) in _SWITCHED:
+                changes[id(config), attention] = (config, "sdpa")
+        for part in (config, getattr(config, "text_config", None)):
+            if getattr(part, "pad_token_id", 0) in (None, NO_PADDING):
+                changes[id(part), "pad_token_id"] = (part, NO_PADDING)
+    return changes
 
 
 @contextmanager
-def _visible_attention(modules: list[nn.Module]) -> Iterator[None]:
-    """Switch attentions off kernels that hide their weights (flash, flex) to sdpa, and put the model's own back.
+def _switched(modules: list[nn.Module]) -> Iterator[None]:
+    """Make the changes of `_switches`, and undo them.
 
-    A model on sdpa or eager attention needs nothing. Configurations may be shared between models and threads: the first
-    to come switches, the last to leave puts back.
+    Configurations may be shared between models and threads: the first to come switches, the last to leave puts back.
     """
-    found: list[Any] = [getattr(module, "config", None) for module in modules]
-    configs = {id(config): config for config in found if hasattr(config, "_attn_implementation_internal")}
-    used: list[int] = []
     with _LOCKS_GUARD:
-        for key, config in configs.items():
-            if key in _SWITCHED or (config._attn_implementation or "eager") not in ("eager", "sdpa"):
-                _, own, users = _SWITCHED.get(key, (config, config._attn_implementation, 0))
-                _SWITCHED[key] = (config, own, users + 1)
-                config._attn_implementation_internal = "sdpa"
-                used.append(key)
+        changes = _switches(modules)
+        for key, (config, value) in changes.items():
+            _, own, users = _SWITCHED.get(key, (config, getattr(config, key[1]), 0))
+            _SWITCHED[key] = (config, own, users + 1)
+            setattr(config, key[1], value)
     try:
         yield
     finally:
         with _LOCKS_GUARD:
-            for key in used:
+            for key in changes:
                 config, own, users = _SWITCHED.pop(key)
                 if users > 1:
                     _SWITCHED[key] = (config, own, users - 1)
                 else:
-                    config._attn_implementation_internal = own
+                    setattr(config, key[1], own)
 
 
 Forward = Callable[..., Any]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnfaith.adapters.probe import made_up_inputs
+from attnfaith.adapters.probe import made_up_inputs, parts_of
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.types import Capture
 
@@ -49,6 +49,12 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
     empty = (mask == 0).all(-1).nonzero().flatten().tolist()
     if empty:
         raise InputError(f"The attention_mask of texts {empty} hides every token: there is nothing to attend.")
+    pads = [part.pad_token_id for part in parts_of(getattr(model, "config", None)) if hasattr(part, "pad_token_id")]
+    if pads and all(pad is None for pad in pads) and bool((mask == 0).any()):
+        raise InputError(
+            "The batch is padded, but the model has no padding token and cannot tell padding from text. Set "
+            "model.config.pad_token_id to the tokenizer's pad_token_id, or pass texts of one length."
+        )
     device = next((parameter.device for parameter in model.parameters()), ids.device)
     inputs["attention_mask"] = mask
     return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}

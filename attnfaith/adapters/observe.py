@@ -43,12 +43,14 @@ def observe(
     wanted: Sequence[int],
     at_block: bool,
     tokens: Tensor | None = None,
+    rows_second: bool = True,
 ) -> Observation:
     """Run a borrowed model along a trail.
 
     The deciding rows are those with a gradient of the logits. It is taken where that is cheapest: at the result of the
     layer around the attention (``at_block``), since a layer treats each row by itself from its attention on; otherwise
     at the attention's own result. Given ``tokens`` ``[B, L]``, all of them are taken for deciding.
+    The layer's result is ``[B, Q, ...]``, or ``[Q, B, ...]`` where rows do not stand second.
     """
     remembered: dict[int, list[Any]] = {}
     products: list[Product] = []
@@ -81,7 +83,7 @@ def observe(
             f"No logit depends on the attention in {trail.name}. If another attention decides, name it with layer=."
         )
     gradients = torch.autograd.grad(mixed(logits), leaves, allow_unused=True)
-    read = read_rows(gradients, products[0], batch, at_block, trail.name)
+    read = read_rows(gradients, products[0], batch, trail.name, "QB"[rows_second] if at_block else None)
     count = read.sum(-1)
     if not bool(count.all()):
         text = int((count == 0).nonzero()[0])
@@ -92,19 +94,29 @@ def observe(
     return Observation(logits.detach(), products[0], rows, row_mask, remembered)
 
 
-def read_rows(gradients: Sequence[Tensor | None], product: Product, batch: int, at_block: bool, name: str) -> Tensor:
-    """``[B, Q]``, which query rows the logits read: those with a gradient."""
+def read_rows(
+    gradients: Sequence[Tensor | None], product: Product, batch: int, name: str, first: str | None = None
+) -> Tensor:
+    """``[B, Q]``, which query rows the logits read: those with a gradient.
+
+    Args:
+        gradients: of the product's result; or of a layer's results, whose ``first`` dimension is "B" or "Q".
+        product: the attention.
+        batch: the batch size.
+        name: of the attention's module.
+        first: None for the product's result.
+    """
     queries = product.shape[2]
     read = torch.zeros(batch, queries, dtype=torch.bool, device=product.operand.device)
     for gradient in gradients:
         if gradient is None:
             continue
         touched = gradient != 0
-        if not at_block:
+        if first is None:
             read |= product.layout.read(touched).any(-1).any(1)
-        elif gradient.shape[:2] == (batch, queries):
+        elif first == "B" and gradient.shape[:2] == (batch, queries):
             read |= touched.flatten(2).any(-1)
-        elif gradient.dim() > 2 and gradient.shape[:2] == (queries, batch):
+        elif first == "Q" and gradient.dim() > 2 and gradient.shape[:2] == (queries, batch):
             read |= touched.flatten(2).any(-1).T
         else:
             raise UnsupportedModelError(f"The layer around {name} returns no row for each position.")

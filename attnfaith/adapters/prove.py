@@ -53,7 +53,8 @@ def prove_traced(
         whole, capture = _captured(slow, single)
     except FAILURES as error:
         raise refusal(error) from error
-    texts += 2 + (decided is None) + 1 + (whole.at_block != (slow.trail.block is not None))
+    tries = 1 + (not whole.rows_second) + 2 * (slow.trail.block is not None and not whole.at_block)
+    texts += 2 + (decided is None) + tries
     scale, tolerance = scale_of(capture.logits), tolerance_of(capture.logits)
     weights = twin = None
     reasons: dict[str, str] = {}
@@ -120,14 +121,14 @@ def _moves(slow: TracedAdapter, single: dict[str, Any], decided: Tensor | None) 
 
 def _captured(slow: TracedAdapter, single: dict[str, Any]) -> tuple[TracedAdapter, Capture]:
     """A capture that every path can be prepared from."""
-    whole = slow.with_path(LAST_BLOCK, at_block=True)
-    try:
-        return whole, whole.capture(**single)
-    except UnsupportedModelError:
-        if not whole.at_block:
-            raise
-        whole = whole.with_path(LAST_BLOCK, at_block=False)
-        return whole, whole.capture(**single)
+    ways = [{"at_block": True}, {"at_block": True, "rows_second": False}, {"at_block": False}]
+    for way in ways if slow.trail.block is not None else ways[-1:]:
+        whole = slow.with_path(LAST_BLOCK, **way)
+        try:
+            return whole, whole.capture(**single)
+        except UnsupportedModelError as error:
+            refused = error
+    raise refused
 
 
 def refusal(error: BaseException) -> UnsupportedModelError:
@@ -236,7 +237,8 @@ def _spread(weights: Tensor, capture: Capture, together: Capture) -> Tensor:
 def pad_id_of(adapter: Adapter) -> int | None:
     """The id that pads; 0 for a model without a configuration, None for a model that says it cannot be padded."""
     config = getattr(adapter.model, "config", None)
-    return 0 if config is None else setting(config, "pad_token_id", "pad_index")
+    pad_id = 0 if config is None else setting(config, "pad_token_id", "pad_index")
+    return None if pad_id is None or pad_id < 0 else int(pad_id)
 
 
 def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:

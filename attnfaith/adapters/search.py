@@ -36,7 +36,7 @@ def traced_adapter(
     decided = None
     if layer is None:  # the logits read it directly, so the gradients of the survey tell its rows
         gradients = torch.autograd.grad(mixed(survey.logits), [survey.leaves[chosen]])
-        decided = read_rows(gradients, survey.products[chosen], 1, False, trail.name)[0]
+        decided = read_rows(gradients, survey.products[chosen], 1, trail.name)[0]
     return prove_traced(slow, single, 1, decided)
 
 

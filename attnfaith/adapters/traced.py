@@ -32,6 +32,7 @@ class TracedAdapter(Adapter):
         live: which tensors of which memories the logits depend on; all by default.
         at_block: whether the deciding rows are found at the layer's result instead of the attention's.
         every_row: take every token for deciding: which of them do depends on what they read.
+        rows_second: whether the layer's result is ``[B, Q, ...]``; otherwise it is ``[Q, B, ...]``.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class TracedAdapter(Adapter):
         live: Mapping[int, frozenset[int]] | None = None,
         at_block: bool = True,
         every_row: bool = False,
+        rows_second: bool = True,
     ) -> None:
         super().__init__(model)
         self.mechanism = "watched: a fused attention" if trail.fused else "watched: a softmax and a product"
@@ -54,6 +56,7 @@ class TracedAdapter(Adapter):
             for index, memory in enumerate(trail.memories)
         }
         self.live = everything if live is None else live
+        self.rows_second = rows_second
         self.reasons: Mapping[str, str] = {}
 
     def with_path(self, path: str, **changes: Any) -> TracedAdapter:
@@ -63,6 +66,7 @@ class TracedAdapter(Adapter):
             "live": self.live,
             "at_block": self.at_block,
             "every_row": self.every_row,
+            "rows_second": self.rows_second,
             **changes,
         }
         return TracedAdapter(self.model, self.trail, path=path, **settings)
@@ -82,6 +86,7 @@ class TracedAdapter(Adapter):
             wanted,
             self.at_block,
             tokens if self.every_row else None,
+            self.rows_second,
         )
         weights, logs = seen.product.distributions(seen.rows)
         mask, items = items_of(tokens, logs, self.trail.name)
@@ -159,7 +164,7 @@ class TracedAdapter(Adapter):
             raise UnsupportedModelError(f"No logit depends on the attention in {self.trail.name}.")
         product, leaf = seen[0]
         gradients = torch.autograd.grad(mixed(logits), [leaf], allow_unused=True)
-        return read_rows(gradients, product, count, False, self.trail.name)
+        return read_rows(gradients, product, count, self.trail.name)
 
     def _contexts(self, state: TracedState, weights: Tensor) -> Tensor:
         """What the deciding rows read under other weights: ``[B, K, G, N]`` to ``[B, K, H, R, D]``."""
@@ -202,14 +207,14 @@ class TracedAdapter(Adapter):
             whole[:, :, list(self.heads)] = context.to(whole.dtype)
             context = whole
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
-        return replay(self.forward, self.trail, self.path, state, context, 0 if pad is None else pad)
+        return replay(self.forward, self.trail, self.path, state, context, 0 if pad is None else max(pad, 0))
 
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
         """Every attention that can be seen in a forward pass."""
         found: list[Tensor] = []
 
         def on_product(product: Product) -> None:
-            found.append(product.distributions(None)[0])
+            found.append(product.distributions(None)[0].mean(1))
 
         with Watch(len(inputs["input_ids"]), on_product, any_distribution=self.trail.any_distribution):
             self.forward(inputs)

@@ -48,7 +48,7 @@ def attention_at_input(request: Request) -> Scores:
 )
 def rollout(request: Request) -> Scores:
     """Attention multiplied through the layers, each mixed half and half with the residual stream (no head chosen)."""
-    matrices = _all_matrices(request)
+    matrices = _matrices(request)
     length = request.tokens.shape[1]
     two = getattr(getattr(request.cut.model, "config", None), "is_encoder_decoder", False)
     if two or any(matrix.shape[1:] != (length, length) for matrix in matrices):
@@ -75,16 +75,15 @@ def mean_distribution(request: Request) -> Tensor:
 def _mean_of_layers(request: Request) -> Tensor:
     """The attention that the deciding rows pay, on average over all layers from the tokens to the tokens."""
     length = request.tokens.shape[1]
-    square = [matrix for matrix in _all_matrices(request) if matrix.shape[1:] == (length, length)]
+    square = [matrix for matrix in _matrices(request) if matrix.shape[1:] == (length, length)]
     if not square:
         raise UnsupportedModelError("No attention of this model goes from the tokens to the tokens. Use layer='final'.")
     return _read_by_deciding(request, torch.stack(square).mean(0))
 
 
-def _all_matrices(request: Request) -> list[Tensor]:
-    """Every attention of the forward pass, ``[B, Q, N]``, the mean over heads."""
+def _matrices(request: Request) -> list[Tensor]:
     with borrowed(request.cut.model, gradients=False):
-        return [weights.mean(1) for weights in request.cut.adapter.attentions(request.inputs)]
+        return request.cut.adapter.attentions(request.inputs)
 
 
 def _read_by_deciding(request: Request, matrix: Tensor) -> Tensor:

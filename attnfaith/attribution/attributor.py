@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ class Attributor(Attribution):
         level: "attention" (the items of the final attention) or "input" (the tokens).
         target: "predicted", "gold" (given with each call), a class number, or a class name.
         output: what is explained: "probability", "logit" or "log_odds" (the target's logit minus the largest other).
-            By default the probability, for "lrp" the log-odds.
+            By default the probability, for "lrp" the log-odds, for a regression the predicted value.
         decision: "multiclass", "sigmoid", "multilabel" or "regression", where the configuration does not say.
         steps: points of an integrated path.
         baseline: "zero", "pad", "mask", or a tensor of word vectors.
@@ -87,7 +87,10 @@ class Attributor(Attribution):
         self.method: Method = find_method(level, method)
         if output is not None and output not in OUTPUTS:
             raise InputError(f"Expected output to be one of {', '.join(OUTPUTS)}, got {output!r}.")
+        if not epsilon >= 0:
+            raise InputError(f"Expected epsilon of 0 or more, got {epsilon}.")
         self.output = output or ("log_odds" if method == "lrp" else "probability")
+        self._asked = output is not None
         self.target, self.kind, self.batch_size = target, decision, batch_size
         self.texts = None if tokenizer is None else Texts(tokenizer, self.cut.model, max_length)
         config = getattr(self.cut.model, "config", None)
@@ -151,7 +154,7 @@ class Attributor(Attribution):
             n_steps: points of an integrated path.
             baselines: "zero", "pad", "mask", or a tensor of word vectors.
             internal_batch_size: at most this many texts times candidates go through the model at once.
-            return_convergence_delta: also return ``[B]``, how far the scores are from summing to what they should.
+            return_convergence_delta: also return ``[B]``, the sum of the scores minus what it should be.
 
         Returns:
             ``[B, L]``, 0 at padding; for a HAN at the attention level ``[B, sentences]``.
@@ -159,21 +162,38 @@ class Attributor(Attribution):
         given = inputs if isinstance(inputs, tuple) else (inputs,)
         if len(given) != 1:
             raise InputError(f"Expected input_ids alone, got {len(given)} inputs; the rest comes as a dict.")
-        extra = _extra(additional_forward_args)
+        whole = {"input_ids": given[0], **_extra(additional_forward_args)}
         changes: dict[str, Any] = {"steps": _positive(n_steps, "n_steps"), "baseline": baselines}
         changes["chunk"] = _positive(internal_batch_size, "internal_batch_size")
-        request, scores = self.score(
-            {"input_ids": given[0], **extra},
-            target,
-            **{name: value for name, value in changes.items() if value is not None},
-        )
-        values: Any = to_positions(scores.values, request, self.method.level)
-        values = (values,) if isinstance(inputs, tuple) else values
+        settings = {name: value for name, value in changes.items() if value is not None}
+        values, gaps = [], []
+        for piece, chosen, rows in self._pieces(whole, target, internal_batch_size or self.batch_size):
+            if isinstance(baselines, Tensor) and baselines.dim() == 3 and len(baselines) == len(given[0]):
+                settings["baseline"] = baselines[rows.start : rows.stop]
+            request, scores = self.score(piece, chosen, text_ids=tuple(rows), **settings)
+            values.append(to_positions(scores.values, request, self.method.level))
+            gaps.append(scores.gap)
+        joined: Any = _joined(values)
+        joined = (joined,) if isinstance(inputs, tuple) else joined
         if not return_convergence_delta:
-            return values
-        if scores.gap is None:
+            return joined
+        if any(gap is None for gap in gaps):
             raise InputError(f"The scores of {self.method.name!r} have no sum to converge to: there is no delta.")
-        return values, scores.gap
+        return joined, -torch.cat([gap for gap in gaps if gap is not None])
+
+    def _pieces(self, inputs: dict[str, Any], target: Any, size: int) -> Iterator[tuple[dict[str, Any], Any, range]]:
+        """A batch of any size in pieces of one that fits, with their targets and row numbers."""
+        batch = len(inputs["input_ids"])
+        many = isinstance(target, list | tuple) or (isinstance(target, Tensor) and target.dim() > 0)
+        if many and len(target) != batch:
+            raise InputError(f"Got {len(target)} targets for {batch} texts.")
+        for start in range(0, batch, size):
+            rows = range(start, min(start + size, batch))
+            piece = {
+                name: value[start : rows.stop] if isinstance(value, Tensor) and value.shape[:1] == (batch,) else value
+                for name, value in inputs.items()
+            }
+            yield piece, target[start : rows.stop] if many else target, rows
 
     def score(
         self, inputs: dict[str, Any], target: Any = None, *, text_ids: tuple[int, ...] | None = None, **settings: Any
@@ -187,7 +207,7 @@ class Attributor(Attribution):
             cut=self.cut,
             inputs=inputs,
             target=self._targets(target, capture, decision),
-            output=self.output,
+            output="logit" if decision.kind == "regression" and not self._asked else self.output,
             decision=decision,
             settings=self.settings,
             text_ids=tuple(range(batch)) if text_ids is None else text_ids,
@@ -258,12 +278,13 @@ class Attributor(Attribution):
             method=self.method.name,
             level=self.method.level,
             signed=self.method.signed,
-            output=self.output,
+            output=request.output,
             prediction=prediction,
             target=self._name(target),
             probability=probability,
             target_probability=target_probability,
             gap=None if scores.gap is None else float(scores.gap[row]),
+            absorbed=None if scores.absorbed is None else float(scores.absorbed[row]),
             note=scores.note,
         )
 
@@ -289,6 +310,12 @@ def to_positions(values: Tensor, request: Request, level: str) -> Tensor:
     rows = torch.arange(len(values), device=values.device).unsqueeze(-1).expand_as(mask)
     placed[rows[mask], items.spans[..., 0][mask]] = values[mask]
     return placed
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """Pieces of a batch; those of a HAN may have fewer sentences than others."""
+    width = max(part.shape[1] for part in parts)
+    return torch.cat([torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts])
 
 
 def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
@@ -336,6 +363,6 @@ def _extra(given: Any) -> dict[str, Any]:
 def _positive(number: Any, name: str) -> int | None:
     if number is None:
         return None
-    if not isinstance(number, int) or number < 1:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise InputError(f"Expected {name} to be a whole number of at least 1, got {number!r}.")
     return number

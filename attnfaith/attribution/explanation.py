@@ -59,6 +59,7 @@ class Explanation:
         probability: the prediction's; None for a regression.
         target_probability: the target's; None for a regression.
         gap: how far the scores are from summing to what they should, for methods with such a law.
+        absorbed: the part of it that biases took, for methods that know.
         note: why scores are undefined, where some are.
     """
 
@@ -75,6 +76,7 @@ class Explanation:
     probability: float | None = None
     target_probability: float | None = None
     gap: float | None = None
+    absorbed: float | None = None
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -168,6 +170,7 @@ class Explanation:
             "probability": drawing.finite(self.probability),
             "target_probability": drawing.finite(self.target_probability),
             "gap": drawing.finite(self.gap),
+            "absorbed": drawing.finite(self.absorbed),
             "truncated": self.truncated,
             "notes": list(self.notes),
         }

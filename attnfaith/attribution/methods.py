@@ -90,6 +90,8 @@ def register_method(name: str, *, level: str = "attention", cost: str = "unknown
 
 def find_method(level: str, name: str) -> Method:
     """Look a method up; a name known at the other level only says so."""
+    if level not in LEVELS:
+        raise InputError(f"Expected level to be one of {', '.join(LEVELS)}, got {level!r}.")
     other = next(known for known in LEVELS if known != level)
     if (level, name) not in methods and (other, name) in methods:
         there = ", ".join(sorted(known for at, known in methods if at == level))

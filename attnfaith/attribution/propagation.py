@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def damping(output: Tensor, epsilon: float, features: int) -> Tensor | None:
-    """|z| / (|z| + epsilon s), which is z / (z + epsilon s sign z); s is the mean of |z| at each position."""
+    """``z / (z + epsilon s sign z)`` for a result ``z``; ``s`` is the mean size of ``z`` at each position."""
     if not epsilon:
         return None
     size = output.abs()
@@ -28,6 +28,8 @@ class Linear(torch.autograd.Function):
     ) -> Tensor:
         """The layer's own result."""
         output = F.linear(given, weight, bias)
+        if output._is_view():  # torch refuses to change a view in place that was made in here, and some models do
+            output = output.clone()
         ctx.save_for_backward(weight, bias, damping(output, epsilon, -1))
         ctx.note = note
         return output

@@ -49,9 +49,10 @@ class Rules(Mode):
         """Add what a bias took at each position, text by text where the layer's result still has the batch in front."""
         if self.batch == 1:
             relevance = relevance.reshape(1, -1)  # whatever way it lies, it is this text's
-        elif relevance.numel() == self.batch * self.length:
+        elif relevance.dim() == 1 and relevance.numel() == self.batch * self.length:  # [L, B], as XLNet's, is not that
             relevance = relevance.reshape(self.batch, -1)
         whole = relevance.shape[0] == self.batch and (relevance.dim() > 1 or relevance.numel() == self.batch)
+        whole &= self.batch == 1 or not (relevance.shape[:2] == (self.batch, self.batch) and self.length == self.batch)
         part = relevance.reshape(self.batch, -1).sum(1) if whole else relevance.sum().expand(self.batch) * torch.nan
         self.absorbed = part if self.absorbed is None else self.absorbed + part
 
@@ -70,7 +71,7 @@ class Rules(Mode):
         if name == "linear":
             return self._linear(*args, **kwargs)
         if name in POINTWISE:
-            return self.pointwise(lambda given: func(given, *args[1:], **kwargs), args[0])
+            return self.pointwise(lambda given: func(given.clone(), *args[1:], **kwargs), args[0])
         if name == "rms_norm":
             return self._rms_norm(*args, **kwargs)
         if name == "glu":
@@ -151,7 +152,7 @@ def relevance_rules(
 
     def whole(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def forward(given: Tensor) -> Tensor:
-            return rules.pointwise(original, given)
+            return rules.pointwise(lambda given: original(given.clone()), given)  # it may work in place
 
         return forward
 

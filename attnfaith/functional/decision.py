@@ -106,6 +106,8 @@ def decision_of(config: Any, labels: int, kind: str | None = None) -> Decision:
                     "one, it could never decide otherwise."
                 )
             kind = "sigmoid"
+    if kind == "multiclass" and labels == 1:
+        raise InputError("One class of one logit could never decide otherwise. Use decision='sigmoid' or 'regression'.")
     if kind == "sigmoid" and labels != 1:
         raise InputError(f"A sigmoid decision reads one logit; the model has {labels}.")
     return Decision(kind)  # type: ignore[arg-type]

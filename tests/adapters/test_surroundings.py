@@ -165,3 +165,21 @@ def test_random_numbers_go_on_as_if_nothing_had_happened():
     torch.manual_seed(3)
     numbers(model.train(), inputs)
     assert torch.equal(torch.rand(4), expected)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_decoder_without_a_padding_token_is_cut(family):
+    """It refuses two texts at once, although candidates of one length have no padding; its configuration stays."""
+    model, reference = tiny_model(family), tiny_model(family)
+    reference.config.pad_token_id = 1
+    model.config.pad_token_id = None
+    cut, other = af.cut(model), af.cut(reference)
+    assert cut.adapter.path == "one position"
+    assert model.config.pad_token_id is None
+    inputs = {"input_ids": torch.tensor([[5, 6, 7, 8, 9], [9, 5, 20, 21, 7]])}
+    capture, expected = cut.capture(**inputs), other.capture(**inputs)
+    torch.testing.assert_close(capture.logits, expected.logits)
+    order = torch.tensor([[4, 0, 1, 3, 2], [0, 1, 2, 3, 4]])
+    torch.testing.assert_close(cut.prefixes(capture, order), other.prefixes(expected, order))
+    with pytest.raises(af.InputError, match="pad_token_id"):
+        cut.capture(**inputs, attention_mask=torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]))

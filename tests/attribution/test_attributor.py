@@ -1,5 +1,6 @@
 """The Attributor: what can be asked for, in which forms, of which models; and what is refused at the door."""
 
+import functools
 import threading
 
 import pytest
@@ -11,12 +12,14 @@ from attnfaith.adapters.base import adapters
 from attnfaith.attribution import methods
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.families import tiny_model
+from tests.attribution import made
 from tests.attribution.asking import FEW_STEPS
-from tests.attribution.made import PAIR, TEXT, byte_level, word_piece, words
+from tests.attribution.made import PAIR, TEXT, byte_level, words
 from tests.comparing import inputs_of, model_of
 
 pytestmark = FEW_STEPS
 TEXTS = [TEXT, "a thin cast", "Nobody plays. It is quiet.", "see it"]
+word_piece = functools.cache(made.word_piece)  # training one twice gives two
 NAMES = {0: "bad", 1: "fair", 2: "good"}
 
 
@@ -194,7 +197,7 @@ def test_longer_texts_are_cut_off_and_said_to_be():
     assert explanation.truncated > 0
     assert any("cut off" in note for note in explanation.notes)
     short = Attributor(named(), word_piece(), max_length=6)
-    assert [len(one.scores) for one in short([long, "see it"])][0] == 6
+    assert len(short([long, "see it"])[0].scores) == 6
     with pytest.raises(af.InputError, match="128 tokens"):
         Attributor(named(), word_piece(), max_length=129)
 
@@ -334,9 +337,9 @@ def test_one_sigmoid_logit_is_two_classes():
             got, expected = (
                 Attributor(model, tokenizer, method=name, level=level)(TEXTS, target=target) for model in (one, two)
             )
-            same(scores(got), scores(expected), 1e-8)
+            same(scores(got), scores(expected), 1e-5)  # "lrp" has its epsilon for one logit or for two
             assert [a.probability for a in got] == pytest.approx([b.probability for b in expected])
-            assert all(0.5 <= a.probability for a in got)
+            assert all(a.probability >= 0.5 for a in got)
 
 
 @pytest.mark.parametrize("level", ["attention", "input"])
@@ -368,25 +371,29 @@ def test_one_logit_without_a_problem_type_is_asked_about():
     assert Attributor(model, tokenizer, decision="regression", output="logit")(TEXT).probability is None
 
 
-def test_a_regression_explains_its_value_by_default():
+def test_a_regression_has_no_probability_to_explain():
     model, tokenizer = own("FLANrnn", labels=1, problem_type="regression")
-    assert len(Attributor(model, tokenizer)(TEXT).scores) > 5
+    with pytest.raises(af.InputError, match="output='logit'"):
+        Attributor(model, tokenizer, output="probability")(TEXT)
+    for method in ("gradient", "lrp"):
+        assert Attributor(model, tokenizer, method=method)(TEXT).output == "logit"
 
 
 def test_a_model_without_a_padding_token():
+    """GPT-2 takes texts of one length together then; many texts are explained as each would be alone."""
     model = named("gpt2")
+    expected = scores(Attributor(model, byte_level(), method="occlusion", level="input")(TEXTS))
     model.config.pad_token_id = None
+    without = Attributor(model, byte_level(), method="occlusion", level="input")
+    same(scores(without(TEXTS)), expected)
+    model.config.pad_token_id = 1
     tokenizer = byte_level()
     tokenizer.pad_token = None
     attributor = Attributor(model, tokenizer, method="occlusion", level="input")
-    together = attributor(TEXTS)
-    same(scores(together), scores([attributor(text) for text in TEXTS]))
-    with pytest.raises(af.InputError, match=r"no \[PAD\] token"):
-        Attributor(model, tokenizer, method="occlusion", level="input", baseline="pad")(TEXT)
-    with pytest.raises(af.InputError, match=r"padding token"):
-        af.cut(model).capture(
-            input_ids=torch.full((2, 4), 9), attention_mask=torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
-        )
+    same(scores(attributor(TEXTS)), scores([attributor(text) for text in TEXTS]))
+    words_only, tokenizer = own("FLANrnn")
+    with pytest.raises(af.InputError, match=r"no \[MASK\] token"):
+        Attributor(words_only, tokenizer, method="occlusion", level="input", baseline="mask")(TEXT)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +406,6 @@ def test_a_model_without_a_padding_token():
         ({"baseline": "noise"}, "baseline"),
         ({"baseline": torch.zeros(3)}, r"baseline has shape \(3,\)"),
         ({"decision": "binary"}, "decision"),
-        ({"seed": "x"}, "seed"),
     ],
 )
 def test_bad_settings_are_refused_at_the_door(settings, said):

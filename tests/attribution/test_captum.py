@@ -83,7 +83,7 @@ def test_integrated_gradients(family, baseline):
             return_convergence_delta=True,
         )
         close(got, expected.sum(-1))
-        torch.testing.assert_close(-gap, delta, rtol=1e-6, atol=1e-8)  # captum: sum minus difference
+        torch.testing.assert_close(gap, delta, rtol=1e-6, atol=1e-8)  # the sum minus the difference
     finally:
         if baseline == "pad":
             with torch.no_grad():
@@ -218,3 +218,23 @@ def test_a_tuple_in_is_a_tuple_out(level):
     assert torch.equal(got[0], expected)
     with pytest.raises(af.InputError, match=r"tuple|one"):
         attributor.attribute((done.inputs["input_ids"], mask), None, mask)
+
+
+def test_perturbing_tokens():
+    ids = torch.cat((torch.zeros(400, 1), torch.full((400, 20), 9), torch.ones(400, 3)), dim=1).long()
+    perturb = af.perturb_tokens([5, 6], share=0.3, special_ids=[0, 1], seed=0)
+    change, perturbed = perturb.with_change(ids)
+    assert torch.equal(change.bool(), perturbed != ids)
+    assert (perturbed != ids).any(1).all()
+    assert not (perturbed != ids)[:, [0, 21, 22, 23]].any()
+    assert set(perturbed[perturbed != ids].tolist()) == {5, 6}
+    assert change[:, 1:21].mean() == pytest.approx(0.3, abs=0.03)
+    rare = af.perturb_tokens(5, share=1e-9, special_ids=[0, 1], seed=0)(ids)
+    assert ((rare != ids).sum(1) == 1).all()
+    again = af.perturb_tokens([5, 6], share=0.3, special_ids=[0, 1], seed=0)
+    assert torch.equal(again((ids,))[0], perturbed)
+    with pytest.raises(af.InputError, match="Expected token ids"):
+        perturb(ids.float())
+    for wrong in (0, 1.5, -1):
+        with pytest.raises(af.InputError, match="share"):
+            af.perturb_tokens(5, share=wrong)

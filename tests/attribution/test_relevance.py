@@ -212,3 +212,32 @@ def test_the_conservation_error_is_reported():
     request, scores = ask(cut, "input", "lrp", alone, epsilon=0.0)
     torch.testing.assert_close(scores.gap, scores.absorbed, rtol=1e-8, atol=1e-10)  # nothing else is lost
     assert (large[1].gap - small[1].gap).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.SiLU, nn.ELU])
+def test_an_activation_in_place_is_the_same_rule(activation):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 7), activation(), nn.Linear(7, 3)).double()
+    model.requires_grad_(False)
+    expected, _, _ = relevance(model, drawn(2, 3, 5))
+    model[1].inplace = True
+    got, _, _ = relevance(model, drawn(2, 3, 5))
+    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_layer_s_result_may_be_changed_in_place():
+    class Changed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(5, 4)
+
+        def forward(self, x):
+            output = self.layer(x.transpose(0, 1)).transpose(0, 1)
+            output *= 2.0
+            output += 0.5
+            return output
+
+    torch.manual_seed(0)
+    model, given = Changed().double().requires_grad_(False), drawn(2, 3, 5)
+    got, _, _ = relevance(model, given)
+    torch.testing.assert_close(got, given * 2 * model.layer.weight.sum(0), rtol=1e-9, atol=1e-12)

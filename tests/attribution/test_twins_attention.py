@@ -1,6 +1,4 @@
-"""Each method's slow twin, in float64: finite differences, literal loops, and rollout in numpy."""
-
-import itertools
+"""Each attention-level method's slow twin: finite differences, loops, the model's own attention, rollout in numpy."""
 
 import numpy as np
 import pytest
@@ -9,51 +7,12 @@ import torch
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.families import tiny_model
-from tests.attribution.asking import FEW_STEPS, alone, ask, in_double
-from tests.comparing import prepared
+from tests.attribution.asking import FEW_STEPS, ask, in_double
+from tests.attribution.quotients import FLOAT32, OUTPUTS, also, close, close_of, explained, step_of
 from tests.reference import erase_slow
 
 pytestmark = FEW_STEPS
-STEP = 1e-4  # of central differences: their error is about STEP**2, beside roundings of 1e-16 / STEP
-CLOSE = 2e-6
-FLOAT32 = {"llama", "eurobert", "t5"}
-"""Their norms and softmaxes compute in float32 whatever the dtype: roundings of 1e-7, seen by a difference quotient."""
-
-
-def step_of(family):
-    return 2e-2 if family in FLOAT32 else STEP
-
-
-def close_of(family):
-    return 5e-3 if family in FLOAT32 else CLOSE
-
-
-def also(*slow):
-    return [pytest.param(family, marks=pytest.mark.slow) for family in slow]
-
-
 TAILS = ["bert", "eurobert", "HANrnn", *also("llama", "gpt2", "t5", "deberta-v2", "FLANrnn", "FLANnoenc")]
-WHOLE = ["bert", "FLANnoenc", *also("gpt2", "llama", "FLANrnn", "FLANconv")]
-OUTPUTS = ["probability", "logit", "log_odds"]
-
-
-def explained(logits, target, output):
-    """The number explained, of one text's logits [C], from PROTOCOLS 0 and 2."""
-    logits = [float(value) for value in logits]
-    if output == "logit":
-        return logits[target]
-    if output == "log_odds":
-        return logits[target] - max(value for place, value in enumerate(logits) if place != target)
-    return float(np.exp(logits[target]) / np.exp(logits).sum())
-
-
-def close(got, expected, tolerance=CLOSE):
-    expected = torch.as_tensor(expected, dtype=torch.float64)
-    assert got.shape == expected.shape
-    scale = expected.abs().max().item()
-    assert scale > 1e-4, f"scores of {scale} prove nothing"
-    off = (got.double() - expected).abs().max().item() / scale
-    assert off <= tolerance, f"off by {off:.1e} of the largest score, {tolerance:.0e} allowed"
 
 
 class Tail:
@@ -187,95 +146,3 @@ def test_a_han_s_word_weighs_its_sentence_times_itself():
             expected = sum(float(seen.weights[text, n] * seen.word_weights[text, place]) for n in inside)
             assert float(got[text, place]) == pytest.approx(expected, abs=1e-15)
         assert float(got[text].sum()) == pytest.approx(1, abs=1e-12)
-
-
-class Whole:
-    """One text alone at the input level: the number explained, as a function of its word vectors, by the model."""
-
-    def __init__(self, family, output, target=1, text=0):
-        done, self.step = prepared(family, torch.float64), step_of(family) / 4
-        self.cut, self.model, self.output, self.target = done.cut, done.model, output, target
-        self.inputs = alone(done.inputs, text)
-        self.vectors = done.model.get_input_embeddings()(self.inputs["input_ids"])[0].detach()
-        self.length = len(self.vectors)
-
-    def many(self, vectors):
-        """[K, L, E] to [K]."""
-        given = {"attention_mask": self.inputs["attention_mask"].expand(len(vectors), -1), "inputs_embeds": vectors}
-        if self.model.config.model_type.startswith("attnfaith") or hasattr(self.model, "attend"):
-            given["input_ids"] = self.inputs["input_ids"].expand(len(vectors), -1)
-        with torch.no_grad():
-            logits = self.model(**given).logits
-        return torch.tensor([explained(row, self.target, self.output) for row in logits], dtype=torch.float64)
-
-    def along(self, start, directions):
-        """How fast the number changes from [L, E] in the directions [K, L, E]."""
-        return (self.many(start + self.step * directions) - self.many(start - self.step * directions)) / (2 * self.step)
-
-    def single(self, vectors):
-        """[L, E] to [L, L, E]: each token's vector by itself, nothing elsewhere."""
-        return torch.stack([vectors * (torch.arange(len(vectors)) == i).unsqueeze(-1) for i in range(len(vectors))])
-
-    def scores(self, name, **settings):
-        _, scores = ask(self.cut, "input", name, self.inputs, target=self.target, output=self.output, **settings)
-        return scores.values[0]
-
-
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("family", WHOLE)
-def test_gradients_of_the_input(family, output):
-    whole = Whole(family, output)
-    vectors, width = whole.vectors, whole.vectors.shape[1]
-    norms = []
-    for place in range(whole.length):
-        directions = torch.zeros(width, *vectors.shape, dtype=torch.float64)
-        directions[range(width), place, range(width)] = 1
-        norms.append(float(whole.along(vectors, directions).square().sum().sqrt()))
-    close(whole.scores("gradient"), norms, close_of(family))
-    close(whole.scores("gradient_x_input"), whole.along(vectors, whole.single(vectors)).tolist(), close_of(family))
-    baselines = [None, torch.full((width,), 0.3, dtype=torch.float64)]
-    for baseline in baselines[family == "llama" :]:  # where RMSNorm starts from zero, no two rules agree
-        start = torch.zeros_like(vectors) if baseline is None else baseline.expand_as(vectors)
-        way, total = vectors - start, 0
-        for step in range(300):
-            total = total + whole.along(start + (step + 0.5) / 300 * way, whole.single(way)) / 300
-        given = {} if baseline is None else {"baseline": baseline}
-        kinks = family == "FLANconv" or output == "log_odds" or baseline is None  # ReLU, a maximum, a norm of zero
-        close(whole.scores("integrated_gradients", steps=100, **given), total.tolist(), 3e-2 if kinks else 5e-3)
-
-
-@pytest.mark.parametrize("family", WHOLE)
-def test_occlusion_of_the_input(family):
-    whole = Whole(family, "log_odds", text=1)
-    pad = whole.model.get_input_embeddings().weight[whole.model.config.pad_token_id].detach()
-    for baseline, absent in (("zero", torch.zeros_like(whole.vectors[0])), ("pad", pad)):
-        expected = []
-        for place in range(whole.length):
-            changed = whole.vectors.clone()
-            changed[place] = absent
-            expected.append(float(whole.many(whole.vectors[None]) - whole.many(changed[None])))
-        close(whole.scores("occlusion", baseline=baseline), expected, 1e-7)
-
-
-@pytest.mark.parametrize("family", ["bert", "gpt2", "t5", "FLANrnn", "HANrnn", "xlnet", "deberta-v2"])
-def test_omission_is_the_shorter_text(family):
-    done = in_double(family)
-    for text, level_target in itertools.product((0, 1), (0, 2)):
-        inputs = alone(done.inputs, text)
-        ids = inputs["input_ids"][0].tolist()
-        _, got = ask(done.cut, "input", "omission", inputs, target=level_target)
-
-        def number(ids, inputs=inputs, target=level_target):
-            shorter = {name: value[:, : len(ids)] for name, value in inputs.items()}
-            shorter["input_ids"] = torch.tensor([ids])
-            with torch.no_grad():
-                return explained(done.model(**shorter).logits[0], target, "probability")
-
-        special = set() if hasattr(done.model, "attend") else {0, 1, 2}
-        for place, token in enumerate(ids):
-            if got.values[0, place].isnan():
-                assert token in special or hasattr(done.model, "attend")
-                continue
-            expected = number(ids) - number(ids[:place] + ids[place + 1 :])
-            assert float(got.values[0, place]) == pytest.approx(expected, abs=1e-6)
-        assert got.values[0].isfinite().sum() >= len(ids) - 3
