@@ -14,6 +14,7 @@ from attnfaith.attribution.methods import method
 from attnfaith.attribution.request import Request, Scores
 from attnfaith.attribution.vectors import baseline_vectors, pieces, token_vectors, values_on, vector_gradient
 
+TAILS = 4  # a tail is that much smaller than a pass through the model, at the least
 LARGE_GAP = 0.05  # relative to the difference explained
 STEPS = {"attention": 20, "input": 50}
 _PAPER = "Sundararajan et al. 2017"
@@ -38,7 +39,7 @@ def integrated_at_attention(request: Request) -> Scores:
     steps = request.settings.steps or STEPS["attention"]
     points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
     total = torch.zeros_like(capture.weights)
-    size = max(1, request.settings.chunk // capture.shape[0])
+    size = max(1, TAILS * request.settings.chunk // capture.shape[0])
     for start in range(0, len(points), size):
         piece = slice(start, start + size)
         path = points[piece, None, None] * capture.weights.unsqueeze(1)

@@ -47,7 +47,8 @@ class Settings:
         layer: for "attention": "final", the one that was cut at, or "mean", all of them.
         epsilon: the stabiliser of LRP, relative to a layer's scale.
         seed: of random rankings.
-        chunk: at most this many texts times candidates go through the model at once.
+        chunk: at most this many texts times candidates go through the model at once; few, since their activations then
+            stay in the processor's cache.
         pad_id: the padding token, where the model has one.
         mask_id: the mask token, where the tokenizer has one.
         special_ids: tokens that are no part of a text.
@@ -58,7 +59,7 @@ class Settings:
     layer: str = "final"
     epsilon: float = 1e-6
     seed: int = 0
-    chunk: int = 64
+    chunk: int = 16
     pad_id: int | None = None
     mask_id: int | None = None
     special_ids: frozenset[int] = frozenset()
