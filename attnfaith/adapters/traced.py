@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnfaith.adapters.base import Adapter
+from attnfaith.adapters.embedding import run_on_vectors
 from attnfaith.adapters.follow import Trail, Walk
 from attnfaith.adapters.observe import check_attended, items_of, observe, read_rows
 from attnfaith.adapters.outputs import mixed
@@ -19,6 +21,10 @@ from attnfaith.adapters.watch import Product, Watch
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase
 from attnfaith.types import Capture
+
+
+class _Reached(BaseException):
+    """Stops a forward pass at the attention; no model's code catches it."""
 
 
 class TracedAdapter(Adapter):
@@ -208,6 +214,39 @@ class TracedAdapter(Adapter):
             context = whole
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
         return replay(self.forward, self.trail, self.path, state, context, 0 if pad is None else max(pad, 0))
+
+    def logits_on(self, vectors: Tensor, inputs: Mapping[str, Any], capture: Capture) -> Tensor:
+        """Stop at the attention, and run what follows on the rows that decide: nothing else reaches the logits."""
+        if self.path != ONE_POSITION or self.every_row or self.heads is not None:
+            return self.forward_on(vectors, inputs)
+        seen: list[Product] = []
+        remembered: dict[int, list[Any]] = {}
+
+        def stop(product: Product) -> None:
+            seen.append(product)
+            raise _Reached
+
+        def keeper(index: int) -> Callable[[list[Any]], None]:
+            return lambda tensors: remembered.__setitem__(index, tensors)
+
+        wanted = {index: keeper(index) for index, places in self.live.items() if places}
+        walk = Walk(self.trail, len(vectors), stop, remember=wanted)
+        with suppress(_Reached):
+            run_on_vectors(self.model, lambda: walk.run(lambda: self.forward(inputs)), inputs["input_ids"], vectors)
+        count = len(vectors) // len(capture.logits)
+        rows, row_mask = (tensor.repeat_interleave(count, 0) for tensor in self.deciding_rows(capture))
+        values = seen[0].values()
+        state = TracedState(
+            inputs=inputs,
+            rows=rows,
+            row_mask=row_mask,
+            values=values,
+            context=None,
+            memories={index: self._live(index, tensors) for index, tensors in remembered.items()},
+            shapes={},
+        )
+        context = seen[0].distributions(rows)[0].to(values.dtype) @ values
+        return self._tail(self.trimmed(state), context.unsqueeze(1))[:, 0]
 
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
         """Every attention that can be seen in a forward pass."""

@@ -28,7 +28,9 @@ def values_on(request: Request, vectors: Tensor) -> Tensor:
         for piece in pieces(request, count):
             part = vectors[:, piece]
             inputs = repeat_inputs(request.inputs, batch, part.shape[1])
-            logits = request.cut.adapter.forward_on(part.flatten(0, 1).clone(), inputs)  # CTRL scales them in place
+            logits = request.cut.adapter.logits_on(
+                part.flatten(0, 1).clone(), inputs, request.capture
+            )  # CTRL scales them in place
             parts.append(request.quantity(logits.unflatten(0, (batch, -1))))
     return torch.cat(parts, dim=1)
 
