@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from captum.attr import Attribution
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnfaith.adapters.cut import Cut, cut
 from attnfaith.adapters.door import check_inputs
+from attnfaith.attribution.arguments import extra_inputs, positive, resolve, where_to_cut
 from attnfaith.attribution.explanation import Explanation
 from attnfaith.attribution.methods import Method, find_method
 from attnfaith.attribution.request import Request, Scores, Settings
@@ -82,7 +83,7 @@ class Attributor(Attribution):
         )
         if elsewhere and (isinstance(model, Cut) or level != "attention"):
             raise InputError("layer= and head= say where to cut: they go with level='attention' and an uncut model.")
-        self.cut = model if isinstance(model, Cut) else cut(model, **_where(layer, head, method))
+        self.cut = model if isinstance(model, Cut) else cut(model, **where_to_cut(layer, head, method))
         super().__init__(self.cut.model)
         self.method: Method = find_method(level, method)
         if output is not None and output not in OUTPUTS:
@@ -95,7 +96,7 @@ class Attributor(Attribution):
         self.texts = None if tokenizer is None else Texts(tokenizer, self.cut.model, max_length)
         config = getattr(self.cut.model, "config", None)
         self.settings = Settings(
-            steps=_positive(steps, "steps"),
+            steps=positive(steps, "steps"),
             baseline=baseline,
             layer="mean" if layer == "mean" else "final",
             epsilon=epsilon,
@@ -162,9 +163,9 @@ class Attributor(Attribution):
         given = inputs if isinstance(inputs, tuple) else (inputs,)
         if len(given) != 1:
             raise InputError(f"Expected input_ids alone, got {len(given)} inputs; the rest comes as a dict.")
-        whole = {"input_ids": given[0], **_extra(additional_forward_args)}
-        changes: dict[str, Any] = {"steps": _positive(n_steps, "n_steps"), "baseline": baselines}
-        changes["chunk"] = _positive(internal_batch_size, "internal_batch_size")
+        whole = {"input_ids": given[0], **extra_inputs(additional_forward_args)}
+        changes: dict[str, Any] = {"steps": positive(n_steps, "n_steps"), "baseline": baselines}
+        changes["chunk"] = positive(internal_batch_size, "internal_batch_size")
         settings = {name: value for name, value in changes.items() if value is not None}
         values, gaps = [], []
         for piece, chosen, rows in self._pieces(whole, target, internal_batch_size or self.batch_size):
@@ -316,53 +317,3 @@ def _joined(parts: list[Tensor]) -> Tensor:
     """Pieces of a batch; those of a HAN may have fewer sentences than others."""
     width = max(part.shape[1] for part in parts)
     return torch.cat([torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts])
-
-
-def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
-    """A model and its tokenizer from an object, a path, or a text-classification pipeline."""
-    if isinstance(model, str) or hasattr(model, "__fspath__"):
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-        try:
-            loaded = AutoModelForSequenceClassification.from_pretrained(model)
-            tokenizer = AutoTokenizer.from_pretrained(model) if tokenizer is None else tokenizer
-        except (OSError, ValueError) as error:
-            raise InputError(f"No classifier with a tokenizer could be loaded from {str(model)!r}: {error}") from error
-        return loaded, tokenizer
-    if isinstance(model, nn.Module | Cut):
-        return model, tokenizer
-    if hasattr(model, "model") and hasattr(model, "tokenizer"):
-        return model.model, model.tokenizer if tokenizer is None else tokenizer
-    raise InputError(f"Expected a model, a path, or a text-classification pipeline; got {type(model).__name__}.")
-
-
-def _where(layer: int | str, head: int | None, method: str) -> dict[str, Any]:
-    """Where to cut: the arguments of `cut`."""
-    if isinstance(layer, str) and layer not in ("final", "mean"):
-        raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {layer!r}.")
-    if layer == "mean" and (method != "attention" or head is not None):
-        raise InputError("layer='mean' is for the method 'attention', all heads together; others need one attention.")
-    return {"layer": layer if isinstance(layer, int) else None, "heads": None if head is None else [head]}
-
-
-def _extra(given: Any) -> dict[str, Any]:
-    if isinstance(given, Sequence) and len(given) == 1:
-        given = given[0]
-    if given is None or (isinstance(given, Sequence) and not given):
-        return {}
-    if isinstance(given, Tensor):
-        return {"attention_mask": given}
-    if isinstance(given, dict):
-        return given
-    raise InputError(
-        "additional_forward_args: expected the attention mask (one tensor), or a dict of model inputs by name; got "
-        f"{type(given).__name__}. Positions are not used, since models disagree on what stands where."
-    )
-
-
-def _positive(number: Any, name: str) -> int | None:
-    if number is None:
-        return None
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise InputError(f"Expected {name} to be a whole number of at least 1, got {number!r}.")
-    return number

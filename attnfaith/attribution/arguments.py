@@ -1,0 +1,63 @@
+"""What a user may give to an `Attributor`, in the form that it works with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from attnfaith.adapters.cut import Cut
+from attnfaith.errors import InputError
+
+
+def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
+    """A model and its tokenizer from an object, a path, or a text-classification pipeline."""
+    if isinstance(model, str) or hasattr(model, "__fspath__"):
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        try:
+            loaded = AutoModelForSequenceClassification.from_pretrained(model)
+            tokenizer = AutoTokenizer.from_pretrained(model) if tokenizer is None else tokenizer
+        except (OSError, ValueError) as error:
+            raise InputError(f"No classifier with a tokenizer could be loaded from {str(model)!r}: {error}") from error
+        return loaded, tokenizer
+    if isinstance(model, nn.Module | Cut):
+        return model, tokenizer
+    if hasattr(model, "model") and hasattr(model, "tokenizer"):
+        return model.model, model.tokenizer if tokenizer is None else tokenizer
+    raise InputError(f"Expected a model, a path, or a text-classification pipeline; got {type(model).__name__}.")
+
+
+def where_to_cut(layer: int | str, head: int | None, method: str) -> dict[str, Any]:
+    """Where to cut: the arguments of `cut`."""
+    if isinstance(layer, str) and layer not in ("final", "mean"):
+        raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {layer!r}.")
+    if layer == "mean" and (method != "attention" or head is not None):
+        raise InputError("layer='mean' is for the method 'attention', all heads together; others need one attention.")
+    return {"layer": layer if isinstance(layer, int) else None, "heads": None if head is None else [head]}
+
+
+def extra_inputs(given: Any) -> dict[str, Any]:
+    """Model inputs by name, from captum's additional forward arguments."""
+    if isinstance(given, Sequence) and len(given) == 1:
+        given = given[0]
+    if given is None or (isinstance(given, Sequence) and not given):
+        return {}
+    if isinstance(given, Tensor):
+        return {"attention_mask": given}
+    if isinstance(given, dict):
+        return given
+    raise InputError(
+        "additional_forward_args: expected the attention mask (one tensor), or a dict of model inputs by name; got "
+        f"{type(given).__name__}. Positions are not used, since models disagree on what stands where."
+    )
+
+
+def positive(number: Any, name: str) -> int | None:
+    """A whole number of at least 1, or None."""
+    if number is None:
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise InputError(f"Expected {name} to be a whole number of at least 1, got {number!r}.")
+    return number
