@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from attnfaith.adapters.embedding import read_vectors, run_on_vectors
 from attnfaith.adapters.outputs import logits_of
+from attnfaith.adapters.rows import each
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums
 from attnfaith.registry import Registry
@@ -56,16 +57,38 @@ class Adapter(ABC):
         """The tail's affine form, where it has one and there is a single distribution; else None."""
         return None
 
-    def rerun_keep(self, capture: Capture, keep: Tensor) -> Tensor:
-        """Run what follows the attention on erased weights, ``[B, K, N]`` to ``[B, K, C]``."""
-        logs = None if capture.log_weights is None else capture.log_weights.unsqueeze(1)
-        return self.rerun(capture, erase(capture.weights.unsqueeze(1), keep, logs))
+    def rerun_sets(self, capture: Capture, texts: Tensor, keep: Tensor, room: int) -> Tensor:
+        """Run what follows the attention on erased weights, some candidates of every text.
 
-    def rerun_prefixes(self, capture: Capture, order: Tensor, start: int, stop: int) -> Tensor:
+        Args:
+            capture: the batch.
+            texts: ``[M]``, the text that each candidate is one of.
+            keep: ``[M, N]``, the items that stay.
+            room: at most this many candidates at once.
+
+        Returns:
+            Logits ``[M, C]``.
+        """
+        counts = texts.bincount(minlength=capture.shape[0])
+        by_text = texts.argsort(stable=True)
+        place = torch.empty_like(texts)  # a candidate's number among those of its text
+        place[by_text] = torch.arange(len(texts), device=texts.device) - (counts.cumsum(0) - counts)[texts[by_text]]
+        whole = capture.mask.unsqueeze(1).repeat(1, int(counts.max()), 1)
+        whole[texts, place] = keep
+        logs = None if capture.log_weights is None else capture.log_weights.unsqueeze(1)
+        parts = [
+            self.rerun(capture, erase(capture.weights.unsqueeze(1), piece, logs))
+            for piece in whole.split(max(1, room // capture.shape[0]), dim=1)
+        ]
+        return torch.cat(parts, dim=1)[texts, place]
+
+    def rerun_prefixes(self, capture: Capture, order: Tensor, start: int, stop: int, room: int) -> Tensor:
         """The logits ``[B, stop - start, C]`` after removing the first ``start``, ..., ``stop - 1`` items."""
         affine = self.affine(capture)
         if affine is None:
-            return self.rerun_keep(capture, prefix_keeps(order, capture.mask, start, stop))
+            keep = prefix_keeps(order, capture.mask, start, stop)
+            texts = each(keep.shape[0], keep.shape[1], keep.device)
+            return self.rerun_sets(capture, texts, keep.flatten(0, 1), room).unflatten(0, keep.shape[:2])
         assert capture.log_weights is not None
         mass = capture.weights[:, 0].double().sum(-1)
         sums = prefix_sums(capture.log_weights[:, 0], mass, affine.contributions, order)

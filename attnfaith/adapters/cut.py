@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from attnfaith.adapters.door import check_inputs, check_keep, check_model, check
 from attnfaith.adapters.outputs import check_finite
 from attnfaith.adapters.prove import prove_described
 from attnfaith.adapters.replay import PATHS
+from attnfaith.adapters.rows import each
 from attnfaith.adapters.search import traced_adapter
 from attnfaith.adapters.selfcheck import SelfCheck, gap, scale_of, tolerance_of
 from attnfaith.errors import InputError, NumericalError
@@ -90,13 +91,43 @@ class Cut:
             raise InputError(
                 "Give either keep= (which items stay) or weights= (the attention to use), not both or none."
             )
-        edit = check_keep(capture, keep) if weights is None else check_weights(capture, weights)
-        run: Callable[[Capture, Tensor], Tensor] = self.adapter.rerun_keep if weights is None else self.adapter.rerun
-        with borrowed(self.model, gradients=edit.requires_grad and torch.is_grad_enabled()):
-            parts = [run(capture, edit[:, piece]) for piece in self._chunks(capture, edit.shape[1])]
-        if not parts:
+        if keep is not None:
+            keep = check_keep(capture, keep)
+            texts = each(keep.shape[0], keep.shape[1], keep.device)
+            return self.rerun_sets(capture, texts, keep.flatten(0, 1)).unflatten(0, keep.shape[:2])
+        edit = check_weights(capture, weights)
+        if not edit.shape[1]:
             return capture.logits.new_zeros(edit.shape[0], 0, capture.logits.shape[-1])
+        with borrowed(self.model, gradients=edit.requires_grad and torch.is_grad_enabled()):
+            parts = [
+                self.adapter.rerun(capture, piece) for piece in edit.split(max(1, self._room(capture) // len(edit)), 1)
+            ]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def rerun_sets(self, capture: Capture, texts: Tensor, keep: Tensor) -> Tensor:
+        """As ``rerun(keep=...)``, with as many candidates of each text as there are: nothing is run for the others.
+
+        Args:
+            capture: from `capture`.
+            texts: ``[M]``, the text that each candidate is one of.
+            keep: ``[M, N]`` bool, the items that stay.
+
+        Returns:
+            Logits ``[M, C]``.
+
+        Example:
+            >>> import attnfaith as af
+            >>> from attnfaith.families import tiny_model
+            >>> cut = af.cut(tiny_model("bert"))
+            >>> capture = cut.capture(input_ids=torch.tensor([[5, 6, 7], [8, 9, 4]]))
+            >>> keep = torch.tensor([[True, True, False], [False, True, True], [False, False, True]])
+            >>> cut.rerun_sets(capture, torch.tensor([1, 1, 0]), keep).shape
+            torch.Size([3, 3])
+        """
+        if not len(texts):
+            return capture.logits.new_zeros(0, capture.logits.shape[-1])
+        with borrowed(self.model, gradients=False):
+            return self.adapter.rerun_sets(capture, texts, keep, self._room(capture))
 
     def prefixes(self, capture: Capture, order: Tensor) -> Tensor:
         """The logits after removing 0, 1, ..., N items of an order: every step of an erasure in one go.
@@ -119,11 +150,7 @@ class Cut:
         order = check_order(capture, order)
         longest = int(capture.lengths.max())
         with borrowed(self.model, gradients=False):
-            parts = [
-                self.adapter.rerun_prefixes(capture, order, piece.start, piece.stop)
-                for piece in self._chunks(capture, longest + 1)
-            ]
-        logits = torch.cat(parts, dim=1)
+            logits = self.adapter.rerun_prefixes(capture, order, 0, longest + 1, self._room(capture))
         off = gap(logits[:, 0], capture.logits, scale_of(capture.logits))
         if off > 5 * tolerance_of(capture.logits):
             raise NumericalError(
@@ -133,11 +160,9 @@ class Cut:
         rest = capture.shape[2] - longest
         return logits if rest == 0 else torch.cat((logits, logits[:, -1:].expand(-1, rest, -1)), dim=1)
 
-    def _chunks(self, capture: Capture, count: int) -> Iterator[slice]:
-        size = max(1, self.memory // max(1, capture.shape[0] * self.adapter.candidate_bytes(capture)))
-        pieces = -(-count // size)
-        size = -(-count // max(1, pieces))  # equal pieces
-        return (slice(start, min(start + size, count)) for start in range(0, count, max(1, size)))
+    def _room(self, capture: Capture) -> int:
+        """How many candidates may be run at once."""
+        return max(1, self.memory // max(1, self.adapter.candidate_bytes(capture)))
 
     def __repr__(self) -> str:
         """Family, mechanism, which rows decide, fast path, self-check figures."""

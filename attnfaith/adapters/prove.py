@@ -278,7 +278,7 @@ def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck
         require(effect > 1e-6, "its logits do not depend on the attention.")
         order = capture.mask.int().argsort(dim=-1, descending=True, stable=True)
         steps = capture.shape[2] + 1
-        prefixes = adapter.rerun_prefixes(capture, order, 0, steps)
+        prefixes = adapter.rerun_prefixes(capture, order, 0, steps, steps)
         erased = erase(
             capture.weights.unsqueeze(1), prefix_keeps(order, capture.mask, 0, steps), _unsqueezed(capture.log_weights)
         )

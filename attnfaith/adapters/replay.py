@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.follow import Memory, Trail, Walk
-from attnfaith.adapters.rows import pick_inputs, put_rows, repeat_inputs, repeated
+from attnfaith.adapters.rows import choose_inputs, choose_texts, pick_inputs, put_rows
 from attnfaith.adapters.watch import Product
 
 ONE_POSITION, LAST_BLOCK, FULL_FORWARD = "one position", "last block", "full forward"
@@ -55,21 +55,23 @@ def replay(
     path: str,
     state: TracedState,
     context: Tensor,
+    texts: Tensor,
     pad: int,
 ) -> Tensor:
-    """The logits ``[B, K, C]`` when the deciding rows read something else.
+    """The logits ``[M, C]`` of candidates whose deciding rows read something else.
 
     Args:
         forward: the model, from inputs to logits.
         trail: the way to the attention.
         path: one of `PATHS`.
         state: of the capture.
-        context: ``[B, K, H, R, D]``, what the deciding rows read.
+        context: ``[M, H, R, D]``, what the deciding rows read.
+        texts: ``[M]``, the captured text that each candidate is one of.
         pad: the id of padding, for rows that do not exist.
     """
-    batch, count = context.shape[:2]
-    context = context.to(state.values.dtype).flatten(0, 1)
-    rows, row_mask = state.rows.repeat_interleave(count, 0), state.row_mask.repeat_interleave(count, 0)
+    batch = len(state.rows)
+    context = context.to(state.values.dtype)
+    rows, row_mask = state.rows[texts], state.row_mask[texts]
     blanks: dict[Any, Tensor] = {}
 
     def on_product(product: Product) -> Tensor:
@@ -77,7 +79,7 @@ def replay(
             whole = context
         elif path == LAST_BLOCK:
             assert state.context is not None
-            whole = put_rows(state.context.repeat_interleave(count, 0), context, rows, row_mask)
+            whole = put_rows(state.context[texts], context, rows, row_mask)
         else:
             whole = put_rows(product.layout.read(product.output), context, rows, row_mask)
         return product.layout.write(whole)
@@ -85,12 +87,11 @@ def replay(
     def recall(index: int) -> list[Any]:
         length = rows.shape[1] if path == ONE_POSITION else state.length
         stored, shapes = state.memories.get(index), state.shapes.get(index)
-        return _recalled(trail.memories[index], stored, shapes, batch, count, length, blanks)
+        return _recalled(trail.memories[index], stored, shapes, batch, texts, length, blanks)
 
     inputs = _row_inputs(state, pad) if path == ONE_POSITION else state.inputs
-    walk = Walk(trail, batch * count, on_product, recall=None if path == FULL_FORWARD else recall)
-    logits = walk.run(lambda: forward(repeat_inputs(inputs, batch, count)))
-    return logits.unflatten(0, (batch, count))
+    walk = Walk(trail, len(texts), on_product, recall=None if path == FULL_FORWARD else recall)
+    return walk.run(lambda: forward(choose_inputs(inputs, batch, texts)))
 
 
 def _recalled(
@@ -98,19 +99,19 @@ def _recalled(
     stored: Sequence[Tensor | None] | None,
     shapes: Sequence[Any] | None,
     batch: int,
-    count: int,
+    texts: Tensor,
     length: int,
     blanks: dict[Any, Tensor],
 ) -> list[Any]:
     """What a completed call returned; tensors that the logits do not depend on share blank ones."""
     leaves: list[Any] = list(memory.leaves)
-    named = {"B": batch * count, "N": length}
+    named = {"B": len(texts), "N": length}
     for place, dims in enumerate(memory.dims):
         if dims is None:
             continue
         tensor = None if stored is None else stored[place]
         if tensor is not None:
-            leaves[place] = repeated(tensor, dims, batch, count)
+            leaves[place] = choose_texts(tensor, dims, batch, texts)
             continue
         seen = dims if shapes is None else shapes[place]
         sizes = tuple(
@@ -131,6 +132,6 @@ def _row_inputs(state: TracedState, pad: int) -> dict[str, Any]:
     for name, value in state.inputs.items():
         if isinstance(value, Tensor) and value.dim() > 1 and value.shape[:2] == (batch, state.length):
             picked[name] = pick_inputs(value, state.rows)
-    picked["attention_mask"] = picked["attention_mask"] * state.row_mask.to(picked["attention_mask"].dtype)
+    picked["attention_mask"] = state.row_mask.to(picked["attention_mask"].dtype)  # a row that decides is read
     picked["input_ids"] = torch.where(state.row_mask, picked["input_ids"], pad)
     return picked

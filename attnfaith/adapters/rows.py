@@ -19,10 +19,20 @@ def pick_rows(tensor: Tensor, rows: Tensor | None) -> Tensor:
     return tensor.gather(2, rows[:, None, :, None].expand(-1, tensor.shape[1], -1, tensor.shape[3]))
 
 
+def each(batch: int, count: int, device: torch.device | None = None) -> Tensor:
+    """The numbers of ``batch`` texts, ``count`` times in a row each."""
+    return torch.arange(batch, device=device).repeat_interleave(count)
+
+
 def repeat_inputs(inputs: Mapping[str, Any], batch: int, count: int) -> dict[str, Any]:
     """Every text's inputs ``count`` times in a row."""
+    return choose_inputs(inputs, batch, each(batch, count, inputs["input_ids"].device))
+
+
+def choose_inputs(inputs: Mapping[str, Any], batch: int, texts: Tensor) -> dict[str, Any]:
+    """The inputs of texts ``[M]`` out of a batch, any of them any number of times."""
     return {
-        name: value.repeat_interleave(count, 0)
+        name: value.index_select(0, texts)
         if isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] == batch
         else value
         for name, value in inputs.items()
@@ -57,11 +67,11 @@ def pick_inputs(tensor: Tensor, rows: Tensor) -> Tensor:
     return tensor[torch.arange(rows.shape[0], device=rows.device).unsqueeze(-1), rows]
 
 
-def repeated(tensor: Tensor, dims: Dims, batch: int, count: int) -> Tensor:
-    """Every text's part ``count`` times in a row; what broadcasts over the batch goes on doing so."""
+def choose_texts(tensor: Tensor, dims: Dims, batch: int, texts: Tensor) -> Tensor:
+    """The parts of texts ``[M]``; what broadcasts over the batch goes on doing so."""
     if "B" not in dims or tensor.shape[dims.index("B")] != batch:
         return tensor.clone()
-    return tensor.repeat_interleave(count, dims.index("B"))
+    return tensor.index_select(dims.index("B"), texts)
 
 
 def put_rows(context: Tensor, edited: Tensor, rows: Tensor, row_mask: Tensor) -> Tensor:

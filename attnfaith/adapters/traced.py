@@ -16,7 +16,7 @@ from attnfaith.adapters.follow import Trail, Walk
 from attnfaith.adapters.observe import check_attended, items_of, observe, read_rows
 from attnfaith.adapters.outputs import mixed
 from attnfaith.adapters.replay import FULL_FORWARD, LAST_BLOCK, ONE_POSITION, TracedState, replay
-from attnfaith.adapters.rows import pick_rows, repeat_inputs, take_rows
+from attnfaith.adapters.rows import each, pick_rows, repeat_inputs, take_rows
 from attnfaith.adapters.watch import Product, Watch
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase
@@ -143,7 +143,9 @@ class TracedAdapter(Adapter):
     def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
         """Run the tail on other weights, ``[B, K, G, N]``."""
         state: TracedState = capture.state
-        return self._tail(state, self._contexts(state, weights))
+        batch, count = weights.shape[:2]
+        texts = each(batch, count, weights.device)
+        return self._tail(state, self._contexts(state, weights).flatten(0, 1), texts).unflatten(0, (batch, count))
 
     def rows_when_disturbed(self, inputs: Mapping[str, Any], *, original: bool) -> Tensor:
         """Which query rows the logits of one text read when all rows read noise, and when they read its opposite.
@@ -177,43 +179,55 @@ class TracedAdapter(Adapter):
         values = self._values(state)
         return weights.unflatten(2, (-1, state.rows.shape[1])).to(values.dtype) @ values.unsqueeze(1)
 
-    def rerun_keep(self, capture: Capture, keep: Tensor) -> Tensor:
-        """Run the tail on erased weights, ``[B, K, N]``.
+    def rerun_sets(self, capture: Capture, texts: Tensor, keep: Tensor, room: int) -> Tensor:
+        """Run the tail on erased weights, some candidates of every text.
 
         With one deciding row, what is kept is summed by one matrix product for all heads, without ever making the
-        weights ``[B, K, G, N]``; candidates whose kept weights underflow are computed from their logarithms.
+        weights ``[M, G, N]``; candidates whose kept weights underflow are computed from their logarithms.
         """
         state: TracedState = capture.state
-        if state.rows.shape[1] > 1 or capture.log_weights is None:
-            return super().rerun_keep(capture, keep)
-        values = self._values(state)
-        top = capture.log_weights.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
-        shares = (capture.log_weights - top).exp().to(values.dtype)  # [B, H, N], relative to the largest
-        mass = capture.weights.double().sum(-1).to(values.dtype)
+        by_text = texts.argsort(stable=True)
+        parts = []
+        for piece in by_text.split(room):
+            present, counts = texts[piece].unique_consecutive(return_counts=True)
+            kept = keep[piece].split(counts.tolist())
+            context = [self._kept(capture, text, one) for text, one in zip(present.tolist(), kept, strict=True)]
+            parts.append(self._tail(state, torch.cat(context), texts[piece]))
+        logits = torch.cat(parts)
+        return torch.empty_like(logits).index_copy_(0, by_text, logits)
+
+    def _kept(self, capture: Capture, text: int, keep: Tensor) -> Tensor:
+        """What the deciding rows of one text read when only some items are kept: ``[K, N]`` to ``[K, H, R, D]``."""
+        values = self._values(capture.state)[text]  # [H, N, D]
+        weights, rows = capture.weights[text], capture.state.rows.shape[1]
+        logs = None if capture.log_weights is None else capture.log_weights[text]
+        if rows > 1 or logs is None:
+            return erase(weights, keep, logs).unflatten(1, (-1, rows)).to(values.dtype) @ values
+        top = logs.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
+        shares = (logs - top).exp().to(values.dtype)  # [H, N], relative to the largest
+        mass = weights.double().sum(-1).to(values.dtype)
         kept = keep.to(values.dtype)
-        total = kept @ shares.transpose(1, 2)  # [B, K, H]
-        sums = kept @ (shares.unsqueeze(-1) * values).transpose(1, 2).flatten(2)  # [B, K, H * D]
-        context = sums.unflatten(2, (shares.shape[1], 1, -1))  # [B, K, H, 1, D]
-        context = context * (mass.unsqueeze(1) / total).nan_to_num(0.0, 0.0)[..., None, None]
-        small = (total < 1e-20).any(2)
+        total = kept @ shares.T  # [K, H]
+        sums = kept @ (shares.unsqueeze(-1) * values).transpose(0, 1).flatten(1)  # [K, H * D]
+        context = sums.unflatten(1, (len(shares), -1)) * (mass / total).nan_to_num(0.0, 0.0).unsqueeze(-1)
+        small = (total < 1e-20).any(1)
         if bool(small.any()):
-            text, candidate = small.nonzero(as_tuple=True)
-            exact = erase(capture.weights[text], keep[text, candidate], capture.log_weights[text])
-            context[text, candidate] = exact.to(values.dtype).unsqueeze(2) @ values[text]
-        return self._tail(state, context)
+            exact = erase(weights, keep[small], logs).to(values.dtype)
+            context[small] = (exact.unsqueeze(2) @ values).squeeze(2)
+        return context.unsqueeze(2)
 
     def _values(self, state: TracedState) -> Tensor:
         values = state.values if self.heads is None else state.values[:, list(self.heads)]
         return values.float() if values.element_size() < 4 else values
 
-    def _tail(self, state: TracedState, context: Tensor) -> Tensor:
+    def _tail(self, state: TracedState, context: Tensor, texts: Tensor) -> Tensor:
         if self.heads is not None:
             assert state.context is not None
-            whole = pick_rows(state.context, state.rows).unsqueeze(1).repeat(1, context.shape[1], 1, 1, 1)
-            whole[:, :, list(self.heads)] = context.to(whole.dtype)
+            whole = pick_rows(state.context, state.rows)[texts]
+            whole[:, list(self.heads)] = context.to(whole.dtype)
             context = whole
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
-        return replay(self.forward, self.trail, self.path, state, context, 0 if pad is None else max(pad, 0))
+        return replay(self.forward, self.trail, self.path, state, context, texts, 0 if pad is None else max(pad, 0))
 
     def logits_on(self, vectors: Tensor, inputs: Mapping[str, Any], capture: Capture) -> Tensor:
         """Stop at the attention, and run what follows on the rows that decide: nothing else reaches the logits."""
@@ -246,7 +260,7 @@ class TracedAdapter(Adapter):
             shapes={},
         )
         context = seen[0].distributions(rows)[0].to(values.dtype) @ values
-        return self._tail(self.trimmed(state), context.unsqueeze(1))[:, 0]
+        return self._tail(self.trimmed(state), context, torch.arange(len(vectors), device=context.device))
 
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
         """Every attention that can be seen in a forward pass."""
