@@ -106,15 +106,17 @@ class Adapter(ABC):
         """The model's logits when it reads other word vectors; differentiable in them."""
         return run_on_vectors(self.model, lambda: self.forward(inputs), inputs["input_ids"], vectors)
 
-    def logits_on(self, vectors: Tensor, inputs: Mapping[str, Any], capture: Capture) -> Tensor:
-        """As `forward_on`, without gradients, and as fast as the cut allows.
+    def logits_at(
+        self, rows: tuple[Tensor, Tensor], inputs: Mapping[str, Any], vectors: Tensor | None = None
+    ) -> Tensor:
+        """The model's logits, without gradients, and as fast as can be when it is known which rows decide.
 
         Args:
-            vectors: ``[B * K, L, E]``, candidates of each captured text one after the other.
-            inputs: of as many texts.
-            capture: of the texts as they are.
+            rows: as `deciding_rows` returns them, for these inputs.
+            inputs: the model's.
+            vectors: ``[B, L, E]``, word vectors to be read in the place of the model's own.
         """
-        return self.forward_on(vectors, inputs)
+        return self.forward(inputs) if vectors is None else self.forward_on(vectors, inputs)
 
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
         """Every attention of a forward pass, ``[B, Q, N]``, the mean over heads, in the order in which they happen."""

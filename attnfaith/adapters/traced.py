@@ -229,10 +229,12 @@ class TracedAdapter(Adapter):
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
         return replay(self.forward, self.trail, self.path, state, context, texts, 0 if pad is None else max(pad, 0))
 
-    def logits_on(self, vectors: Tensor, inputs: Mapping[str, Any], capture: Capture) -> Tensor:
+    def logits_at(
+        self, rows: tuple[Tensor, Tensor], inputs: Mapping[str, Any], vectors: Tensor | None = None
+    ) -> Tensor:
         """Stop at the attention, and run what follows on the rows that decide: nothing else reaches the logits."""
         if self.path != ONE_POSITION or self.every_row or self.heads is not None:
-            return self.forward_on(vectors, inputs)
+            return super().logits_at(rows, inputs, vectors)
         seen: list[Product] = []
         remembered: dict[int, list[Any]] = {}
 
@@ -244,23 +246,26 @@ class TracedAdapter(Adapter):
             return lambda tensors: remembered.__setitem__(index, tensors)
 
         wanted = {index: keeper(index) for index, places in self.live.items() if places}
-        walk = Walk(self.trail, len(vectors), stop, remember=wanted)
+        ids = inputs["input_ids"]
+        walk = Walk(self.trail, len(ids), stop, remember=wanted)
+
+        def run() -> Tensor:
+            return walk.run(lambda: self.forward(inputs))
+
         with suppress(_Reached):
-            run_on_vectors(self.model, lambda: walk.run(lambda: self.forward(inputs)), inputs["input_ids"], vectors)
-        count = len(vectors) // len(capture.logits)
-        rows, row_mask = (tensor.repeat_interleave(count, 0) for tensor in self.deciding_rows(capture))
+            run() if vectors is None else run_on_vectors(self.model, run, ids, vectors)
         values = seen[0].values()
         state = TracedState(
             inputs=inputs,
-            rows=rows,
-            row_mask=row_mask,
+            rows=rows[0],
+            row_mask=rows[1],
             values=values,
             context=None,
             memories={index: self._live(index, tensors) for index, tensors in remembered.items()},
             shapes={},
         )
-        context = seen[0].distributions(rows)[0].to(values.dtype) @ values
-        return self._tail(self.trimmed(state), context, torch.arange(len(vectors), device=context.device))
+        context = seen[0].distributions(rows[0])[0].to(values.dtype) @ values
+        return self._tail(self.trimmed(state), context, torch.arange(len(ids), device=ids.device))
 
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
         """Every attention that can be seen in a forward pass."""

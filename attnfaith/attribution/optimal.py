@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import torch
-
 from attnfaith.attribution.methods import method
 from attnfaith.attribution.request import Request, Scores
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.functional.optimal import optimum
+from attnfaith.functional.optimal import optimum_for
 from attnfaith.functional.ranking import ranks_of
 
 
@@ -28,11 +26,7 @@ def optimal_at_attention(request: Request) -> Scores:
             "The exact optimum needs a tail that is affine in one attended vector, as HAN and FLAN models have. For "
             f"this model ({request.cut.adapter.path}) use 'greedy', or 'gradient_x_attention', which is cheaper."
         )
-    decision = request.decision
-    contributions, bias = affine.contributions, affine.bias
-    if decision.kind == "sigmoid":
-        zero = torch.zeros_like
-        contributions = torch.cat((zero(contributions), contributions), dim=-1)
-        bias = torch.cat((torch.full_like(bias, decision.threshold), bias), dim=-1)
-    best = optimum(capture.weights[:, 0], contributions, bias, capture.mask, decision.predict(capture.logits))
+    best = optimum_for(
+        request.decision, capture.weights[:, 0], affine.contributions, affine.bias, capture.mask, capture.logits
+    )
     return request.scores((capture.lengths.unsqueeze(-1) - ranks_of(best.order)).double())

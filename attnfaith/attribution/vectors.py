@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnfaith.adapters.borrow import borrowed
 from attnfaith.adapters.embedding import read_vectors
-from attnfaith.adapters.rows import repeat_inputs
+from attnfaith.adapters.rows import choose_inputs, each, repeat_inputs
 from attnfaith.attribution.request import Request
 from attnfaith.errors import InputError
 
@@ -24,13 +24,16 @@ def values_on(request: Request, vectors: Tensor) -> Tensor:
     """The explained number ``[B, K]`` on vectors ``[B, K, L, E]``."""
     batch, count = vectors.shape[:2]
     parts = []
+    rows = request.cut.adapter.deciding_rows(request.capture)
     with borrowed(request.cut.model, gradients=False):
         for piece in pieces(request, count):
             part = vectors[:, piece]
-            inputs = repeat_inputs(request.inputs, batch, part.shape[1])
-            logits = request.cut.adapter.logits_on(
-                part.flatten(0, 1).clone(), inputs, request.capture
-            )  # CTRL scales them in place
+            texts = each(batch, part.shape[1], vectors.device)
+            logits = request.cut.adapter.logits_at(
+                (rows[0][texts], rows[1][texts]),
+                choose_inputs(request.inputs, batch, texts),
+                part.flatten(0, 1).clone(),  # CTRL scales them in place
+            )
             parts.append(request.quantity(logits.unflatten(0, (batch, -1))))
     return torch.cat(parts, dim=1)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
+from attnfaith.functional.divergence import jensen_shannon
 
 Kind = Literal["multiclass", "sigmoid", "multilabel", "regression"]
 KINDS = ("multiclass", "sigmoid", "multilabel", "regression")
@@ -23,10 +24,12 @@ class Decision:
         kind: "multiclass" (the largest logit), "sigmoid" (one logit, against a threshold: the same as two classes with
             logits ``(threshold, z)``), "multilabel" (every logit for itself, against the threshold), or "regression".
         threshold: in logits, for "sigmoid" and "multilabel".
+        tolerance: for "regression", the change of the predicted value that counts as another decision.
     """
 
     kind: Kind = "multiclass"
     threshold: float = 0.0
+    tolerance: float | None = None
 
     def classes(self, logits: Tensor) -> Tensor:
         """The logits of the classes to choose from: ``[..., C]``, for one sigmoid logit ``[..., 2]``.
@@ -50,6 +53,59 @@ class Decision:
         if self.kind == "multilabel":
             return torch.sigmoid(logits - self.threshold)
         return torch.softmax(self.classes(logits), dim=-1)
+
+    def margin(self, before: Tensor, after: Tensor) -> Tensor:
+        """How far logits ``[..., C]`` are from another decision than ``before``'s; below 0 it is another one.
+
+        Multi-class: the decided class's logit minus the largest other. Multi-label: the distance of the label nearest
+        to changing sides. Regression: the tolerance minus the change.
+
+        Example:
+            >>> Decision().margin(torch.tensor([2.0, 0.0]), torch.tensor([1.0, 3.0]))
+            tensor(-2.)
+        """
+        if self.kind == "regression":
+            return self._tolerance - (after - before).abs().amax(-1)
+        if self.kind == "multilabel":
+            side = torch.where(self.labels_on(before), 1.0, -1.0).to(after)
+            return (side * (after - self.threshold)).amin(-1)
+        values = self.classes(after)
+        index = self.predict(before).unsqueeze(-1).expand(*values.shape[:-1], 1)
+        return values.gather(-1, index).squeeze(-1) - values.scatter(-1, index, -torch.inf).amax(-1)
+
+    def flips(self, before: Tensor, after: Tensor) -> Tensor:
+        """Whether logits ``[..., C]`` decide otherwise than ``before``; the first class wins a tie."""
+        if self.kind == "regression":
+            return self.margin(before, after) < 0
+        if self.kind == "multilabel":
+            return (self.labels_on(before) != self.labels_on(after)).any(-1)
+        return self.predict(before) != self.predict(after)
+
+    def labels_on(self, logits: Tensor) -> Tensor:
+        """For "multilabel", the labels predicted, ``[..., C]`` bool."""
+        return logits > self.threshold
+
+    def divergence(self, before: Tensor, after: Tensor) -> Tensor:
+        """How far apart the outputs of two logits ``[..., C]`` are.
+
+        Jensen-Shannon divergence in nats; for "multilabel" the mean of each label's own; for "regression" the absolute
+        difference.
+        """
+        if self.kind == "regression":
+            return (after - before).abs().amax(-1)
+        left, right = (self.probabilities(logits.double()) for logits in (before, after))
+        if self.kind == "multilabel":
+            return jensen_shannon(torch.stack((left, 1 - left), -1), torch.stack((right, 1 - right), -1)).mean(-1)
+        return jensen_shannon(left, right)
+
+    @property
+    def _tolerance(self) -> float:
+        if self.tolerance is None:
+            raise InputError(
+                "A regression needs tolerance=: by how much must the predicted value change to count as another "
+                "decision?"
+            )
+        return self.tolerance
 
     def quantity(self, logits: Tensor, target: Tensor, output: str) -> Tensor:
         """The explained number of each text: its target's probability, logit, or log-odds; differentiable.
@@ -81,17 +137,18 @@ class Decision:
         return chosen - others.amax(-1)
 
 
-def decision_of(config: Any, labels: int, kind: str | None = None) -> Decision:
+def decision_of(config: Any, labels: int, kind: str | None = None, tolerance: float | None = None) -> Decision:
     """The decision function of a model, from its configuration or as asked for.
 
     Args:
         config: with a ``problem_type``, as Transformers' have; None for a model without one.
         labels: the number of logits.
         kind: one of `KINDS` to override what the configuration says.
+        tolerance: see `Decision`.
 
     Example:
-        >>> decision_of(None, 3)
-        Decision(kind='multiclass', threshold=0.0)
+        >>> decision_of(None, 3).kind
+        'multiclass'
     """
     if kind is not None and kind not in KINDS:
         raise InputError(f"Expected decision to be one of {', '.join(KINDS)}, got {kind!r}.")
@@ -110,4 +167,8 @@ def decision_of(config: Any, labels: int, kind: str | None = None) -> Decision:
         raise InputError("One class of one logit could never decide otherwise. Use decision='sigmoid' or 'regression'.")
     if kind == "sigmoid" and labels != 1:
         raise InputError(f"A sigmoid decision reads one logit; the model has {labels}.")
-    return Decision(kind)  # type: ignore[arg-type]
+    if tolerance is not None and kind != "regression":
+        raise InputError(f"tolerance= is for regressions; this model's decision is {kind}.")
+    if tolerance is not None and not tolerance > 0:
+        raise InputError(f"Expected a tolerance above 0, got {tolerance!r}.")
+    return Decision(kind, tolerance=tolerance)  # type: ignore[arg-type]

@@ -10,10 +10,12 @@ class wins a tie). To move it to c with the fewest removals, remove the most neg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+
+from attnfaith.functional.decision import Decision
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,15 @@ class Optimum:
     order: Tensor
 
 
-def optimum(weights: Tensor, contributions: Tensor, bias: Tensor, mask: Tensor, prediction: Tensor) -> Optimum:
+def optimum(
+    weights: Tensor,
+    contributions: Tensor,
+    bias: Tensor,
+    mask: Tensor,
+    prediction: Tensor,
+    *,
+    fixed: Tensor | None = None,
+) -> Optimum:
     """Find the smallest flipping sets.
 
     Only items with a positive weight take part. Removing all of them leaves the bias alone, at the price of their
@@ -46,6 +56,7 @@ def optimum(weights: Tensor, contributions: Tensor, bias: Tensor, mask: Tensor, 
         bias: ``[B, C]``.
         mask: ``[B, N]``, True for items.
         prediction: ``[B]``, the class decided on.
+        fixed: ``[B, N]``, items that are never erased.
 
     Example:
         >>> one = torch.ones(1, 2, dtype=torch.bool)
@@ -57,22 +68,26 @@ def optimum(weights: Tensor, contributions: Tensor, bias: Tensor, mask: Tensor, 
     exact = torch.promote_types(weights.dtype, torch.float64)
     weights, contributions, bias = weights.to(exact), contributions.to(exact), bias.to(exact)
     mass = weights.sum(-1)
-    taking = mask & (weights > 0)
+    weighty = mask & (weights > 0)
+    staying = torch.zeros_like(mask) if fixed is None else weighty & fixed
+    taking = weighty & ~staying
     index = prediction[:, None, None]
     against = contributions - contributions.gather(-1, index.expand(*contributions.shape[:-1], 1))
     offset = bias - bias.gather(-1, index[:, 0])
     margins = weights.unsqueeze(-1) * (mass[:, None, None] * against + offset.unsqueeze(1))  # m_i^c
+    rest = margins.masked_fill(~staying.unsqueeze(-1), 0.0).sum(1, keepdim=True)
     margins = margins.masked_fill(~taking.unsqueeze(-1), torch.inf)
     ordered = margins.sort(dim=1, stable=True).values  # most negative first
     kept = ordered.masked_fill(ordered == torch.inf, 0.0).flip(1).cumsum(1).flip(1)  # kept after k removals
     count = taking.sum(-1)
     classes = torch.arange(bias.shape[-1], device=bias.device)
     earlier = classes < prediction.unsqueeze(-1)
-    after = torch.cat((kept, torch.zeros_like(kept[:, :1])), dim=1)
+    after = torch.cat((kept, torch.zeros_like(kept[:, :1])), dim=1) + rest
     moved = (after > 0) | ((after == 0) & earlier.unsqueeze(1))
     steps = torch.arange(after.shape[1], device=bias.device)
     alone = (offset > 0) | ((offset == 0) & earlier)  # everything removed: the bias decides
-    moved = torch.where((steps == count.unsqueeze(-1)).unsqueeze(-1), alone.unsqueeze(1), moved)
+    nothing_left = (steps == count.unsqueeze(-1)) & ~staying.any(-1, keepdim=True)
+    moved = torch.where(nothing_left.unsqueeze(-1), alone.unsqueeze(1), moved)
     moved &= (steps[:, None] > 0) & (steps[None, :, None] <= count[:, None, None])
     moved &= (classes != prediction.unsqueeze(-1)).unsqueeze(1)
     never = after.shape[1]
@@ -87,3 +102,62 @@ def optimum(weights: Tensor, contributions: Tensor, bias: Tensor, mask: Tensor, 
     order = keyed.argsort(dim=-1, stable=True)
     order = order.gather(-1, group.gather(-1, order).argsort(dim=-1, stable=True))
     return Optimum(torch.where(flips, size, 0), flips, label, order)
+
+
+def optimum_for(
+    decision: Decision,
+    weights: Tensor,
+    contributions: Tensor,
+    bias: Tensor,
+    mask: Tensor,
+    logits: Tensor,
+    *,
+    fixed: Tensor | None = None,
+) -> Optimum:
+    """Find the smallest sets that flip a decision of any kind; ``label`` is meaningless for a regression.
+
+    Every kind is a few decisions between two classes: each label's for itself, and a regression's upwards and
+    downwards. The easiest of them to flip counts.
+
+    Args:
+        decision: how logits decide.
+        weights: as for `optimum`.
+        contributions: as for `optimum`.
+        bias: as for `optimum`.
+        mask: as for `optimum`.
+        logits: ``[B, C]``, with nothing removed.
+        fixed: as for `optimum`.
+    """
+    if decision.kind == "multiclass":
+        return optimum(weights, contributions, bias, mask, decision.predict(logits), fixed=fixed)
+    exact = torch.promote_types(weights.dtype, torch.float64)
+    contributions, bias, logits = contributions.to(exact), bias.to(exact), logits.to(exact)
+    still = torch.zeros_like(contributions[..., :1])
+    best: Optimum | None = None
+    for column in range(bias.shape[-1]):
+        push, start, now = contributions[..., column : column + 1], bias[:, column : column + 1], logits[:, column]
+        if decision.kind == "regression":
+            edge = decision.margin(logits[:, column : column + 1], logits[:, column : column + 1]).unsqueeze(-1)
+            sides = [(sign * push, torch.cat((sign * now.unsqueeze(-1) + edge, sign * start), -1)) for sign in (1, -1)]
+            decided = torch.zeros_like(now, dtype=torch.long)
+        else:
+            sides = [(push, torch.cat((torch.full_like(start, decision.threshold), start), -1))]
+            decided = (now > decision.threshold).long()
+        for moves, base in sides:
+            found = optimum(weights, torch.cat((still, moves), -1), base, mask, decided, fixed=fixed)
+            if decision.kind == "multilabel":
+                found = replace(found, label=torch.full_like(found.label, column))
+            best = found if best is None else _smaller(best, found)
+    assert best is not None
+    return best
+
+
+def _smaller(one: Optimum, other: Optimum) -> Optimum:
+    """The smaller set of each text; the first of two that are equal."""
+    better = other.flips & (~one.flips | (other.size < one.size))
+    return Optimum(
+        torch.where(better, other.size, one.size),
+        one.flips | other.flips,
+        torch.where(better, other.label, one.label),
+        torch.where(better.unsqueeze(-1), other.order, one.order),
+    )

@@ -48,6 +48,5 @@ def ties_in(scores: Tensor, mask: Tensor) -> Tensor:
         >>> ties_in(torch.tensor([[0.5, 0.5, 0.1, 0.5]]), torch.ones(1, 4, dtype=torch.bool))
         tensor([2])
     """
-    same = (scores.unsqueeze(-1) == scores.unsqueeze(-2)) & mask.unsqueeze(-1) & mask.unsqueeze(-2)
-    earlier = torch.ones(same.shape[-2:], dtype=torch.bool, device=scores.device).tril(-1)
-    return (same & earlier).any(-1).sum(-1)
+    keyed = scores.double().masked_fill(~mask | scores.isnan(), torch.nan).sort(-1).values
+    return (keyed[:, 1:] == keyed[:, :-1]).sum(-1)  # NaN sorts last and equals nothing
