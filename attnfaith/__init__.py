@@ -9,18 +9,25 @@ from attnfaith.adapters.cut import Cut, cut
 from attnfaith.attribution.methods import list_methods as methods
 from attnfaith.attribution.methods import register_method
 from attnfaith.attribution.perturb import perturb_tokens
-from attnfaith.errors import AttnFaithError, InputError, NumericalError, UnsupportedModelError
+from attnfaith.errors import AttnFaithError, InputError, NumericalError, StorageError, UnsupportedModelError
 from attnfaith.types import Capture, Items
 
 if TYPE_CHECKING:
     from attnfaith.attribution.attributor import Attributor
     from attnfaith.attribution.explanation import Explanation
+    from attnfaith.evaluation import tests
+    from attnfaith.evaluation.evaluator import Evaluator
+    from attnfaith.evaluation.results import Results, load_results
 
 models.register()
 
-_LAZY = {  # these need captum, which needs matplotlib: loaded when first asked for
+_LAZY = {  # these need captum or pandas: loaded when first asked for
     "Attributor": "attnfaith.attribution.attributor",
+    "Evaluator": "attnfaith.evaluation.evaluator",
     "Explanation": "attnfaith.attribution.explanation",
+    "Results": "attnfaith.evaluation.results",
+    "load_results": "attnfaith.evaluation.results",
+    "tests": "attnfaith.evaluation",
 }
 
 
@@ -42,16 +49,21 @@ __all__ = [
     "Attributor",
     "Capture",
     "Cut",
+    "Evaluator",
     "Explanation",
     "InputError",
     "Items",
     "NumericalError",
+    "Results",
+    "StorageError",
     "UnsupportedModelError",
     "attribution",
     "cut",
+    "load_results",
     "methods",
     "models",
     "perturb_tokens",
     "register_adapter",
     "register_method",
+    "tests",
 ]

@@ -13,5 +13,9 @@ class InputError(AttnFaithError, ValueError):
     """An argument is not what the call can use; raised where user input enters, before any work is done."""
 
 
+class StorageError(AttnFaithError, OSError):
+    """Results cannot be written or read where they were to be kept: no room, no permission, not a directory."""
+
+
 class NumericalError(AttnFaithError, ArithmeticError):
     """The model produced NaN or infinity, or a fast path stopped agreeing with the model on this very batch."""

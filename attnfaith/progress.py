@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 Thing = TypeVar("Thing")
@@ -23,3 +24,36 @@ def progress(things: Sequence[Thing] | Iterable[Thing], what: str, *, quiet: boo
     from rich.progress import track
 
     yield from track(things, description=what, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def counting(what: str, total: int | None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """A bar with an estimate of the time left, moved on by calling what is yielded; silent away from a terminal.
+
+    Args:
+        what: is being done.
+        total: how much there is; None where that is not known.
+        quiet: show nothing.
+
+    Example:
+        >>> with counting("texts", 10) as advance:
+        ...     advance(4)
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda amount: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    left = (TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, *left, console=Console(stderr=True), transient=True, speed_estimate_period=300) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda amount: bar.advance(task, amount)

@@ -129,6 +129,10 @@ class Adapter(ABC):
         rows = torch.zeros(capture.shape[0], 1, dtype=torch.long, device=capture.mask.device)
         return rows, torch.ones_like(rows, dtype=torch.bool)
 
+    def deciding_tokens(self, capture: Capture) -> Tensor | None:
+        """The position ``[B]`` of the token that alone decides each text; None where no token does."""
+        return None
+
     def word_weights(self, inputs: Mapping[str, Any]) -> Tensor:
         """For a model of sentences, the weight of each word within its sentence, ``[B, L]``."""
         raise UnsupportedModelError(f"{type(self).__name__} has no weights of words within sentences.")

@@ -282,6 +282,12 @@ class TracedAdapter(Adapter):
         """As captured."""
         return capture.state.rows, capture.state.row_mask
 
+    def deciding_tokens(self, capture: Capture) -> Tensor | None:
+        """The one deciding row, where the attention's rows are the tokens."""
+        rows: Tensor = capture.state.rows
+        _, _, queries, items = self.trail.shape
+        return rows[:, 0] if rows.shape[1] == 1 and queries == items else None
+
     def candidate_bytes(self, capture: Capture) -> int:
         """About what one candidate holds while a layer runs: some widest activations for each position that is run."""
         state: TracedState = capture.state

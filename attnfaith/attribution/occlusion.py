@@ -16,11 +16,8 @@ from attnfaith.attribution.vectors import baseline_vectors, pieces, token_vector
 @method("attention", "occlusion", cost="N tails", reference="Serrano & Smith 2019, section 4")
 def occlusion_at_attention(request: Request) -> Scores:
     """d(w) - d(w without item i, rescaled)."""
-    capture = request.capture
-    alone = torch.eye(capture.shape[2], dtype=torch.bool, device=capture.mask.device)
-    keep = capture.mask.unsqueeze(1) & ~alone
-    without = request.quantity(request.cut.rerun(capture, keep=keep))
-    return request.scores(request.quantity(capture.logits).unsqueeze(-1) - without)
+    whole = request.quantity(request.capture.logits).unsqueeze(-1)
+    return request.scores(whole - request.quantity(request.without_each))
 
 
 @method("attention", "greedy", cost="N x N / 2 tails", reference="steepest descent of the margin", signed=False)

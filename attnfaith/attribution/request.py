@@ -96,6 +96,17 @@ class Request:
         """The batch, cut at its final attention; computed once for all methods that share the request."""
         return self.cut.capture(**self.inputs) if self.given is None else self.given
 
+    @cached_property
+    def without_each(self) -> Tensor:
+        """The logits ``[B, N, C]`` when one item is erased at the final attention; at padding, those of the text."""
+        mask = self.capture.mask
+        text, item = mask.nonzero(as_tuple=True)
+        keep = mask[text]
+        keep[torch.arange(len(item), device=item.device), item] = False
+        logits = self.capture.logits.unsqueeze(1).repeat(1, mask.shape[1], 1)
+        logits[text, item] = self.cut.rerun_sets(self.capture, text, keep)
+        return logits
+
     @property
     def tokens(self) -> Tensor:
         """``[B, L]``, True for real tokens of the input."""

@@ -1,0 +1,198 @@
+"""Two runs side by side: every figure of both, their difference, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attnfaith.errors import InputError
+from attnfaith.evaluation.summaries.reading import listed, percent, spoken
+from attnfaith.evaluation.summaries.sides import Drawn, Name, Place, Side, drawn_of, sides_of
+from attnfaith.evaluation.summaries.speaking import PLACES
+from attnfaith.evaluation.summary import check
+from attnfaith.functional.statistics import Resamples
+
+COLUMNS = (
+    "test",
+    "erase_level",
+    "ranking",
+    "ranking_level",
+    "figure",
+    "a",
+    "b",
+    "difference",
+    "low",
+    "high",
+    "texts_a",
+    "texts_b",
+    "note",
+)
+FIRST_ONLY, SECOND_ONLY = "only in the first run", "only in the second run"
+NOT_REACHED = "not reached by half of the texts"
+_TOLD = {"mean_fraction": "removes {}", "never_flipped": "never flips {}", "skill": "goes {}"}
+_OF = {
+    "mean_fraction": "of the items",
+    "never_flipped": "of the texts",
+    "skill": "of the way from a random order to the smallest sets known",
+}
+
+
+def compare(
+    a_tables: Mapping[str, pd.DataFrame],
+    b_tables: Mapping[str, pd.DataFrame],
+    *,
+    paired: bool,
+    n_resamples: int = 9999,
+    confidence_level: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """The figures of two runs and their differences, b - a.
+
+    Columns: ``test`` ("texts", "erasure", "single_weight"), ``erase_level``, ``ranking``, ``ranking_level``, ``figure``
+    (as in the summaries; of the texts ``accuracy``, ``confidence`` and ``special_weight``), ``a``, ``b``,
+    ``difference``, the ends ``low`` and ``high`` of its interval (percentiles of bootstrap resamples), ``texts_a`` and
+    ``texts_b`` behind them, and a ``note``. Paired, the runs are read on the texts that both have, which are drawn anew
+    together; else each has its own texts and draws. A figure of one run only has no difference.
+
+    Args:
+        a_tables: the first run's tables by name: "texts", and "erasure" and "single_weight" if they were run.
+        b_tables: the second run's.
+        paired: whether a ``text_id`` is the same text in both.
+        n_resamples: how often the texts are drawn anew.
+        confidence_level: of the intervals.
+        seed: of the draws.
+
+    Example:
+        >>> texts = pd.DataFrame({"text_id": range(4), "aside": None})
+        >>> runs = [{"texts": texts.assign(correct=right)} for right in ([1, 1, 0, 0], [1, 1, 1, 0])]
+        >>> compare(*runs, paired=True)[["figure", "a", "b", "difference", "texts_a"]].values.tolist()
+        [['accuracy', 0.5, 0.75, 0.25, 4]]
+    """
+    check(n_resamples, confidence_level)
+    first, second = sides_of(a_tables), sides_of(b_tables)
+    settings: dict[str, Any] = {"resamples": n_resamples, "confidence": confidence_level}
+    rows: list[dict[str, object]] = []
+    for place in sorted({*first, *second}, key=lambda place: (place[0] != "texts", place)):
+        one, two = (found.get(place, Side(np.empty(0, dtype=np.int64))) for found in (first, second))
+        if paired and place in first and place in second:
+            both = np.intersect1d(one.text_ids, two.text_ids)
+            if not len(both):
+                raise InputError(
+                    "The runs have no text in common, so they cannot be compared text by text. Compare them as two "
+                    "samples (paired=False)."
+                )
+            a, b = drawn_of([one.only(both), two.only(both)], Resamples(len(both), **settings, seed=seed))
+        else:
+            a, b = (
+                drawn_of([side], Resamples(len(side.text_ids), **settings, seed=(seed, number)))[0]
+                for number, side in ((1, one), (2, two))
+            )
+        rows += _rows(place, a, b, Resamples(0, **settings))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def sentences(comparison: pd.DataFrame, names: tuple[str, str] = ("A", "B")) -> tuple[str, ...]:
+    """What a comparison amounts to: of the model, of attention, and of the other rankings.
+
+    Args:
+        comparison: from `compare`.
+        names: of the two runs.
+
+    Example:
+        >>> texts = pd.DataFrame({"text_id": range(40), "aside": None})
+        >>> runs = [{"texts": texts.assign(correct=texts.text_id < right)} for right in (10, 30)]
+        >>> sentences(compare(*runs, paired=True))[0]
+        'The model is right on 25 % of the texts in A and 75 % in B: +50 points [+35, +65].'
+    """
+    return tuple(_sentences(comparison, names))
+
+
+def _sentences(comparison: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
+    for row in _named(comparison, "texts", "accuracy"):
+        yield f"The model is right on {_both(row, names, 'of the texts')}."
+    erasure = comparison[comparison["test"] == "erasure"]
+    for level in dict.fromkeys(erasure["erase_level"]):
+        here, where = erasure[erasure["erase_level"] == level], f"Erased at {PLACES[level]}"
+        rows = _named(here, "erasure", "mean_fraction")
+        keys = [(row.ranking_level, row.ranking) for row in rows]
+        own = next((key for key in keys if key[1] == "attention"), None)  # of the final attention, where it was run
+        for figure, told in _TOLD.items():
+            for row in _named(here, "erasure", figure):
+                if (row.ranking_level, row.ranking) == own and (row.a, row.b) != (0, 0):
+                    yield f"{where}, attention {told.format(_both(row, names, _OF[figure]))}."
+        others = [(key, row) for key, row in zip(keys, rows, strict=True) if key[1] != "attention"]
+        apart = [f"{spoken(key, keys)} ({_points(row)})" for key, row in others if _clear(row)]
+        if apart:
+            yield f"{where}, these other rankings differ in the share removed: {listed(apart)}."
+        elif others:
+            yield f"{where}, no other ranking clearly differs in the share removed."
+    alone = comparison["note"].isin((FIRST_ONLY, SECOND_ONLY)).sum()
+    if alone:
+        yield f"{alone} figures are of one run only and are not compared."
+    if len(erasure):
+        yield "Shares removed are means over texts; of a text that never flips, everything."
+    yield (
+        f"Differences are {names[1]} less {names[0]}, in points of a hundred. Each interval is for itself, not "
+        "corrected for their number."
+    )
+
+
+def _both(row: Any, names: tuple[str, str], what: str) -> str:
+    return f"{percent(row.a)} {what} in {names[0]} and {percent(row.b)} in {names[1]}: {_points(row)}"
+
+
+def _named(table: pd.DataFrame, test: str, figure: str) -> list[Any]:
+    """The rows of a figure that can be compared."""
+    rows = table[(table["test"] == test) & (table["figure"] == figure) & table["difference"].notna()]
+    return list(rows.itertuples(index=False))
+
+
+def _clear(row: Any) -> bool:
+    return bool(row.low > 0 or row.high < 0)
+
+
+def _points(row: Any) -> str:
+    """A difference in points of a hundred, and whether it is one."""
+    digits = 0 if abs(row.difference) >= 0.0995 else 1
+    value, low, high = (f"{100 * number:+.{digits}f}" for number in (row.difference, row.low, row.high))
+    interval = "" if math.isnan(row.low) else f" [{low}, {high}]"
+    return f"{value} points{interval}{'' if _clear(row) else ', no clear difference'}"
+
+
+def _rows(
+    place: Place, first: Mapping[Name, Drawn], second: Mapping[Name, Drawn], sample: Resamples
+) -> Iterator[dict[str, object]]:
+    missing = Drawn(math.nan, np.full(sample.resamples, math.nan), 0)
+    both_exact = {key for figure, key in {*first} & {*second} if figure == "efficiency"}
+    for name in dict.fromkeys([*first, *second]):
+        figure, key = name
+        if figure in ("efficiency_low", "efficiency_high") and key in both_exact:
+            continue  # the same as efficiency
+        a, b = first.get(name, missing), second.get(name, missing)
+        note = SECOND_ONLY if name not in first else FIRST_ONLY if name not in second else ""
+        if not note and (math.isinf(a.value) or math.isinf(b.value)):
+            note = NOT_REACHED
+        with np.errstate(invalid="ignore"):
+            draws = np.where(np.isfinite(a.draws) & np.isfinite(b.draws), b.draws - a.draws, math.nan)
+            difference = b.value - a.value if not note else math.nan
+        low, high = sample.interval(draws[:, None])
+        certain = not note and min(a.texts, b.texts) > 1 and not (np.isinf(a.draws) | np.isinf(b.draws)).any()
+        yield {
+            "test": place[0],
+            "erase_level": place[1],
+            "ranking": key[1],
+            "ranking_level": key[0],
+            "figure": figure,
+            "a": a.value,
+            "b": b.value,
+            "difference": difference,
+            "low": low[0] if certain else math.nan,
+            "high": high[0] if certain else math.nan,
+            "texts_a": a.texts,
+            "texts_b": b.texts,
+            "note": note,
+        }

@@ -1,0 +1,161 @@
+"""Erasing items step by step, at the final attention or from the whole model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnfaith.adapters.selfcheck import tolerance_of
+from attnfaith.evaluation.batch import Batch
+from attnfaith.functional.flips import Evaluate, Flips, Lanes, by_prefixes, by_sets, first_flips
+from attnfaith.functional.ranking import order_of, ranks_of
+
+MARGIN = 0.05
+"""A decision nearer a tie than this share of the tolerance of the logits' precision (float32: 1e-5) is marginal."""
+
+
+class Eraser(ABC):
+    """What can be erased of a batch at one level, and what the model says then.
+
+    Attributes:
+        batch: the texts.
+        level: "attention" or "input".
+        everything: ``[B, N]``, the items there are.
+        erasable: ``[B, N]``, those that may go.
+        floor: ``[B, N]``, what is left after the last step.
+    """
+
+    level: str
+    first, growth = 8, 1.0
+
+    def __init__(self, batch: Batch, everything: Tensor, erasable: Tensor, floor: Tensor) -> None:
+        self.batch, self.everything, self.erasable, self.floor = batch, everything, erasable, floor
+
+    @property
+    def counts(self) -> Tensor:
+        """``[B]``, how many items can be erased."""
+        return self.erasable.sum(1)
+
+    @property
+    def last(self) -> Tensor:
+        """``[B]``, the last step that leaves something to look at."""
+        return self.counts
+
+    @property
+    @abstractmethod
+    def weights(self) -> Tensor:
+        """``[B, N]``, the original attention of each item."""
+
+    @abstractmethod
+    def evaluate(self, lanes: Lanes) -> Evaluate:
+        """How the steps of lanes are computed."""
+
+    def order(self, scores: Tensor) -> Tensor:
+        """Items by descending score: those that may go, those that stay, padding."""
+        ranks = ranks_of(order_of(scores, self.erasable)).double()
+        return order_of((-ranks).masked_fill(~self.erasable, -torch.inf), self.everything)
+
+    def flips(self, orders: Tensor) -> Flips:
+        """The first flip of every text under every order, ``[R, B, N]``; the results are ``[R, B]``."""
+        count, texts = orders.shape[:2]
+        lanes = Lanes(
+            orders.flatten(0, 1),
+            torch.arange(texts, device=orders.device).repeat(count),
+            self.counts,
+            self.everything,
+            self.floor,
+            self.last,
+        )
+        found = first_flips(
+            lanes,
+            self.batch.logits,
+            self.batch.setup.decision,
+            self.evaluate(lanes),
+            first=self.first,
+            growth=self.growth,
+        )
+        shaped = (count, texts)
+        return Flips(
+            found.flips.unflatten(0, shaped),
+            found.removed.unflatten(0, shaped),
+            found.logits.unflatten(0, shaped),
+            found.nearest.unflatten(0, shaped),
+        )
+
+    @property
+    def tolerance(self) -> Tensor:
+        """``[B]``, how near a tie a decision is marginal, in logits."""
+        logits = self.batch.logits
+        return MARGIN * tolerance_of(logits) * logits.double().abs().amax(-1)
+
+
+class AttentionEraser(Eraser):
+    """Erases items from the final attention; only the tail is run."""
+
+    level = "attention"
+
+    def __init__(self, batch: Batch) -> None:
+        mask = batch.capture.mask
+        protect = batch.setup.special_tokens == "protect"
+        erasable = mask & ~batch.special_items if protect else mask
+        super().__init__(batch, mask, erasable, mask & ~erasable)
+
+    @property
+    def weights(self) -> Tensor:
+        """As captured."""
+        return self.batch.weights
+
+    def evaluate(self, lanes: Lanes) -> Evaluate:
+        """Cumulative sums where the tail is affine, else sets."""
+        cut, capture = self.batch.setup.cut, self.batch.capture
+        if cut.adapter.affine(capture) is None:
+            return by_sets(lanes, lambda texts, keep: cut.rerun_sets(capture, texts, keep))
+        orders = lanes.orders.split(len(capture.mask))
+        return by_prefixes(torch.cat([cut.prefixes(capture, order) for order in orders]))
+
+
+class TokenEraser(Eraser):
+    """Hides tokens from the whole model."""
+
+    level = "input"
+    first, growth = 1, 0.5
+
+    def __init__(self, batch: Batch) -> None:
+        assert batch.setup.hiding is not None
+        adapter = batch.setup.cut.adapter
+        tokens = batch.request.tokens
+        self.deciding = adapter.deciding_tokens(batch.capture)
+        own = torch.zeros_like(tokens)
+        if self.deciding is not None:
+            own.scatter_(1, self.deciding.unsqueeze(1), True)
+        fixed = torch.zeros_like(tokens)
+        structural = adapter.affine(batch.capture) is not None  # between words, as a HAN's ends of sentences
+        if batch.setup.special_tokens == "protect" or structural:
+            fixed |= batch.special
+        if batch.setup.protect_deciding:
+            fixed |= own
+        floor = own if self.deciding is not None else batch.special & (not structural)
+        super().__init__(batch, tokens, tokens & ~fixed, tokens & (fixed | floor))
+        self.empty = ~(self.floor & ~(batch.special & structural)).any(1)
+        self.hiding = batch.setup.hiding.proved(batch.inputs, self.deciding)
+
+    @property
+    def last(self) -> Tensor:
+        """One step less where the model would be given nothing."""
+        return self.counts - self.empty.long()
+
+    @property
+    def weights(self) -> Tensor:
+        """By token."""
+        return self.batch.token_weights
+
+    def evaluate(self, lanes: Lanes) -> Evaluate:
+        """Sets, through the whole model."""
+        return by_sets(lanes, lambda texts, keep: self.hiding.run(self.batch.inputs, self.deciding, texts, keep))
+
+
+ERASERS: dict[str, Callable[[Batch], Eraser]] = {"attention": AttentionEraser, "input": TokenEraser}
+"""By erase level."""

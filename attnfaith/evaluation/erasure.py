@@ -1,0 +1,182 @@
+"""The erasure test: remove items from the top of a ranking until the decision flips (Serrano & Smith, section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from attnfaith.errors import InputError
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.bounds import Smallest, smallest_sets
+from attnfaith.evaluation.erasers import ERASERS, AttentionEraser, Eraser
+from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.rankings import Ranking
+from attnfaith.functional.flips import Flips
+from attnfaith.functional.ranking import ties_in
+
+COLUMNS: list[tuple[str, Any]] = [
+    ("text_id", pa.int64()),
+    ("ranking", pa.string()),
+    ("ranking_level", pa.string()),
+    ("erase_level", pa.string()),
+    ("items", pa.int64()),
+    ("removed", pa.int64()),
+    ("fraction", pa.float64()),
+    ("mass", pa.float64()),
+    ("prediction", None),
+    ("target", pa.int64()),
+    ("gold", None),
+    ("new_label", None),
+    ("censored", pa.bool_()),
+    ("marginal", pa.bool_()),
+    ("ties", pa.int64()),
+    ("undefined", pa.int64()),
+    ("minimum_low", pa.int64()),
+    ("minimum_high", pa.int64()),
+    ("flippable", pa.bool_()),
+]
+
+
+@tests.register("erasure")
+@dataclass(frozen=True)
+class Erasure(Test):
+    """Erasure until the decision flips.
+
+    Attributes:
+        bounds: where the tail is not affine, bound the smallest flipping set beyond one item; costs as much as some
+            passes through the model.
+        reference: "paper" for summaries that leave out texts that never flip, as the paper's figures do.
+    """
+
+    name: ClassVar[str] = "erasure"
+    bounds: bool = False
+    reference: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.reference not in (None, "paper"):
+            raise InputError(f"Expected reference of the erasure test to be 'paper' or None, got {self.reference!r}.")
+
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """One row per text, ranking, and level of erasing."""
+        return [(name, kind or outcome) for name, kind in COLUMNS]
+
+    def run(self, batch: Batch) -> Columns:
+        """Erase at every level that was asked for."""
+        found: Columns = {name: [] for name, _ in COLUMNS}
+        for level, rankings in batch.setup.rankings.items():
+            for name, values in self._level(ERASERS[level](batch), rankings).items():
+                found[name] += values
+        return found
+
+    def _level(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
+        batch = eraser.batch
+        texts = [text for text, count in enumerate(eraser.counts.tolist()) if count >= 2]
+        if not texts:
+            return {}
+        unknown: list[Any] = [None] * len(batch.rows)
+        smallest = Smallest(unknown, unknown, unknown)
+        if isinstance(eraser, AttentionEraser):
+            smallest = smallest_sets(eraser, bounds=self.bounds)
+        scores = [batch.scores(one, eraser.level) for one in rankings]
+        orders, owner = _orders(eraser, rankings, scores, smallest)
+        best, chosen = _better(eraser.flips(torch.stack(orders)), owner, len(rankings))
+        stacked = torch.stack(orders)[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
+        columns = _columns(eraser, best, stacked)
+        decided = outcomes(batch.setup.decision, batch.logits)
+        target = batch.target.tolist()
+        undefined = [(one.isnan() & eraser.erasable).sum(1).tolist() for one in scores]
+        ties = [ties_in(one, eraser.erasable).tolist() for one in scores]
+        rows: Columns = {name: [] for name, _ in COLUMNS}
+        for text in texts:
+            for place, ranking in enumerate(rankings):
+                values = {
+                    "text_id": batch.rows[text].number,
+                    "ranking": ranking.name,
+                    "ranking_level": ranking.level,
+                    "erase_level": eraser.level,
+                    "prediction": decided[text],
+                    "target": target[text],
+                    "gold": gold_of(batch.rows[text].label),
+                    "ties": ties[place][text],
+                    "undefined": undefined[place][text],
+                    "minimum_low": smallest.low[text],
+                    "minimum_high": smallest.high[text],
+                    "flippable": smallest.flippable[text],
+                    **{name: column[place][text] for name, column in columns.items()},
+                }
+                for name, value in values.items():
+                    rows[name].append(value)
+        return rows
+
+
+def _orders(
+    eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor], smallest: Smallest
+) -> tuple[list[Tensor], list[int]]:
+    """The orders to go down, and which ranking each belongs to.
+
+    Scores that speak for or against a target are turned round where that is how the decision can change: upwards and
+    downwards for a regression, towards its presence for a label that is absent.
+    """
+    decision, batch = eraser.batch.setup.decision, eraser.batch
+    orders: list[Tensor] = []
+    owner: list[int] = []
+    for place, (ranking, values) in enumerate(zip(rankings, scores, strict=True)):
+        if (ranking.level, ranking.name) == ("attention", "optimal") and smallest.order is not None:
+            orders.append(smallest.order)
+        elif decision.kind == "multilabel" and ranking.signed:
+            on = decision.labels_on(batch.logits).gather(1, batch.target.unsqueeze(1))
+            orders.append(eraser.order(torch.where(on, values, -values)))
+        else:
+            orders.append(eraser.order(values))
+        owner.append(place)
+        if decision.kind == "regression" and ranking.signed:
+            orders.append(eraser.order(-values))
+            owner.append(place)
+    return orders, owner
+
+
+def _better(found: Flips, owner: Sequence[int], count: int) -> tuple[Flips, Tensor]:
+    """Of a ranking's orders, the one that flips first, text by text; and its number."""
+    never = int(found.removed.max()) + 1
+    size = torch.where(found.flips, found.removed, never)
+    chosen = torch.stack(
+        [
+            torch.tensor(mine, device=size.device)[size[mine].argmin(0)]
+            for mine in ([place for place, one in enumerate(owner) if one == ranking] for ranking in range(count))
+        ]
+    )
+    texts = torch.arange(size.shape[1], device=size.device)
+    picked = [tensor[chosen, texts] for tensor in (found.flips, found.removed, found.logits, found.nearest)]
+    return Flips(*picked), chosen
+
+
+def _columns(eraser: Eraser, found: Flips, orders: Tensor) -> dict[str, list[list[Any]]]:
+    """What each ranking did to each text, ``[R][B]``."""
+    decision = eraser.batch.setup.decision
+    removed, flips, counts = found.removed, found.flips, eraser.counts
+    share = eraser.weights.expand_as(orders).gather(2, orders).cumsum(2)
+    mass = share.gather(2, (removed - 1).clamp_min(0).unsqueeze(2)).squeeze(2).masked_fill(~flips, torch.nan)
+    fraction = (removed.double() / counts).masked_fill(~flips, torch.nan)
+    labels = [outcomes(decision, logits) for logits in found.logits]
+    flipped = flips.tolist()
+
+    def where_flipped(values: list[list[Any]]) -> list[list[Any]]:
+        return [
+            [value if flip else None for value, flip in zip(line, own, strict=True)]
+            for line, own in zip(values, flipped, strict=True)
+        ]
+
+    return {
+        "items": counts.expand_as(removed).tolist(),
+        "removed": where_flipped(removed.tolist()),
+        "fraction": fraction.tolist(),
+        "mass": mass.tolist(),
+        "new_label": where_flipped(labels),
+        "censored": (~flips).tolist(),
+        "marginal": (found.nearest <= eraser.tolerance).tolist(),
+    }

@@ -1,0 +1,275 @@
+"""The `Evaluator`: a classifier and a data set in, results out."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from attnfaith.adapters.cut import Cut, cut
+from attnfaith.attribution.arguments import positive, resolve
+from attnfaith.attribution.request import Settings
+from attnfaith.attribution.texts import Texts, special_ids_of
+from attnfaith.errors import InputError
+from attnfaith.evaluation.batch import Setup
+from attnfaith.evaluation.conditions import conditions_of, counts_of
+from attnfaith.evaluation.data import Source, open_data
+from attnfaith.evaluation.fingerprint import fingerprint_model, fingerprint_tokenizer
+from attnfaith.evaluation.labels import LabelSpace
+from attnfaith.evaluation.processes import Processes
+from attnfaith.evaluation.protocol import Test, resolve_tests
+from attnfaith.evaluation.rankings import Explain
+from attnfaith.evaluation.rehearsal import first_text, rehearse
+from attnfaith.evaluation.results import Results
+from attnfaith.evaluation.runner import SHARD, Runner, encode
+from attnfaith.evaluation.store import Store
+from attnfaith.functional.decision import OUTPUTS, Decision, decision_of
+from attnfaith.progress import counting
+
+LONGEST = 4096
+"""Tokens at which texts are cut off for a model that sets no limit itself."""
+
+
+class Evaluator:
+    """Judges the explanations of a classifier on a data set.
+
+    Args:
+        model: a classifier, the path of one, a Transformers text-classification pipeline, or a `Cut`.
+        tokenizer: taken from the path or pipeline where there is one.
+        decision: "multiclass", "sigmoid", "multilabel" or "regression", where the configuration does not say.
+        tolerance: for a regression, the change of the predicted value that counts as another decision.
+        max_length: texts longer than this many tokens are cut off (and counted); by default what the model takes, and
+            4096 for a model without limit.
+        device: where a model that is loaded from a path goes; by default where accelerate puts it.
+
+    Example:
+        >>> import attnfaith as af
+        >>> texts = ["a fine film", "a dull film", "fine acting", "a dull plot"] * 10
+        >>> tokenizer = af.models.WordTokenizer.train(texts, min_count=1)
+        >>> model = af.models.from_preset("FLANnoenc", num_labels=2, tokenizer=tokenizer)
+        >>> results = af.Evaluator(model, tokenizer).compute([{"text": text} for text in texts])
+        >>> len(results.table("erasure")) == 40 * 8  # seven rankings and the exact optimum
+        True
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        decision: str | None = None,
+        tolerance: float | None = None,
+        max_length: int | None = None,
+        device: str | torch.device | None = None,
+    ) -> None:
+        self.processes = Processes()
+        loaded, tokenizer = resolve(model, tokenizer)
+        if not isinstance(model, str | os.PathLike) and device is not None:
+            raise InputError("device= goes with the path of a model; move a model that you loaded yourself with .to().")
+        if isinstance(model, str | os.PathLike):
+            loaded = loaded.to(self.processes.device if device is None else device)
+        if tokenizer is None:
+            raise InputError("An Evaluator reads texts: pass the model's tokenizer as the second argument.")
+        self.cut = loaded if isinstance(loaded, Cut) else cut(loaded)
+        self.tokenizer = tokenizer
+        self.kind, self.tolerance = decision, tolerance
+        self.texts = Texts(tokenizer, self.cut.model, max_length)
+        if self.texts.max_length is None:
+            self.texts = Texts(tokenizer, self.cut.model, LONGEST)
+
+    def compute(
+        self,
+        data: Any,
+        *,
+        subset: str | None = None,
+        split: str | None = None,
+        input_column: str = "text",
+        second_input_column: str | None = None,
+        label_column: str | None = "label",
+        label_mapping: Mapping[str, int] | None = None,
+        rankings: str | Sequence[str] = "all",
+        explanations: Mapping[str, Explain] | None = None,
+        level: str | None = None,
+        tests: Sequence[str | Test] = ("erasure", "single_weight"),
+        target: str | int = "predicted",
+        output: str | None = None,
+        steps: int | None = None,
+        hide: str | None = None,
+        special_tokens: str = "include",
+        protect_deciding: bool = False,
+        batch_size: int = 32,
+        seed: int = 0,
+        random_state: int | None = None,
+        n_resamples: int = 9999,
+        confidence_level: float = 0.95,
+        output_dir: str | os.PathLike[str] | None = None,
+        quiet: bool = False,
+    ) -> Results:
+        """Run tests over a data set; interrupted, the same call goes on where it stopped.
+
+        Args:
+            data: a `datasets.Dataset` (or dictionary of them, or a stream), a DataFrame, a list of dicts, or a path to
+                csv, tsv, json lines or parquet.
+            subset: the configuration of a data set that is loaded by name.
+            split: the part of it.
+            input_column: the column of texts.
+            second_input_column: that of second texts, for pairs.
+            label_column: that of labels; they are not needed, and left out where there is no such column.
+            label_mapping: from labels in the data to the model's class numbers.
+            rankings: "all", or names of methods: "gradient" wherever there is one, "input/gradient" for one.
+            explanations: rankings of yours by name: a column with a list of scores, or a function from a text as the
+                model reads it (tokens, words, offsets ...) to scores.
+            level: where to erase: "attention", "input" or "both"; None for "attention" on a HAN or FLAN, else "both".
+            tests: names, or tests with options, such as ``af.tests.Erasure(bounds=True)``.
+            target: the class explained: "predicted", "gold", a number or a name.
+            output: what of it is explained: "probability", "logit" or "log_odds"; by default each method's own.
+            steps: points of integrated paths; by default each level's own number.
+            hide: how tokens are hidden at the input level: "attention_mask" (the default where it hides anything),
+                "mask_token", "pad", "zero" or "delete".
+            special_tokens: "include" them among the items, or "protect" them: then they are never erased.
+            protect_deciding: never hide the token whose position decides, at the input level.
+            batch_size: texts in a batch; halved when memory runs out.
+            seed: of random rankings, draws, and resamples.
+            random_state: another name of ``seed``.
+            n_resamples: resamples of the texts behind every interval.
+            confidence_level: of the intervals.
+            output_dir: where results are written as they are made; a temporary folder by default.
+            quiet: show no progress.
+
+        Returns:
+            `Results`; print them.
+        """
+        seed = seed if random_state is None else random_state
+        reading: dict[str, Any] = {"subset": subset, "split": split, "input_column": input_column}
+        reading["second_input_column"] = second_input_column
+        yours = dict(explanations or {})
+        scored = tuple(source for source in yours.values() if isinstance(source, str))
+        setup = Setup(
+            self.cut,
+            self._decision(data, reading),
+            self._settings(_whole(seed, "seed"), positive(steps, "steps")),
+            output=_one_of(output, (None, *OUTPUTS), "output"),
+            special_tokens=_one_of(special_tokens, ("include", "protect"), "special_tokens"),
+            protect_deciding=bool(protect_deciding),
+        )
+        space = LabelSpace(setup.decision.kind, tuple(self._names), self._classes or 0)
+        reading |= {"label_column": label_column, "label_mapping": label_mapping}
+        source = open_data(data, **reading, score_columns=scored, labels=space)
+        setup = replace(setup, target=self._target(target, space, source))
+        chosen = resolve_tests(tests)
+        trial, setup, notes = rehearse(
+            first_text(setup, self.texts, source),
+            self.texts,
+            level=level,
+            rankings=rankings,
+            explanations=yours,
+            hide=hide,
+            tests=chosen,
+        )
+        manifest = conditions_of(
+            setup,
+            chosen,
+            trial,
+            prints={"model": fingerprint_model(self.cut.model), "tokenizer": fingerprint_tokenizer(self.tokenizer)},
+            columns={
+                "text": input_column,
+                "second text": second_input_column,
+                "label": label_column if source.labelled else None,
+                "scores": list(scored),
+            },
+            max_length=self.texts.max_length,
+            statistics=_statistics(n_resamples, confidence_level),
+            notes=[*source.notes, *notes],
+        )
+        runner = Runner(setup, self.texts, chosen, positive(batch_size, "batch_size") or 32)
+        return self._run(runner, source, manifest, output_dir, quiet=quiet)
+
+    def _run(
+        self, runner: Runner, source: Source, manifest: dict[str, Any], output_dir: Any, *, quiet: bool
+    ) -> Results:
+        """The loop, in this process and the others; the first one opens and closes the files."""
+        processes, temporary = self.processes, None
+        if output_dir is None:
+            temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
+            output_dir = processes.agreed(temporary.name)
+        with processes.first():
+            store = Store.open(output_dir, {**manifest, "shard_size": SHARD, "rows": source.rows})
+        index, count = processes.index, processes.count
+        with counting("evaluating", source.rows, quiet=quiet or index > 0) as advance:
+            runner.run(source, store, lambda rows: advance(rows * count), index=index, of=count)
+        processes.wait()
+        with processes.first():
+            if index == 0:
+                store.finish(counts_of(store))
+        return Results(Store.load(output_dir), temporary)
+
+    @property
+    def _config(self) -> Any:
+        return getattr(self.cut.model, "config", None)
+
+    @property
+    def _names(self) -> list[str]:
+        names = getattr(self._config, "id2label", None) or {}
+        return [str(name) for _, name in sorted(names.items())][: self._classes]
+
+    @property
+    def _classes(self) -> int | None:
+        count = getattr(self._config, "num_labels", None)
+        return count if isinstance(count, int) and count > 0 else None
+
+    def _settings(self, seed: int, steps: int | None) -> Settings:
+        return Settings(
+            steps=steps,
+            seed=seed,
+            pad_id=getattr(self._config, "pad_token_id", None),
+            mask_id=getattr(self.tokenizer, "mask_token_id", None),
+            special_ids=special_ids_of(self._config, self.tokenizer),
+        )
+
+    def _decision(self, data: Any, reading: Mapping[str, Any]) -> Decision:
+        """How the model decides; a model that does not say how many logits it has is asked."""
+        count = self._classes
+        if count is None:
+            encoded, aside = encode(self.texts, next(iter(open_data(data, **reading, label_column=None).shards(1)))[1])
+            if aside:
+                raise InputError(f"The first text cannot be classified: {aside[0]}.")
+            count = self.cut.capture(**self.texts.collate([encoded[0]])).logits.shape[-1]
+        decision = decision_of(self._config, count, self.kind, self.tolerance)
+        if decision.kind == "regression" and decision.tolerance is None:
+            decision.flips(torch.zeros(1), torch.zeros(1))  # says what is missing
+        return decision
+
+    def _target(self, given: str | int, space: LabelSpace, source: Source) -> str | int:
+        if given == "gold" and (not source.labelled or space.kind not in ("multiclass", "sigmoid")):
+            raise InputError("target='gold' needs a column of labels, and a model that decides between classes.")
+        if given in ("predicted", "gold"):
+            return given
+        number = space.names.index(given) if given in space.names else given
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < max(space.classes, 1):
+            known = f" or one of {', '.join(space.names)}" if space.names else ""
+            raise InputError(
+                f"Expected target to be 'predicted', 'gold', 0..{space.classes - 1}{known}; got {given!r}."
+            )
+        return number
+
+
+def _statistics(n_resamples: Any, confidence_level: Any) -> dict[str, Any]:
+    if isinstance(confidence_level, bool) or not isinstance(confidence_level, float) or not 0 < confidence_level < 1:
+        raise InputError(f"Expected confidence_level between 0 and 1, such as 0.95; got {confidence_level!r}.")
+    return {"n_resamples": positive(n_resamples, "n_resamples"), "confidence_level": confidence_level}
+
+
+def _one_of(given: Any, known: Sequence[Any], name: str) -> Any:
+    if given not in known:
+        raise InputError(f"Expected {name} to be one of {', '.join(map(repr, known))}; got {given!r}.")
+    return given
+
+
+def _whole(number: Any, name: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise InputError(f"Expected {name} to be a whole number, got {number!r}.")
+    return number

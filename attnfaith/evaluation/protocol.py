@@ -1,0 +1,83 @@
+"""What a test is, and which exist."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from torch import Tensor
+
+from attnfaith.errors import InputError
+from attnfaith.evaluation.batch import Batch
+from attnfaith.functional.decision import Decision
+from attnfaith.registry import Registry
+
+Columns = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Test(ABC):
+    """One test of the debate: from a batch to rows of a table. Its fields are its options.
+
+    Attributes:
+        name: of the test, and of its table.
+    """
+
+    __test__: ClassVar[bool] = False  # not for pytest
+    name: ClassVar[str]
+
+    @abstractmethod
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """The table's columns in order; ``outcome`` is the type of a decision."""
+
+    @abstractmethod
+    def run(self, batch: Batch) -> Columns:
+        """The rows of a batch, text by text."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options by name, for the manifest."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+tests: Registry[str, type[Test]] = Registry("test")
+"""Tests by name."""
+
+
+def resolve_tests(asked: Sequence[str | Test]) -> list[Test]:
+    """Tests from their names (with default options) or as they are, each name once."""
+    if isinstance(asked, str):
+        raise InputError(f"Expected tests to be a list, got {asked!r}. Use tests=[{asked!r}].")
+    found = [one if isinstance(one, Test) else tests[one]() for one in asked]
+    names = [one.name for one in found]
+    if not names or len(set(names)) != len(names):
+        raise InputError(f"Expected at least one test, and each once; got {names}. Known: {', '.join(tests)}.")
+    return found
+
+
+def outcome_type(decision: Decision) -> pa.DataType:
+    """The type of a decision in a table: a class, a list of labels, or a number."""
+    types = {"multilabel": pa.list_(pa.int64()), "regression": pa.float64()}
+    return types.get(decision.kind, pa.int64())
+
+
+def outcomes(decision: Decision, logits: Tensor) -> list[Any]:
+    """The decisions of logits ``[M, C]``, as they stand in a table."""
+    if decision.kind == "regression":
+        return logits[:, 0].double().tolist()
+    if decision.kind == "multilabel":
+        return [row.nonzero().flatten().tolist() for row in decision.labels_on(logits)]
+    return decision.predict(logits).tolist()
+
+
+def gold_of(label: Any) -> Any:
+    """A label as it stands in a table."""
+    return list(label) if isinstance(label, tuple) else label
+
+
+def schema_of(columns: Sequence[tuple[str, pa.DataType]], metadata: Mapping[bytes, bytes] | None = None) -> pa.Schema:
+    """A schema whose every column may be null."""
+    return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=dict(metadata) if metadata else None)

@@ -1,0 +1,132 @@
+"""Which rankings are judged, and at which level their items are erased."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attnfaith.attribution.methods import LEVELS, Method, find_method, methods
+from attnfaith.attribution.words import Encoded
+from attnfaith.errors import InputError
+
+YOURS = "yours"
+CONTROL = "random"
+Explain = str | Callable[[Encoded], Sequence[float]]
+"""An explanation that a user brings: a column of scores, or a function from a text as the model reads it to scores."""
+
+_ON_REQUEST = {"greedy"}  # costs as much as all others together
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A ranking of items, and where it comes from.
+
+    Attributes:
+        name: what it is called.
+        level: the level of its method, or "yours".
+        source: the column or function of a ranking that is yours.
+    """
+
+    name: str
+    level: str
+    source: Explain | None = None
+
+    @property
+    def method(self) -> Method:
+        """The registered method behind it."""
+        return find_method(self.level, self.name)
+
+    @property
+    def signed(self) -> bool:
+        """Whether scores below zero speak against the target."""
+        return self.level != YOURS and self.method.signed
+
+    def __str__(self) -> str:
+        return f"{self.level}/{self.name}"
+
+
+def rankings_for(
+    erase_level: str,
+    asked: str | Sequence[str],
+    explanations: Mapping[str, Explain],
+    *,
+    by_token: bool,
+    affine: bool,
+) -> list[Ranking]:
+    """The rankings to be judged where items are erased at one level; the random control is always among them.
+
+    Args:
+        erase_level: "attention" or "input".
+        asked: "all", or names of methods, "gradient" for all that are called so, or "input/gradient" for one.
+        explanations: those that a user brings, by name.
+        by_token: whether the items of the final attention are tokens; else attention-level rankings are of other items.
+        affine: whether the exact optimum can be had.
+
+    Example:
+        >>> [str(one) for one in rankings_for("attention", ["gradient"], {}, by_token=True, affine=False)]
+        ['attention/random', 'attention/gradient']
+    """
+    own = _possible(erase_level, by_token=by_token, affine=affine)
+    if isinstance(asked, str):
+        if asked != "all":
+            raise InputError(f"Expected rankings to be 'all' or a list of names, got {asked!r}. Use [{asked!r}].")
+        # where only the final attention is erased, rankings through the whole model are for those who name them
+        chosen = [key for key in own if key[1] not in _ON_REQUEST and (erase_level == "input" or key[0] == erase_level)]
+    else:
+        chosen = [key for name in asked for key in _named(name, own, erase_level)]
+    first = (erase_level, CONTROL)
+    keys = dict.fromkeys([first, *chosen])
+    found = [Ranking(name, level) for level, name in keys]
+    taken = {one.name for one in found}
+    for name, source in explanations.items():
+        if name in taken:
+            raise InputError(f"An explanation cannot be called {name!r}: a ranking has that name. Choose another.")
+        if not isinstance(source, str) and not callable(source):
+            raise InputError(
+                f"The explanation {name!r} is of type {type(source).__name__}: expected the name of a column of the "
+                "data that holds a list of scores, or a function from a text to scores."
+            )
+        found.append(Ranking(name, YOURS, source))
+    return found
+
+
+def _possible(erase_level: str, *, by_token: bool, affine: bool) -> list[tuple[str, str]]:
+    """Keys of all methods whose scores are one for each item erased there; the level's own come first."""
+    found = []
+    for level in (erase_level, *(other for other in LEVELS if other != erase_level)):
+        for at, name in methods:
+            duplicate = level != erase_level and (name == CONTROL or (name == "attention" and by_token))
+            fits = level == erase_level or by_token
+            if at == level and fits and not duplicate and (name != "optimal" or (affine and erase_level == level)):
+                found.append((at, name))
+    return found
+
+
+def _named(name: Any, own: list[tuple[str, str]], erase_level: str) -> list[tuple[str, str]]:
+    if not isinstance(name, str):
+        raise InputError(
+            f"Expected names of rankings, got {type(name).__name__}. Bring scores as explanations={{...}}."
+        )
+    level, _, last = name.rpartition("/")
+    if level:
+        find_method(level, last)
+    elif not any(known == last for _, known in methods):
+        find_method(erase_level, last)  # says which there are
+    found = [key for key in own if key[1] == last and level in ("", key[0])]
+    same = [key for key in found if key[0] == erase_level]
+    return same if erase_level == "attention" and same else found
+
+
+def left_out(erase_levels: Sequence[str], asked: str | Sequence[str], found: Sequence[Ranking]) -> None:
+    """Refuse names that no level could take."""
+    if isinstance(asked, str):
+        return
+    names = {one.name for one in found}
+    lost = [name for name in asked if name.rpartition("/")[2] not in names]
+    if lost:
+        raise InputError(
+            f"The rankings {', '.join(lost)} cannot be had where items are erased at the level "
+            f"{' or '.join(erase_levels)} on this model: they rank other items, or need an affine tail. "
+            "attnfaith.methods() says what each needs."
+        )

@@ -1,0 +1,200 @@
+"""The one loop: texts in batches of similar length, through every test, to files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import torch
+from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+
+from attnfaith.attribution.texts import Texts
+from attnfaith.attribution.words import Encoded
+from attnfaith.errors import AttnFaithError, InputError, NumericalError
+from attnfaith.evaluation.batch import Batch, Setup
+from attnfaith.evaluation.data import Row, Source
+from attnfaith.evaluation.fingerprint import fingerprint_rows
+from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcome_type, outcomes, schema_of
+from attnfaith.evaluation.store import Store
+
+SHARD = 256
+"""Rows of the data that are written together, and lost together when a run is killed."""
+SQUARES = 2**25
+"""At most this many squares of items in one batch: a very long text goes by itself."""
+TEXTS = "texts"
+_COLUMNS: list[tuple[str, Any]] = [
+    ("text_id", pa.int64()),
+    ("prediction", None),
+    ("target", pa.int64()),
+    ("gold", None),
+    ("confidence", pa.float64()),
+    ("correct", pa.bool_()),
+    ("tokens", pa.int64()),
+    ("items", pa.int64()),
+    ("truncated", pa.int64()),
+    ("special_weight", pa.float64()),
+    ("aside", pa.string()),
+]
+
+
+@dataclass
+class Runner:
+    """Takes texts through tests.
+
+    Attributes:
+        setup: what is the same for every batch.
+        texts: reads texts for the model.
+        tests: what is run.
+        batch_size: texts in a batch; halved when memory runs out.
+    """
+
+    setup: Setup
+    texts: Texts
+    tests: Sequence[Test]
+    batch_size: int
+
+    def run(self, source: Source, store: Store, advance: Callable[[int], None], *, index: int = 0, of: int = 1) -> None:
+        """Do the shards of one of several processes that are not done yet.
+
+        Args:
+            source: the data.
+            store: where results go.
+            advance: told how many rows are done.
+            index: which process this is.
+            of: how many there are.
+        """
+        for number, rows in source.shards(SHARD, index=index, of=of):
+            digest = fingerprint_rows(rows)
+            if store.done(number):
+                store.check(number, digest)
+                advance(len(rows))
+            else:
+                store.write(number, self.shard(rows, advance), digest)
+
+    def shard(self, rows: Sequence[Row], advance: Callable[[int], None] = lambda amount: None) -> dict[str, pa.Table]:
+        """The tables of some rows."""
+        schemas = self.schemas
+        found: dict[str, list[Columns]] = {name: [] for name in schemas}
+        encoded, aside = encode(self.texts, rows)
+        members = [(rows[place], one) for place, one in encoded.items()]
+        advance(len(aside))
+        lines = [_set_aside(rows[place], reason) for place, reason in aside.items()]
+        for batch in self._batches([one for _, one in members]):
+            for chosen, columns in self._evaluated([members[place] for place in batch]):
+                if isinstance(columns, str):
+                    lines.append(_set_aside(chosen[0][0], columns))
+                else:
+                    for name, values in columns.items():
+                        found[name].append(values)
+            advance(len(batch))
+        found[TEXTS].append({name: [line[name] for line in lines] for name, _ in _COLUMNS})
+        return {name: _table(found[name], schema) for name, schema in schemas.items()}
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The schema of every table of the run."""
+        kind = outcome_type(self.setup.decision)
+        shapes = {TEXTS: [(name, one or kind) for name, one in _COLUMNS]}
+        shapes |= {test.name: test.columns(kind) for test in self.tests}
+        return {name: schema_of(columns) for name, columns in shapes.items()}
+
+    def _batches(self, encoded: Sequence[Encoded]) -> Iterator[list[int]]:
+        for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
+            longest = max(len(encoded[place].ids) for place in batch)
+            size = max(1, SQUARES // longest**2)
+            yield from (batch[start : start + size] for start in range(0, len(batch), size))
+
+    def _evaluated(self, members: list[tuple[Row, Encoded]]) -> Iterator[tuple[list[tuple[Row, Encoded]], Any]]:
+        """The columns of a batch by table; in halves when memory runs out or a text has no finite logits."""
+        try:
+            yield members, self._columns(members)
+            return
+        except NumericalError as error:
+            if len(members) == 1:
+                yield members, " ".join(str(error).split())
+                return
+        except RuntimeError as error:
+            if not should_reduce_batch_size(error):
+                raise
+            if len(members) == 1:
+                raise AttnFaithError(
+                    f"Memory ran out on row {members[0][0].number}, which is {len(members[0][1].ids)} tokens long, "
+                    "with no other text beside it. Pass a smaller max_length."
+                ) from error
+            self.batch_size = max(1, len(members) // 2)
+            clear_device_cache(garbage_collection=True)
+        middle = len(members) // 2
+        yield from self._evaluated(members[:middle])
+        yield from self._evaluated(members[middle:])
+
+    def _columns(self, members: list[tuple[Row, Encoded]]) -> dict[str, Columns]:
+        rows, encoded = [row for row, _ in members], [one for _, one in members]
+        batch = Batch(self.setup, rows, encoded, self.texts.collate(encoded))
+        return {TEXTS: _described(batch), **{test.name: test.run(batch) for test in self.tests}}
+
+
+def encode(texts: Texts, rows: Sequence[Row]) -> tuple[dict[int, Encoded], dict[int, str]]:
+    """Rows as the model reads them, by place; and why others cannot be read."""
+    given = {
+        place: row.text if row.pair is None else (row.text, row.pair)
+        for place, row in enumerate(rows)
+        if row.text is not None
+    }
+    aside = {place: "the text is missing" for place, row in enumerate(rows) if row.text is None}
+    if not given:
+        return {}, aside
+    try:
+        return dict(zip(given, texts.encode(list(given.values())), strict=True)), aside
+    except InputError:
+        found: dict[int, Encoded] = {}
+        for place, text in given.items():
+            try:
+                found[place] = texts.encode([text])[0]
+            except InputError as error:
+                aside[place] = str(error)
+        return found, aside
+
+
+def _described(batch: Batch) -> Columns:
+    """The rows of the table of texts."""
+    decision = batch.setup.decision
+    predicted, gold = outcomes(decision, batch.logits), [gold_of(row.label) for row in batch.rows]
+    confidence = [float("nan")] * len(predicted)
+    if decision.kind in ("multiclass", "sigmoid"):
+        confidence = decision.probabilities(batch.logits).amax(-1).double().tolist()
+    right = [
+        None if one is None or decision.kind == "regression" else _same(one, other)
+        for one, other in zip(gold, predicted, strict=True)
+    ]
+    return {
+        "text_id": [row.number for row in batch.rows],
+        "prediction": predicted,
+        "target": batch.target.tolist(),
+        "gold": gold,
+        "confidence": confidence,
+        "correct": right,
+        "tokens": batch.request.tokens.sum(1).tolist(),
+        "items": batch.capture.lengths.tolist(),
+        "truncated": [one.truncated for one in batch.encoded],
+        "special_weight": torch.where(batch.special_items, batch.weights, 0).sum(1).tolist(),
+        "aside": [None] * len(batch.rows),
+    }
+
+
+def _same(gold: Any, predicted: Any) -> bool:
+    return sorted(gold) == sorted(predicted) if isinstance(gold, list) else bool(gold == predicted)
+
+
+def _set_aside(row: Row, reason: str) -> dict[str, Any]:
+    line: dict[str, Any] = {name: None for name, _ in _COLUMNS}
+    return {**line, "text_id": row.number, "gold": gold_of(row.label), "aside": reason}
+
+
+def _table(parts: Sequence[Columns], schema: pa.Schema) -> pa.Table:
+    """Columns of batches as one table in the order of the texts; within a text as they came."""
+    columns = {name: [value for part in parts for value in part.get(name, ())] for name in schema.names}
+    order = sorted(range(len(columns["text_id"])), key=columns["text_id"].__getitem__)
+    arrays = [pa.array([columns[name][place] for place in order], schema.field(name).type) for name in schema.names]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,101 @@
+"""Single weights: does the most important item matter more than another? (Serrano & Smith, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import torch
+
+from attnfaith.attribution.controls import keyed_generator
+from attnfaith.errors import InputError
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.erasers import AttentionEraser
+from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.rankings import Ranking
+
+RANKINGS = ("attention", "gradient", "gradient_x_attention")
+COLUMNS: list[tuple[str, Any]] = [
+    ("text_id", pa.int64()),
+    ("ranking", pa.string()),
+    ("items", pa.int64()),
+    ("prediction", None),
+    ("gold", None),
+    ("top", pa.int64()),
+    ("drawn", pa.int64()),
+    ("delta_js", pa.float64()),
+    ("delta_attention", pa.float64()),
+    ("top_flips", pa.bool_()),
+    ("drawn_flips", pa.bool_()),
+    ("expected_delta_js", pa.float64()),
+    ("expected_drawn_flips", pa.float64()),
+    ("marginal", pa.bool_()),
+]
+
+
+@tests.register("single_weight")
+@dataclass(frozen=True)
+class SingleWeight(Test):
+    """The top item of a ranking against another one: a random draw, and the exact expectation over all draws.
+
+    Attributes:
+        reference: "paper" draws from the other items; "released-code" draws from all, as the authors' program does, so
+            that one text in N compares an item with itself.
+    """
+
+    name: ClassVar[str] = "single_weight"
+    reference: str = "paper"
+
+    def __post_init__(self) -> None:
+        if self.reference not in ("paper", "released-code"):
+            raise InputError(f"Expected reference to be 'paper' or 'released-code', got {self.reference!r}.")
+
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """One row per text and ranking."""
+        return [(name, kind or outcome) for name, kind in COLUMNS]
+
+    def run(self, batch: Batch) -> Columns:
+        """All single erasures are one pass of the tail, shared with the other tests."""
+        decision, eraser = batch.setup.decision, AttentionEraser(batch)
+        without = batch.request.without_each
+        before = batch.logits.unsqueeze(1).expand_as(without)
+        moved = decision.divergence(before, without).double()
+        flips = decision.flips(before, without)
+        near = decision.margin(before, without).double().abs() <= eraser.tolerance.unsqueeze(1)
+        decided = outcomes(decision, batch.logits)
+        orders = [eraser.order(batch.scores(Ranking(name, "attention"), "attention")) for name in RANKINGS]
+        rows: Columns = {name: [] for name, _ in COLUMNS}
+        for text, count in enumerate(eraser.counts.tolist()):
+            if count < 2:
+                continue
+            places = eraser.erasable[text].nonzero().flatten()
+            for name, order in zip(RANKINGS, orders, strict=True):
+                top = int(order[text, 0])
+                others = places[places != top]
+                pool = places if self.reference == "released-code" else others
+                drawn = int(pool[self._draw(len(pool), batch, text, name)])
+                weights = batch.weights[text]
+                values = {
+                    "text_id": batch.rows[text].number,
+                    "ranking": name,
+                    "items": count,
+                    "prediction": decided[text],
+                    "gold": gold_of(batch.rows[text].label),
+                    "top": int(eraser.everything[text, :top].sum()),
+                    "drawn": int(eraser.everything[text, :drawn].sum()),
+                    "delta_js": float(moved[text, top] - moved[text, drawn]),
+                    "delta_attention": float(weights[top] - weights[drawn]),
+                    "top_flips": bool(flips[text, top]),
+                    "drawn_flips": bool(flips[text, drawn]),
+                    "expected_delta_js": float(moved[text, top] - moved[text, pool].mean()),
+                    "expected_drawn_flips": float(flips[text, pool].double().mean()),
+                    "marginal": bool(near[text, top] | near[text, drawn]),
+                }
+                for key, value in values.items():
+                    rows[key].append(value)
+        return rows
+
+    def _draw(self, count: int, batch: Batch, text: int, ranking: str) -> int:
+        generator = keyed_generator(batch.setup.settings.seed, batch.rows[text].number, self.name, ranking)
+        return int(torch.randint(count, (), generator=generator))

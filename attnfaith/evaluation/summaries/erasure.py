@@ -1,0 +1,198 @@
+"""Figures of the erasure test: for each ranking, for each pair of rankings, and for the smallest flipping sets."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from attnfaith.evaluation.summaries.grid import Array, Grid
+from attnfaith.evaluation.summaries.rows import Rows, written
+from attnfaith.functional.statistics import Estimate, Resamples, holm, means_of, sign_test, wilson
+
+CONTROL = "random"
+NOT_REACHED = "not reached: fewer than half flip"
+PAPER = "texts that never flip left out"
+BY_BOUNDS = "not known exactly: see the figures ending in _low and _high"
+
+
+def efficiencies(grid: Grid) -> tuple[Array, Array]:
+    """The least and the most that a ranking's efficiency on a text can be, ``[n, F]`` each.
+
+    The smallest flipping set's share of what the ranking removed; 0 where some set flips and the ranking never does;
+    NaN where no set is known to flip. The two are equal where the size of the smallest set is known.
+    """
+    counts = np.isfinite(grid.known)[:, None] & grid.present
+    with np.errstate(invalid="ignore"):
+        low, high = (np.minimum(size[:, None], grid.removed) / grid.removed for size in (grid.fewest, grid.known))
+    flips = np.isfinite(grid.removed)
+    return tuple(np.where(counts, np.where(flips, share, 0.0), np.nan) for share in (low, high))  # type: ignore[return-value]
+
+
+def restricted(grid: Grid) -> Array:
+    """The fraction removed, 1 where the decision never flips."""
+    return np.minimum(grid.fraction, 1.0)
+
+
+def add_figures(rows: Rows, grid: Grid, resamples: Resamples, *, paper: bool, pairs: bool) -> None:
+    """All figures of one level.
+
+    Args:
+        rows: to add to.
+        grid: the level.
+        resamples: of the grid's texts.
+        paper: leave out, for each ranking, the texts that it never flips, as the paper's figures do.
+        pairs: also compare rankings with each other.
+    """
+    never = resamples.share(np.where(grid.present, np.isinf(grid.removed), np.nan))
+    rows.add_each("never_flipped", never, grid.keys)
+    whole = grid
+    grid = grid.without_never() if paper else grid
+    note = PAPER if paper else ""
+    flags = {"flipped_at_all": grid.removed == grid.items[:, None]} | grid.flags
+    for figure, found in flags.items():
+        rows.add_each(figure, resamples.share(np.where(grid.present, found, np.nan)), grid.keys, notes=note)
+    least, most = efficiencies(grid)
+    size = np.where(np.isinf(grid.removed), grid.items[:, None], grid.removed)  # what never flips took everything
+    counts, smallest = ~np.isnan(most), _smallest(grid, paper=paper)
+    means = {
+        "mean_fraction": restricted(grid),
+        "mean_mass": grid.mass,
+        "most": most,
+        "size": np.where(counts, size, np.nan),
+        "known": np.where(counts, np.minimum(grid.known[:, None], size), np.nan),
+        "smallest": np.minimum(smallest, 1.0),
+    }
+    if not grid.exact:
+        means |= {"least": least, "fewest": np.where(counts, np.minimum(grid.fewest[:, None], size), np.nan)}
+    taken = _Means(resamples, means)
+    medians = resamples.median(np.hstack([grid.fraction, smallest]))
+    own = medians.take(slice(len(grid.keys)))
+    notes = [NOT_REACHED if np.isinf(value) else note for value in own.value]
+    rows.add_each("median_fraction", own, grid.keys, notes=notes)
+    rows.add_each("mean_fraction", taken.estimate("mean_fraction"), grid.keys, notes=note)
+    rows.add_each("mean_mass", taken.estimate("mean_mass"), grid.keys, notes="over the texts that flip")
+    _efficiency(rows, grid, taken, note)
+    if not paper:
+        _skill(rows, grid, taken)
+    _minimum(rows, whole, resamples, medians.take([-2, -1]), taken.estimate("smallest"), paper=paper)
+    if pairs:
+        _pairs(rows, grid, resamples, taken, note)
+
+
+def _smallest(grid: Grid, *, paper: bool) -> Array:
+    """The least and the most share of the items in the smallest flipping set, ``[n, 2]``; inf where there is none."""
+    low = np.where(grid.unflippable, np.inf, grid.fewest) / grid.items
+    both = np.column_stack([low, grid.known / grid.items])
+    return np.where(np.isfinite(grid.known)[:, None], both, np.nan) if paper else both
+
+
+class _Means:
+    """Means of several quantities per ranking, from one pass over the resamples."""
+
+    def __init__(self, resamples: Resamples, columns: dict[str, Array]) -> None:
+        self.resamples, self.columns = resamples, columns
+        stacked = np.hstack(list(columns.values()))
+        ends = np.cumsum([values.shape[1] for values in columns.values()])[:-1]
+        self.draws = dict(zip(columns, np.split(resamples.draws(stacked), ends, axis=1), strict=True))
+        self.texts = {name: (~np.isnan(values)).sum(0) for name, values in columns.items()}
+        self.value = {name: means_of(values) for name, values in columns.items()}
+
+    def estimate(self, name: str) -> Estimate:
+        return self.resamples.estimate(self.value[name], self.draws[name], self.texts[name])
+
+    def ratio(self, above: str, under: str) -> Estimate:
+        with np.errstate(invalid="ignore"):
+            value, draws = self.value[above] / self.value[under], self.draws[above] / self.draws[under]
+        return self.resamples.estimate(value, draws, self.texts[under])
+
+
+def _efficiency(rows: Rows, grid: Grid, taken: _Means, note: str) -> None:
+    """Means of ratios and ratios of means: one number where the smallest sets are known, else two ends."""
+    none = int(grid.unflippable.sum())
+    unknown = int(np.isinf(grid.known).sum()) - none
+    out = [f"{none} that no set flips"] * bool(none) + [f"{unknown} that no set is known to flip"] * bool(unknown)
+    said = "; ".join([note] * bool(note) + [f"without the texts: {', '.join(out)}"] * bool(out))
+    high = taken.estimate("most"), taken.ratio("known", "size")
+    for place, figure in enumerate(("efficiency", "efficiency_of_means")):
+        if grid.exact:
+            rows.add_each(figure, high[place], grid.keys, notes=said)
+            continue
+        nothing = np.full(len(grid.keys), np.nan)
+        rows.add_each(
+            figure, high[place]._replace(value=nothing, low=nothing, high=nothing), grid.keys, notes=BY_BOUNDS
+        )
+        low = taken.estimate("least") if figure == "efficiency" else taken.ratio("fewest", "size")
+        rows.add_each(f"{figure}_low", low, grid.keys, notes=said)
+        rows.add_each(f"{figure}_high", high[place], grid.keys, notes=said)
+
+
+def _skill(rows: Rows, grid: Grid, taken: _Means) -> None:
+    """The share of the way from a random order's efficiency to 1, at most."""
+    control = grid.place(CONTROL)
+    if control is None:
+        return
+    value, draws = taken.value["most"], taken.draws["most"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = (value - value[control]) / (1 - value[control])
+        drawn = (draws - draws[:, [control]]) / (1 - draws[:, [control]])
+    found, drawn = (np.where(np.isfinite(values), values, np.nan) for values in (found, drawn))
+    estimate = taken.resamples.estimate(found, drawn, taken.texts["most"])
+    others = [place for place in range(len(grid.keys)) if place != control]
+    note = "" if grid.exact else "at most: against the smallest sets known"
+    rows.add_each("skill", estimate.take(others), [grid.keys[place] for place in others], notes=note)
+
+
+def _minimum(rows: Rows, grid: Grid, resamples: Resamples, medians: Estimate, means: Estimate, *, paper: bool) -> None:
+    """How small the smallest flipping sets are (each figure from the least and the most), and how many are known."""
+    flips, level = np.isfinite(grid.known), [("", "")]
+    settled = (flips & (grid.fewest == grid.known)) | grid.unflippable
+    for figure, values in {"flippable": flips, "unflippable": grid.unflippable, "certified": settled}.items():
+        rows.add_each(figure, resamples.share(values), level)
+    note = PAPER if paper else ""
+    known = grid.exact if paper else bool(settled.all())
+    for figure, found in (("minimum_fraction_median", medians), ("minimum_fraction_mean", means)):
+        notes = [NOT_REACHED if np.isinf(value) else note for value in found.value]
+        if known:
+            rows.add_each(figure, found.take([1]), level, notes=notes[1])
+            continue
+        rows.add_each(figure, _unknown(found.take([1])), level, notes=BY_BOUNDS)
+        rows.add_each(f"{figure}_low", found.take([0]), level, notes=notes[0])
+        rows.add_each(f"{figure}_high", found.take([1]), level, notes=notes[1])
+
+
+def _unknown(found: Estimate) -> Estimate:
+    nothing = np.full(len(found.texts), np.nan)
+    return Estimate(nothing, nothing, nothing, found.texts)
+
+
+def _pairs(rows: Rows, grid: Grid, resamples: Resamples, taken: _Means, note: str) -> None:
+    """Every pair of rankings, both ways round; Holm over the pairs of the level."""
+    pairs = list(combinations(range(len(grid.keys)), 2))
+    if not pairs:
+        return
+    left, right = np.array(pairs).T
+    fewer, more, both = np.zeros((3, len(pairs)), dtype=np.int64)
+    for place, (one, two) in enumerate(pairs):
+        fewer[place] = (grid.removed[:, one] < grid.removed[:, two]).sum()  # False where either was not run
+        more[place] = (grid.removed[:, one] > grid.removed[:, two]).sum()
+        both[place] = (grid.present[:, one] & grid.present[:, two]).sum()
+    p, nothing = sign_test(fewer, more), np.full(len(pairs), np.nan)
+    wins, losses, ties = (wilson(hits, both, resamples.confidence) for hits in (fewer, more, both - fewer - more))
+    gap = _gaps(grid, resamples, taken, left, right)
+    back = Estimate(-gap.value, -gap.high, -gap.low, gap.texts)
+    for mine, other, won, lost, mean in ((left, right, wins, losses, gap), (right, left, losses, wins, back)):
+        figures = {"wins": won, "losses": lost, "ties": ties, "mean_difference": mean}
+        figures |= {"p": Estimate(p, nothing, nothing, both), "p_holm": Estimate(holm(p), nothing, nothing, both)}
+        keys, others = [grid.keys[one] for one in mine], [written(grid.keys[one]) for one in other]
+        for figure, found in figures.items():
+            rows.add_each(figure, found, keys, others=others, notes=note)
+
+
+def _gaps(grid: Grid, resamples: Resamples, taken: _Means, left: Array, right: Array) -> Estimate:
+    """Mean differences in the fraction removed, paired; from the means already drawn where the texts are the same."""
+    if grid.present.all():
+        value, drawn, texts = (part["mean_fraction"] for part in (taken.value, taken.draws, taken.texts))
+        return resamples.estimate(value[left] - value[right], drawn[:, left] - drawn[:, right], texts[left])
+    fraction = taken.columns["mean_fraction"]
+    return resamples.mean(fraction[:, left] - fraction[:, right])

@@ -1,0 +1,171 @@
+"""Long tables as matrices: one row for each text, one column for each ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from attnfaith.errors import InputError
+
+Array = NDArray[np.float64]
+Key = tuple[str, ...]  # (ranking_level, ranking): "random" and others exist at both levels
+
+FLAGS = {"marginal": "marginal", "tied_scores": "ties", "undefined_scores": "undefined"}
+"""Figures that are shares of texts, and the column that is above 0 for each."""
+
+
+def numbers(values: pd.Series) -> Array:
+    """A column as floats, whatever stands for its missing values: NaN where there is none.
+
+    Example:
+        >>> numbers(pd.Series([True, None, False], dtype=object)), numbers(pd.Series([3, None], dtype="Int64"))
+        (array([ 1., nan,  0.]), array([ 3., nan]))
+    """
+    found: Array = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return found
+
+
+class Pivot:
+    """A long table, laid out by text and ranking. Texts are in ascending order: that of the rows does not matter.
+
+    Attributes:
+        text_ids: ``[n]``.
+        keys: of the columns: the values of ``by``, sorted.
+        present: ``[n, F]``, where the table has a row.
+    """
+
+    def __init__(self, table: pd.DataFrame, by: Sequence[str]) -> None:
+        self._table = table
+        self.text_ids, self._rows = np.unique(table["text_id"].to_numpy(dtype=np.int64), return_inverse=True)
+        joined = np.zeros(len(table), dtype=np.int64)
+        for name in by:
+            codes, names = pd.factorize(table[name], sort=True)
+            joined = joined * len(names) + codes
+        _, first, self._columns = np.unique(joined, return_index=True, return_inverse=True)
+        self.keys: tuple[Key, ...] = tuple(tuple(str(table[name].iloc[place]) for name in by) for place in first)
+        self.present = np.zeros((len(self.text_ids), len(self.keys)), dtype=bool)
+        self.present[self._rows, self._columns] = True
+        if self.present.sum() != len(table):
+            cells = pd.Series(self._rows * max(len(self.keys), 1) + self._columns)
+            row = int(np.flatnonzero(cells.duplicated())[0])
+            raise InputError(
+                f"Expected one row for each text and ranking; text {self.text_ids[self._rows[row]]} has several for "
+                f"{self.keys[self._columns[row]]}. Are the tables of several runs in one directory?"
+            )
+
+    def matrix(self, name: str) -> Array:
+        """One column of the table, ``[n, F]``; NaN where there is no row, or nothing in it."""
+        found = np.full(self.present.shape, np.nan)
+        found[self._rows, self._columns] = numbers(self._table[name])
+        return found
+
+    def flags(self, name: str) -> NDArray[np.bool_]:
+        """Where a column of the table is above 0, ``[n, F]``."""
+        found = np.zeros(self.present.shape, dtype=bool)
+        found[self._rows, self._columns] = numbers(self._table[name]) > 0
+        return found
+
+    def vector(self, name: str) -> Array:
+        """A column that says the same of a text in each of its rows, ``[n]``."""
+        found = np.full(len(self.text_ids), np.nan)
+        found[self._rows] = numbers(self._table[name])
+        return found
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What erasure did at one level.
+
+    Attributes:
+        level: where was erased.
+        keys: ``F`` rankings, as (ranking_level, ranking).
+        text_ids: ``[n]``.
+        items: ``[n]``, how many could be erased.
+        present: ``[n, F]``, where the ranking was run.
+        removed: ``[n, F]``, at the first flip; inf where the decision never flips, NaN where the ranking was not run.
+        mass: ``[n, F]``, the weight removed; NaN where the decision never flips.
+        flags: "marginal", "tied_scores" and "undefined_scores", each ``[n, F]``.
+        unflippable: ``[n]``, where it is known that no set flips the decision.
+        fewest: ``[n]``, the smallest flipping set has at least so many items.
+        known: ``[n]``, and at most so many: the upper bound of the table, or the best of the rankings that were run
+            where it has none; inf where no set is known to flip. The two are equal where the size is known.
+    """
+
+    level: str
+    keys: tuple[Key, ...]
+    text_ids: NDArray[np.int64]
+    items: Array
+    present: NDArray[np.bool_]
+    removed: Array
+    mass: Array
+    flags: dict[str, NDArray[np.bool_]]
+    unflippable: NDArray[np.bool_]
+    fewest: Array
+    known: Array
+
+    @property
+    def fraction(self) -> Array:
+        """The share of the items removed, ``[n, F]``; inf where the decision never flips."""
+        return self.removed / self.items[:, None]
+
+    @property
+    def exact(self) -> bool:
+        """Whether the size of the smallest flipping set is known of every text that some set is known to flip."""
+        return bool((self.fewest == self.known)[np.isfinite(self.known)].all())
+
+    def take(self, rows: NDArray[Any]) -> Grid:
+        """The same of some of the texts."""
+        per_text = {
+            name: getattr(self, name)[rows]
+            for name in "text_ids items present removed mass unflippable fewest known".split()
+        }
+        return replace(self, flags={name: values[rows] for name, values in self.flags.items()}, **per_text)
+
+    def without_never(self) -> Grid:
+        """The same as if each ranking had not been run on the texts that it never flips."""
+        flips = np.isfinite(self.removed)
+        return replace(self, present=flips, removed=np.where(flips, self.removed, np.nan))
+
+    def place(self, name: str, level: str | None = None) -> int | None:
+        """The column of a ranking: of this level of rankings, else of the level erased at, else of any."""
+        found = [key for key in self.keys if key[1] == name]
+        found.sort(key=lambda key: (key[0] != level, key[0] != self.level))
+        return self.keys.index(found[0]) if found else None
+
+
+def levels_of(table: pd.DataFrame) -> list[str]:
+    """The levels at which a table erases, the attention's first."""
+    return sorted(table["erase_level"].dropna().unique(), key=lambda level: (level != "attention", level))
+
+
+def grids(erasure: pd.DataFrame) -> list[Grid]:
+    """The table of the erasure test as matrices, one `Grid` for each level at which was erased."""
+    return [_grid(erasure[erasure["erase_level"] == level], level) for level in levels_of(erasure)]
+
+
+def _grid(table: pd.DataFrame, level: str) -> Grid:
+    pivot = Pivot(table, ("ranking_level", "ranking"))
+    removed = pivot.matrix("removed")
+    removed[pivot.flags("censored")] = np.inf
+    best = np.where(np.isnan(removed), np.inf, removed).min(1)
+    high, low = pivot.vector("minimum_high"), pivot.vector("minimum_low")
+    known = np.where(np.isnan(high), best, high)
+    fewest = np.minimum(np.where(np.isnan(low), 1.0, low), known)
+    return Grid(
+        level=level,
+        keys=pivot.keys,
+        text_ids=pivot.text_ids,
+        items=pivot.vector("items"),
+        present=pivot.present,
+        removed=removed,
+        mass=pivot.matrix("mass"),
+        flags={figure: pivot.flags(name) for figure, name in FLAGS.items()},
+        unflippable=(pivot.vector("flippable") == 0) & np.isinf(known),
+        fewest=fewest,
+        known=known,
+    )

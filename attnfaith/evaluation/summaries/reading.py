@@ -1,0 +1,147 @@
+"""Looking figures up in a summary, and saying them in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from attnfaith.evaluation.summaries.erasure import CONTROL
+from attnfaith.evaluation.summaries.grid import Key, levels_of
+from attnfaith.evaluation.summaries.rows import written
+
+_NAMES = {
+    "gradient_x_attention": "gradient x attention",
+    "gradient_x_input": "gradient x input",
+    "integrated_gradients": "integrated gradients",
+    "lrp": "LRP",
+}
+_SEARCHES = ("optimal", "greedy")  # look for the smallest set itself: no rival that a reader could use instead
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a summary, its interval, and the number of texts behind it; NaN and 0 for one that is not there."""
+
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    texts: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a value."""
+        return not math.isnan(self.value)
+
+    def clear_of(self, other: Figure) -> bool:
+        """Whether the two intervals have nothing in common."""
+        return self.low > other.high or self.high < other.low
+
+    def __str__(self) -> str:
+        return percent(self.value, self.low, self.high)
+
+
+class Reader:
+    """The figures of one test in a summary, for all texts.
+
+    Attributes:
+        levels: at which was erased, the attention's first.
+    """
+
+    def __init__(self, summary: pd.DataFrame, test: str = "erasure") -> None:
+        table = summary[(summary["test"] == test) & (summary["slice"] == "all")]
+        place = ["erase_level", "ranking_level", "ranking", "other", "figure"]
+        about = table[place].itertuples(index=False, name=None)
+        said = zip(*(table[name].tolist() for name in ("value", "low", "high", "texts")), strict=True)
+        self._found = dict(zip(about, (Figure(*numbers) for numbers in said), strict=True))
+        of_rankings = table[table["figure"] == "never_flipped"]
+        self._keys: dict[str, list[Key]] = {}
+        for level, *key in of_rankings[place[:3]].itertuples(index=False, name=None):
+            self._keys.setdefault(level, []).append(tuple(key))
+        self.levels = levels_of(of_rankings)
+
+    def get(self, level: str, figure: str, key: Key = ("", ""), other: Key | None = None) -> Figure:
+        """A figure of a ranking (of none: the level's own), or of a pair."""
+        return self._found.get((level, *key, "" if other is None else written(other), figure), Figure())
+
+    def keys(self, level: str) -> list[Key]:
+        """The rankings erased by at a level, as (ranking_level, ranking)."""
+        return self._keys.get(level, [])
+
+    def place(self, level: str, name: str, *, own: str = "attention") -> Key | None:
+        """A ranking by its name: of this level of rankings, else of another."""
+        found = sorted((key for key in self.keys(level) if key[1] == name), key=lambda key: key[0] != own)
+        return found[0] if found else None
+
+    def control(self, level: str) -> Key | None:
+        """The random order at a level."""
+        return self.place(level, CONTROL, own=level)
+
+    def rivals(self, level: str, key: Key) -> list[Key]:
+        """The rankings that could be read in a ranking's stead, the one that removes least first."""
+        keys = [one for one in self.keys(level) if one != key and one[1] not in (CONTROL, *_SEARCHES)]
+        return sorted(keys, key=lambda one: self.get(level, "mean_fraction", one).value)
+
+    def against_control(self, level: str, key: Key, alpha: float) -> str:
+        """Whether a ranking is "better" or "worse" than a random order, or not to be told from it: "same".
+
+        It takes both: a paired interval of the mean difference without 0, and a p (Holm) of at most alpha.
+        """
+        control = self.control(level)
+        gap = self.get(level, "mean_difference", key, control)
+        wins, losses = (self.get(level, figure, key, control).value for figure in ("wins", "losses"))
+        apart = self.get(level, "p_holm", key, control).value <= alpha
+        if apart and gap.high < 0 and wins > losses:
+            return "better"
+        return "worse" if apart and gap.low > 0 and wins < losses else "same"
+
+    def said(self, level: str, key: Key) -> str:
+        """A ranking's name in words; with its level where two of this name were run."""
+        return spoken(key, self.keys(level))
+
+
+def spoken(key: Key, keys: Iterable[Key]) -> str:
+    """A ranking's name in words; with its level where several of the rankings have this name.
+
+    Example:
+        >>> spoken(("input", "lrp"), [("input", "lrp"), ("attention", "lrp")]), spoken(("input", "rollout"), [])
+        ('LRP (input level)', 'rollout')
+    """
+    name = _NAMES.get(key[1], key[1].replace("_", " "))
+    return f"{name} ({key[0]} level)" if sum(one[1] == key[1] for one in keys) > 1 else name
+
+
+def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:
+    """A share in per cent, with its interval; nothing that is not 0 is said to be 0, nor 1.
+
+    Example:
+        >>> percent(0.412, 0.38, 0.441), percent(0.0631), percent(0.97, 0.91, math.inf), percent(0.9996)
+        ('41 % [38, 44]', '6.3 %', '97 % [91, not reached]', 'over 99.9 %')
+    """
+    if math.isnan(value):
+        return "an unknown share"
+    if math.isinf(value):
+        return "not reached"
+    digits = 0 if 0.0995 <= abs(value) < 0.995 or value in (0, 1) else 1
+    shown = f"{100 * value:.{digits}f}"
+    if value > 0 and float(shown) == 0:
+        shown = "under 0.1"
+    elif value < 1 and float(shown) == 100:
+        shown = "over 99.9"
+    if math.isnan(low):
+        return f"{shown} %"
+    ends = ("not reached" if math.isinf(end) else f"{100 * end:.{digits}f}" for end in (low, high))
+    return f"{shown} % [{', '.join(ends)}]"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words in a row.
+
+    Example:
+        >>> listed(["a", "b", "c"]), listed(["a"])
+        ('a, b and c', 'a')
+    """
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,172 @@
+"""What data are kept in, all read alike: a block of rows, as a list of values for each column."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import datasets
+import pandas as pd
+
+from attnfaith.errors import InputError
+
+Column = Hashable
+Block = dict[Column, list[Any]]
+_BLOCK = 1000
+
+
+class Table(ABC):
+    """Data that can be read in blocks.
+
+    Attributes:
+        columns: all there are.
+        rows: how many; None for a stream.
+        untyped: numbers cannot be told from texts, as in a csv.
+    """
+
+    columns: Sequence[Column]
+    rows: int | None
+    untyped = False
+
+    @abstractmethod
+    def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
+        """Consecutive blocks of ``size`` rows with their numbers: those with ``number % of == index``."""
+
+    @property
+    def empty(self) -> bool:
+        """Has it no rows at all?"""
+        return self.rows == 0
+
+    def values(self, column: Column) -> Iterator[tuple[int, Any]]:
+        """The values of one column with their row numbers."""
+        for number, block in self.blocks(_BLOCK, [column]):
+            yield from enumerate(block[column], number * _BLOCK)
+
+    def is_text(self, column: Column) -> bool:
+        """Is it known, without looking, that every value is a text or missing?"""
+        return False
+
+    def class_names(self, column: Column) -> Sequence[str] | None:
+        """The names behind the class numbers of a column, where the data know them."""
+        return None
+
+
+class Indexed(Table):
+    """Data any part of which can be had without the others."""
+
+    rows: int
+
+    @abstractmethod
+    def read(self, start: int, stop: int, columns: Sequence[Column]) -> Block:
+        """The rows from ``start`` to before ``stop``."""
+
+    def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
+        """Only the rows that are asked for are touched."""
+        for number in range(index, -(-self.rows // size), of):
+            start = number * size
+            yield number, self.read(start, min(start + size, self.rows), columns)
+
+
+class Records(Indexed):
+    """A list of dicts; what one of them lacks is missing."""
+
+    def __init__(self, records: Sequence[Mapping[Any, Any]]) -> None:
+        for number, record in enumerate(records):
+            if not isinstance(record, Mapping):
+                raise InputError(
+                    f"Entry {number} of the list is of type {type(record).__name__}; expected a dict such as "
+                    "{'text': ..., 'label': ...}."
+                )
+        self._records, self.rows = records, len(records)
+        self.columns = list(dict.fromkeys(column for record in records for column in record))
+
+    def read(self, start: int, stop: int, columns: Sequence[Column]) -> Block:
+        """The rows from ``start`` to before ``stop``."""
+        return {column: [record.get(column) for record in self._records[start:stop]] for column in columns}
+
+
+class Frame(Indexed):
+    """A pandas DataFrame, by position whatever its index."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame, self.rows = frame, len(frame)
+        self.columns = list(frame.columns)
+
+    def read(self, start: int, stop: int, columns: Sequence[Column]) -> Block:
+        """The rows from ``start`` to before ``stop``."""
+        return {column: self._frame[column].iloc[start:stop].tolist() for column in columns}
+
+
+class Stored(Indexed):
+    """A `datasets.Dataset`.
+
+    Args:
+        data: any; its format is ignored.
+        columns: there are, where the data set holds only those that are needed.
+        cells: what a cell holds: "values", "text", or "json".
+    """
+
+    def __init__(self, data: datasets.Dataset, columns: Sequence[str] | None = None, cells: str = "values") -> None:
+        if data.format["type"] == "custom":
+            raise InputError("The data set makes its rows by a transform. Use map() in its place, and give the result.")
+        self._data, self.rows = data.with_format(None), len(data)
+        self._parts: dict[tuple[Column, ...], datasets.Dataset] = {}
+        self.columns = list(data.column_names if columns is None else columns)
+        self._json, self.untyped = cells == "json", cells == "text"
+
+    def read(self, start: int, stop: int, columns: Sequence[Column]) -> Block:
+        """The rows from ``start`` to before ``stop``."""
+        wanted = tuple(dict.fromkeys(columns))
+        if wanted not in self._parts:
+            self._parts[wanted] = self._data.select_columns(list(wanted))
+        block = self._parts[wanted][start:stop]
+        if self._json:
+            block = {name: [cell if cell is None else json.loads(cell) for cell in block[name]] for name in wanted}
+        return block
+
+    def is_text(self, column: Column) -> bool:
+        """The data set knows the types of its columns."""
+        feature = self._data.features[column]
+        return not self._json and getattr(feature, "dtype", None) in ("string", "large_string")
+
+    def class_names(self, column: Column) -> Sequence[str] | None:
+        """The names of a `datasets.ClassLabel`, also in a list of them."""
+        return _class_names(self._data.features[column])
+
+
+class Stream(Table):
+    """A `datasets.IterableDataset`: read from the start each time, and never held."""
+
+    rows = None
+
+    def __init__(self, data: datasets.IterableDataset) -> None:
+        self._data = data.with_format(None)
+        self._features: dict[str, Any] = dict(data.features or {})
+        first = next(iter(self._data), None)
+        self._empty = first is None
+        self.columns = list(data.column_names or first or ())
+
+    @property
+    def empty(self) -> bool:
+        """Has it no rows at all?"""
+        return self._empty
+
+    def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
+        """The rows of others are passed over."""
+        rows, number = iter(self._data), 0
+        while rest := list(islice(rows, size)) if number % of == index else [None for _ in islice(rows, size)]:
+            if number % of == index:
+                yield number, {column: [row.get(column) for row in rest] for column in columns}
+            number += 1
+
+    def class_names(self, column: Column) -> Sequence[str] | None:
+        """The names of a `datasets.ClassLabel`, also in a list of them."""
+        return _class_names(self._features.get(str(column)))
+
+
+def _class_names(feature: Any) -> Sequence[str] | None:
+    feature = getattr(feature, "feature", feature)  # of a list of class numbers
+    return feature.names if isinstance(feature, datasets.ClassLabel) else None

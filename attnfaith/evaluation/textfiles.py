@@ -1,0 +1,129 @@
+"""Rows of csv and JSON files, with the line of what is wrong.
+
+The readers of pandas and `datasets` guess: a text "NA" becomes a missing one, a column of dates or of numbers is no
+text any more, a line with one comma too many can shift the columns, and an error does not always say where it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attnfaith.errors import InputError
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+JSON_LINES = (".json", ".jsonl", ".ndjson")
+_MOST = 10  # bad rows that a message names
+
+
+def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
+    """The rows of a csv under their columns; rows that do not fit are named all together, at the end."""
+    header: list[str] | None = None
+    bad = _BadRows(file, 'Put texts that hold separators, quotes or line breaks in double quotes ("" for a quote).')
+    with _text_of(file) as stream:
+        reader = csv.reader(stream, delimiter=SEPARATORS[file.suffix.lower()], strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                break
+            except csv.Error as error:
+                bad.add(line, f"cannot be read ({error})")
+                continue
+            if not any(cells) and len(cells) <= 1 and (header is None or len(header) > 1 or not cells):
+                continue
+            if header is None:
+                header = cells
+                if len({*header}) < len(header):
+                    twice = next(name for name in header if header.count(name) > 1)
+                    raise InputError(f"{str(file)!r} has two columns called {twice!r}. Rename one.")
+            elif len(cells) != len(header):
+                start = ", ".join(cells)[:40]
+                bad.add(line, f"has {len(cells)} fields where the header has {len(header)} ({start!r})")
+            elif not bad.count:
+                yield {name: cell or None for name, cell in zip(header, cells, strict=True)}
+    bad.refuse()
+
+
+def json_rows(file: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines, or of one JSON list."""
+    bad = _BadRows(file, 'Expected one JSON object on each line, such as {"text": "...", "label": 0}.')
+    with _text_of(file) as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            if line.lstrip().startswith("[") and not bad.count:
+                yield from _json_list(file, line + stream.read(), number - 1)
+                return
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                bad.add(number, f"is not JSON ({error})")
+                continue
+            if not isinstance(row, dict):
+                bad.add(number, f"is a {type(row).__name__}, not an object")
+            elif not bad.count:
+                yield row
+    bad.refuse()
+
+
+def _json_list(file: Path, text: str, before: int) -> Iterator[dict[str, Any]]:
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = before + getattr(error, "lineno", 1)
+        raise InputError(f"{str(file)!r} is not JSON: line {line}: {error}.") from error
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise InputError(f"{str(file)!r}: entry {number} of its list is a {type(row).__name__}, not an object.")
+        yield row
+
+
+class _BadRows:
+    """Bad rows of a file: the first few, and how many there are."""
+
+    def __init__(self, file: Path, advice: str) -> None:
+        self.file, self.advice = file, advice
+        self.count = 0
+        self._told: list[str] = []
+
+    def add(self, line: int, what: str) -> None:
+        self.count += 1
+        if self.count <= _MOST:
+            self._told.append(f"line {line} {what}")
+
+    def refuse(self) -> None:
+        if self.count:
+            which = f"{self.count} bad row{'s' * (self.count > 1)}"
+            which += f", the first {_MOST}" if self.count > _MOST else ""
+            raise InputError(f"{str(self.file)!r} has {which}: {'; '.join(self._told)}. {self.advice}")
+
+
+@contextmanager
+def _text_of(file: Path) -> Iterator[Any]:
+    """An open file of UTF-8, its faults told as ours; a cell of it may be long."""
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        with file.open(encoding="utf-8-sig", newline="\n" if file.suffix.lower() in JSON_LINES else "") as stream:
+            yield stream
+    except UnicodeDecodeError as error:
+        raise InputError(f"{str(file)!r} is not UTF-8: {_first_undecodable(file)}. Save it as UTF-8.") from error
+    except OSError as error:
+        raise InputError(f"{str(file)!r} cannot be read: {error.strerror or error}.") from error
+    finally:
+        csv.field_size_limit(before)
+
+
+def _first_undecodable(file: Path) -> str:
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                return f"line {number} holds the byte 0x{line[error.start]:02x} at place {error.start}"
+    return "it cannot be decoded"

@@ -1,0 +1,1 @@
+"""What is left behind for a reader: figures, and the pages that hold them."""

@@ -1,0 +1,65 @@
+"""What Trainer changes beside the weights, put back."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, MutableMapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+
+@contextmanager
+def as_before(model: nn.Module) -> Iterator[None]:
+    """Let training change weights only, also when it stops by an error.
+
+    Random states, log level, environment, accelerate's state, the model's device and its cache setting are put back.
+    The model is left without gradients and in evaluation mode.
+
+    Example:
+        >>> model = nn.Linear(1, 1)
+        >>> before = torch.get_rng_state()
+        >>> with as_before(model):
+        ...     _ = torch.rand(1)
+        >>> torch.equal(torch.get_rng_state(), before)
+        True
+    """
+    from accelerate.state import AcceleratorState, GradientState, PartialState
+    from transformers import logging
+
+    with ExitStack() as stack:
+        stack.callback(os.environ.update, dict(os.environ))
+        stack.callback(_forget, os.environ, set(os.environ))
+        for shared in (AcceleratorState._shared_state, PartialState._shared_state, GradientState._shared_state):
+            stack.callback(_refill, shared, dict(shared))
+        stack.callback(logging.set_verbosity, logging.get_verbosity())
+        stack.callback(random.setstate, random.getstate())
+        stack.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002 (Trainer seeds it)
+        devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+        stack.enter_context(torch.random.fork_rng(devices=devices))
+        stack.callback(_forget, vars(model), set(vars(model)))  # accelerate marks a model, and may wrap its forward
+        config = getattr(model, "config", None)
+        if config is not None:
+            stack.callback(_forget, vars(config), set(vars(config)))
+            if "use_cache" in vars(config):
+                stack.callback(setattr, config, "use_cache", config.use_cache)
+        device = next((parameter.device for parameter in model.parameters()), None)
+        if device is not None:
+            stack.callback(model.to, device)
+        stack.callback(model.zero_grad)
+        stack.callback(model.eval)
+        yield
+
+
+def _refill(shared: dict[str, Any], before: dict[str, Any]) -> None:
+    shared.clear()
+    shared.update(before)
+
+
+def _forget(names: MutableMapping[str, Any], known: set[str]) -> None:
+    for name in set(names) - known:
+        del names[name]
