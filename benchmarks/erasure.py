@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Llam
 import attnfaith as af
 from attnfaith.attribution.request import Settings
 from attnfaith.evaluation.batch import Batch, Setup
-from attnfaith.evaluation.bounds import smallest_sets
 from attnfaith.evaluation.data import Row
-from attnfaith.evaluation.erasers import AttentionEraser, TokenEraser
 from attnfaith.evaluation.erasure import Erasure
-from attnfaith.evaluation.hiding import hiding_for
-from attnfaith.evaluation.rankings import Ranking, rankings_for
+from attnfaith.evaluation.rankings import rankings_for
 from attnfaith.evaluation.single_weight import SingleWeight
 from attnfaith.functional.decision import decision_of
 from benchmarks.tail import SHAPES, bert, line, ratios, text
@@ -76,7 +71,9 @@ def setup_for(model: Any, levels: Sequence[str], rankings: Sequence[str] = SEVEN
     affine = cut.adapter.path == "affine"
     found = {
         level: tuple(
-            rankings_for(level, [f"attention/{name}" for name in rankings if name != "random"], {}, by_token=True, affine=affine)
+            rankings_for(
+                level, [f"attention/{name}" for name in rankings if name != "random"], {}, by_token=True, affine=affine
+            )
         )
         for level in levels
     }
@@ -157,7 +154,9 @@ def at_attention(name: str, model: Any, inputs: dict[str, Any], rounds: int, *, 
         judge,
         calls=1,
     )
-    print(f"{name}, {len(inputs['input_ids'])} texts of up to {inputs['input_ids'].shape[1]} tokens, in plain forward passes")
+    print(
+        f"{name}, {len(inputs['input_ids'])} texts of up to {inputs['input_ids'].shape[1]} tokens, in plain forward passes"
+    )
     line("seven rankings and single weights at the final attention", everything, 1.2)
     line("times faster than full forward passes in batches of 32", naive / everything, 300, least=True)
     print(f"  (the capture: {capture:.3f}; {sum(flipped) / len(flipped):.0%} of decisions flipped)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -14,9 +16,8 @@ def jensen_shannon(left: Tensor, right: Tensor) -> Tensor:
         tensor(0.6931)
     """
     middle = (left + right) / 2
-    return (
-        (torch.xlogy(left, left / middle) + torch.xlogy(right, right / middle)).nan_to_num(0.0).sum(-1) / 2
-    ).clamp_min(0)
+    one, other = (torch.xlogy(part, torch.where(middle == 0, 1.0, part / middle)) for part in (left, right))
+    return ((one + other).sum(-1) / 2).clamp(0, math.log(2))
 
 
 def total_variation(left: Tensor, right: Tensor) -> Tensor:

@@ -122,3 +122,87 @@ def test_what_cannot_be_decided_is_refused():
         decision_of(None, 2, "sigmoid")
     with pytest.raises(InputError, match=r"one logit"):
         decision_of(None, 1, "multiclass")
+
+
+def decided(kind, row, threshold=0.0):
+    """What a row of logits decides, from the definitions; for a regression the number."""
+    if kind == "multiclass":
+        return row.index(max(row))
+    if kind == "sigmoid":
+        return int(row[0] > threshold)
+    if kind == "multilabel":
+        return tuple(place for place, value in enumerate(row) if value > threshold)
+    return row[0]
+
+
+def flipped(kind, before, after, threshold=0.0, tolerance=1.0):
+    old, new = decided(kind, before, threshold), decided(kind, after, threshold)
+    return abs(new - old) > tolerance if kind == "regression" else old != new
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_flips_of_whole_numbers_and_their_margins(kind, threshold, generator):
+    """Small whole numbers: ties everywhere. The margin's sign says what flips; at 0 the first class decides."""
+    size = {"sigmoid": 1, "regression": 1}.get(kind, 3)
+    before, after = (torch.randint(-3, 4, (40, 9, size), generator=generator).double() for _ in range(2))
+    decision = Decision(kind, threshold, tolerance=1.0 if kind == "regression" else None)
+    got, margin = decision.flips(before, after), decision.margin(before, after)
+    assert got.shape == margin.shape == (40, 9)
+    on_the_edge = 0
+    for text in range(40):
+        for step in range(9):
+            old, new, distance = before[text, step].tolist(), after[text, step].tolist(), float(margin[text, step])
+            expected = flipped(kind, old, new, threshold)
+            assert bool(got[text, step]) == expected
+            on_the_edge += distance == 0
+            if distance != 0:
+                assert expected == (distance < 0)
+            if kind == "multiclass":
+                chosen = old.index(max(old))
+                assert distance == new[chosen] - max(value for place, value in enumerate(new) if place != chosen)
+            if kind == "sigmoid":
+                assert distance == (new[0] - threshold) * (1 if old[0] > threshold else -1)
+            if kind == "multilabel":
+                sides = [1 if value > threshold else -1 for value in old]
+                assert distance == min(side * (value - threshold) for side, value in zip(sides, new, strict=True))
+                assert decision.labels_on(after)[text, step].tolist() == [value > threshold for value in new]
+            if kind == "regression":
+                assert distance == 1 - abs(new[0] - old[0])
+    assert on_the_edge > 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_is_compared_with_every_one_of_its_steps(kind, generator):
+    """``before`` broadcast over steps, as the engine passes it."""
+    size = {"sigmoid": 1, "regression": 1}.get(kind, 3)
+    before = torch.randn(4, 1, size, generator=generator, dtype=torch.float64)
+    after = torch.randn(4, 6, size, generator=generator, dtype=torch.float64)
+    decision = Decision(kind, tolerance=0.5 if kind == "regression" else None)
+    for ask in (decision.flips, decision.margin, decision.divergence):
+        assert torch.equal(ask(before, after), ask(before.expand_as(after), after))
+        assert torch.equal(ask(before, after)[2], torch.stack([ask(before[2, 0], step) for step in after[2]]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_has_flipped_before_anything_has_changed(kind, generator):
+    logits = torch.randint(-1, 2, (50, 1 if kind in ("sigmoid", "regression") else 3), generator=generator).double()
+    decision = Decision(kind, tolerance=0.1 if kind == "regression" else None)
+    assert not decision.flips(logits, logits).any()
+    assert (decision.margin(logits, logits) >= 0).all()
+    assert decision.divergence(logits, logits).tolist() == [0.0] * 50
+
+
+def test_a_regression_flips_in_both_directions_and_beyond_the_tolerance_only():
+    decision, before = Decision("regression", tolerance=0.5), torch.tensor([[1.0]])
+    after = torch.tensor([[1.5], [1.51], [0.5], [0.49], [1.0]])
+    assert decision.flips(before, after).tolist() == [False, True, False, True, False]
+
+
+def test_a_tolerance_is_for_regressions_and_above_0():
+    assert decision_of(None, 1, "regression", 0.5).tolerance == 0.5
+    with pytest.raises(InputError, match="tolerance= is for regressions"):
+        decision_of(None, 3, None, 0.5)
+    for wrong in (0.0, -1.0, math.nan):
+        with pytest.raises(InputError, match="above 0"):
+            decision_of(None, 1, "regression", wrong)

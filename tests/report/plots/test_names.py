@@ -1,0 +1,80 @@
+"""Names in words: none of the library's own shows an underscore, long ones are shortened, no two are alike."""
+
+import re
+
+import pytest
+
+import attnfaith as af
+from attnfaith.report.plots.names import LONGEST, labels_for, shortened, words_for
+from attnfaith.report.plots.style import HIGHLIGHT
+
+REGISTERED = sorted(set(re.findall(r"^(attention|input) +(\S+)", str(af.methods()), re.M)))
+
+
+def test_all_methods_are_found():
+    assert len(REGISTERED) >= 18
+
+
+@pytest.mark.parametrize(("level", "name"), REGISTERED)
+def test_every_method_has_a_name_in_words(level, name):
+    words = words_for(name)
+    assert re.fullmatch(r"[A-Za-z× ]+", words)
+    label = labels_for(REGISTERED)[level, name]
+    assert label.startswith(words)
+    assert len(label) <= LONGEST, "a name of our own is never shortened"
+
+
+@pytest.mark.parametrize(
+    ("ranking", "words"),
+    [
+        ("gradient_x_attention", "gradient × attention"),
+        ("gradient_x_input", "gradient × input"),
+        ("integrated_gradients", "integrated gradients"),
+        ("lrp", "LRP"),
+        ("max_x", "max x"),
+        ("SHAP", "SHAP"),
+        ("__my__own_", "my own"),
+        ("___", "'___'"),
+    ],
+)
+def test_words(ranking, words):
+    assert words_for(ranking) == words
+
+
+def test_the_input_level_is_marked_where_the_name_does_not_say_it():
+    labels = labels_for(REGISTERED)
+    assert labels["input", "gradient"] == "gradient (input)"
+    assert labels["input", "rollout"] == "rollout (input)"
+    assert labels["input", "gradient_x_input"] == "gradient × input"
+    assert labels["attention", "gradient"] == "gradient"
+    assert labels["input", "random"] == "random (input)"
+
+
+def test_the_only_control_needs_no_level():
+    assert labels_for([("input", "random"), ("input", "lrp")])["input", "random"] == "random"
+    assert labels_for([("yours", "shap_values")]) == {("yours", "shap_values"): "shap values (yours)"}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["my_ranking", "my ranking", "my__ranking"],
+        [f"scores_of_the_second_annotator_{when}_adjudication" for when in ("before", "after")],
+        [f"{'x' * 40}{number}{'y' * 40}" for number in range(12)],
+        ["x" * 80, "x" * 81],
+    ],
+)
+def test_no_two_labels_are_alike_and_none_is_long(names):
+    labels = labels_for([("yours", name) for name in names])
+    assert len(set(labels.values())) == len(names)
+    assert max(map(len, labels.values())) <= LONGEST
+
+
+def test_a_shortened_name_keeps_both_ends():
+    label = shortened("from the first to the very last word", 20)
+    assert label == "from the f…last word"
+    assert shortened("short", 20) == "short"
+
+
+def test_what_stands_out_exists():
+    assert set(HIGHLIGHT) <= {name for _, name in REGISTERED}

@@ -1,0 +1,70 @@
+"""Reading a figure back: its texts, whether all of them can be read, and its colours."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from matplotlib.text import Text
+
+
+def texts_of(drawn) -> list[str]:
+    """What is written in axes or a figure, without ticks that are not drawn."""
+    return [text.get_text() for text in _shown(drawn)]
+
+
+def unreadable(figure) -> list[str]:
+    """Texts that leave the figure, and pairs of texts that cover each other, when the figure is drawn."""
+    figure.draw_without_rendering()
+    whole, found = figure.bbox.padded(1), []
+    boxes = [(text.get_text(), text.get_window_extent()) for text in _shown(figure)]
+    for text, box in boxes:
+        if not (whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1):
+            found.append(f"cut off: {text!r}")
+    pixel = figure.dpi / 72  # the boxes of two lines of type may touch
+    for (one, first), (two, second) in combinations(boxes, 2):
+        across = min(first.x1, second.x1) - max(first.x0, second.x0)
+        up = min(first.y1, second.y1) - max(first.y0, second.y0)
+        if across > pixel and up > pixel:
+            found.append(f"overlap: {one!r} and {two!r}")
+    return found
+
+
+def smallest_type(figure) -> float:
+    """The size of the smallest text, in points."""
+    return min(text.get_fontsize() for text in _shown(figure))
+
+
+def luminance(colour: tuple[float, ...]) -> float:
+    """How light a colour is to the eye, from 0 to 1 (WCAG's relative luminance)."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+def contrast(one: tuple[float, ...], two: tuple[float, ...]) -> float:
+    """WCAG's contrast ratio of two colours, from 1 to 21."""
+    light, dark = sorted((luminance(one), luminance(two)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _shown(drawn) -> list[Text]:
+    figure = drawn if drawn.figure is drawn else drawn.figure
+    figure.draw_without_rendering()
+    box = [axis.get_window_extent().padded(0.4) for axis in figure.axes]
+    ticks = {
+        id(label): (axis, box[place])
+        for place, axis in enumerate(figure.axes)
+        for label in (*axis.get_xticklabels(which="both"), *axis.get_yticklabels(which="both"))
+    }
+    found = []
+    for text in drawn.findobj(Text):
+        if not text.get_visible() or not text.get_text().strip():
+            continue
+        if id(text) in ticks:
+            axis, inside = ticks[id(text)]
+            x, y = text.get_transform().transform(text.get_position())
+            along_x = any(text is label for label in axis.get_xticklabels(which="both"))
+            if not (inside.x0 <= x <= inside.x1 if along_x else inside.y0 <= y <= inside.y1):
+                continue  # a tick outside the limits is not drawn
+        found.append(text)
+    return found

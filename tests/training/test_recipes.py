@@ -1,0 +1,68 @@
+"""The papers' settings as arguments."""
+
+import inspect
+
+import pytest
+import torch
+from torch import nn
+
+import attnfaith as af
+from attnfaith.errors import InputError
+from attnfaith.models.papers import PRESETS, Preset
+from attnfaith.training import fit, recipe
+from attnfaith.training.recipes import make_optimizer
+from tests.training.made import small
+
+
+@pytest.mark.parametrize("name", af.models.presets())
+def test_a_recipe_is_what_the_paper_says_and_fit_takes(name):
+    known = inspect.signature(fit).parameters
+    for dataset in [None, *PRESETS[name].datasets]:
+        found = recipe(name, dataset=dataset)
+        assert set(found) <= set(known)
+        training = af.models.preset(name, dataset=dataset).training
+        assert found == {key: value for key, value in training.items() if key != "min_count"}
+        assert found["learning_rate"] > 0
+
+
+def test_recipes_of_the_papers():
+    assert recipe("HANnoenc", dataset="amazon") == {
+        "optimizer": "adam", "max_grad_norm": 10.0, "patience": 10, "learning_rate": 2e-4,
+    }  # fmt: skip
+    assert recipe("JW-conv-dot") == {
+        "optimizer": "adam", "amsgrad": True, "learning_rate": 1e-3, "weight_decay": 1e-5,
+        "weight_decay_exclude": "attention", "batch_size": 32,
+    }  # fmt: skip
+
+
+def test_unknown_names_are_refused(monkeypatch):
+    with pytest.raises(InputError, match="FLANrnn"):
+        recipe("FLANrn")
+    with pytest.raises(InputError, match="imdb"):
+        recipe("FLANrnn", dataset="sst")
+    monkeypatch.setitem(PRESETS, "odd", Preset("nobody", {}, {"momentum": 0.9}))
+    with pytest.raises(InputError, match="momentum"):
+        recipe("odd")
+
+
+def test_decay_spares_what_the_papers_spare():
+    model, _ = small("HANrnn")
+    made = make_optimizer(
+        model, optimizer="adam", learning_rate=0.1, weight_decay=0.5, weight_decay_exclude="attention"
+    )
+    decayed, spared = [[id(parameter) for parameter in group["params"]] for group in made.param_groups]
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    assert {names[one].split(".")[0] for one in spared} == {"attention", "word_attention"}
+    assert {names[one].split(".")[0] for one in decayed} == {"embeddings", "encoder", "word_encoder", "classifier"}
+    assert [group["weight_decay"] for group in made.param_groups] == [0.5, 0.0]
+    assert all(group["lr"] == 0.1 for group in made.param_groups)
+
+
+def test_only_what_asks_for_a_gradient_is_optimized():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    model[0].requires_grad_(False)
+    made = make_optimizer(model, optimizer="adamw", learning_rate=0.1, weight_decay_exclude="bias")
+    assert isinstance(made, torch.optim.AdamW)
+    assert [len(group["params"]) for group in made.param_groups] == [1, 1]
+    with pytest.raises(InputError, match="one of 'adam', 'adamw', got 'sgd'"):
+        make_optimizer(model, optimizer="sgd", learning_rate=0.1)
