@@ -154,9 +154,8 @@ def at_attention(name: str, model: Any, inputs: dict[str, Any], rounds: int, *, 
         judge,
         calls=1,
     )
-    print(
-        f"{name}, {len(inputs['input_ids'])} texts of up to {inputs['input_ids'].shape[1]} tokens, in plain forward passes"
-    )
+    count, longest = inputs["input_ids"].shape
+    print(f"{name}, {count} texts of up to {longest} tokens, in plain forward passes")
     line("seven rankings and single weights at the final attention", everything, 1.2)
     line("times faster than full forward passes in batches of 32", naive / everything, 300, least=True)
     print(f"  (the capture: {capture:.3f}; {sum(flipped) / len(flipped):.0%} of decisions flipped)")

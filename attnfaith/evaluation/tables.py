@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import datasets
@@ -156,11 +156,14 @@ class Stream(Table):
 
     def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
         """The rows of others are passed over."""
-        rows, number = iter(self._data), 0
-        while rest := list(islice(rows, size)) if number % of == index else [None for _ in islice(rows, size)]:
-            if number % of == index:
-                yield number, {column: [row.get(column) for row in rest] for column in columns}
-            number += 1
+        rows = iter(self._data)
+        for number in count():
+            mine = number % of == index
+            block = [dict(row) if mine else {} for row in islice(rows, size)]
+            if not block:
+                return
+            if mine:
+                yield number, {column: [row.get(column) for row in block] for column in columns}
 
     def class_names(self, column: Column) -> Sequence[str] | None:
         """The names of a `datasets.ClassLabel`, also in a list of them."""

@@ -153,17 +153,30 @@ def test_pairs():
     assert [(row.text, row.pair) for row in rows] == [("a", "b"), (None, None), (None, None)]
 
 
-def test_the_data_are_left_as_they_were(tmp_path):
+def test_nothing_is_left_behind(tmp_path):
     data = Dataset.from_list(_records()).with_format("numpy", columns=["label"])
     frame = pd.DataFrame(_records())
     before = data.format, data._fingerprint, frame.copy()
-    limit, bars, level = csv.field_size_limit(), datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
-    for one in (data, frame, _form("csv", tmp_path), _form("parquet", tmp_path)):
-        _rows(open_data(one, labels=THREE))
+
+    def switches():
+        return csv.field_size_limit(), datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
+
+    limit = csv.field_size_limit(99_999)
+    try:
+        was = switches()
+        for one in (data, frame, _form("csv", tmp_path), _form("lines", tmp_path), _form("parquet", tmp_path)):
+            _rows(open_data(one, labels=THREE))
+        (tmp_path / "bad.csv").write_text("text\na,b\n")
+        (tmp_path / "bad.jsonl").write_text("{")
+        (tmp_path / "bad.parquet").write_text("PAR1")
+        for name in ("bad.csv", "bad.jsonl", "bad.parquet"):
+            with pytest.raises(InputError):
+                open_data(tmp_path / name)
+        assert switches() == was
+    finally:
+        csv.field_size_limit(limit)
     assert (data.format, data._fingerprint) == before[:2]
     pd.testing.assert_frame_equal(frame, before[2])
-    assert (csv.field_size_limit(), datasets.are_progress_bars_disabled()) == (limit, bars)
-    assert datasets.logging.get_verbosity() == level
 
 
 # Splits

@@ -133,8 +133,7 @@ def test_a_bar_on_a_terminal_only(monkeypatch, capfd):
 def test_the_bar_is_closed_when_training_breaks_off(monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     watch = Watch(torch.nn.Linear(1, 1), patience=None, epochs=2, quiet=False)
-    with pytest.raises(TroubleError), watch:
-        bar = watch._bar
-        assert bar.live.is_started
-        raise TroubleError
+    bar = watch.__enter__()._bar
+    assert bar.live.is_started
+    watch.__exit__(TroubleError, TroubleError(), None)
     assert not bar.live.is_started
