@@ -14,7 +14,7 @@ from attnfaith.adapters.embedding import read_vectors, run_on_vectors
 from attnfaith.adapters.outputs import logits_of
 from attnfaith.adapters.rows import each
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums
+from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums, sums_without_each
 from attnfaith.registry import Registry
 from attnfaith.types import Capture
 
@@ -93,6 +93,21 @@ class Adapter(ABC):
         mass = capture.weights[:, 0].double().sum(-1)
         sums = prefix_sums(capture.log_weights[:, 0], mass, affine.contributions, order)
         return (sums[:, start:stop] + affine.bias.double().unsqueeze(1)).to(capture.logits.dtype)
+
+    def rerun_without_each(self, capture: Capture, room: int) -> Tensor:
+        """The logits ``[B, N, C]`` when one item is erased; at padding, those of the text as it is."""
+        mask, affine = capture.mask, self.affine(capture)
+        logits = capture.logits.unsqueeze(1).repeat(1, mask.shape[1], 1)
+        if affine is not None:
+            assert capture.log_weights is not None
+            total = capture.weights[:, 0].double().sum(-1)
+            sums = sums_without_each(capture.log_weights[:, 0], total, affine.contributions)
+            return torch.where(mask.unsqueeze(-1), (sums + affine.bias.double().unsqueeze(1)).to(logits.dtype), logits)
+        text, item = mask.nonzero(as_tuple=True)
+        keep = mask[text]
+        keep[torch.arange(len(item), device=item.device), item] = False
+        logits[text, item] = self.rerun_sets(capture, text, keep, room)
+        return logits
 
     def forward(self, inputs: Mapping[str, Any]) -> Tensor:
         """The model's logits ``[B, C]``."""

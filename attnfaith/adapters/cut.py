@@ -129,6 +129,11 @@ class Cut:
         with borrowed(self.model, gradients=False):
             return self.adapter.rerun_sets(capture, texts, keep, self._room(capture))
 
+    def without_each(self, capture: Capture) -> Tensor:
+        """The logits ``[B, N, C]`` when each item is erased by itself; at padding, those of the text as it is."""
+        with borrowed(self.model, gradients=False):
+            return self.adapter.rerun_without_each(capture, self._room(capture))
+
     def prefixes(self, capture: Capture, order: Tensor) -> Tensor:
         """The logits after removing 0, 1, ..., N items of an order: every step of an erasure in one go.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -14,10 +15,24 @@ from attnfaith.types import Capture, Items
 
 @dataclass(frozen=True)
 class PooledState:
-    """What the tail needs: ``values`` ``[B, N, D]``, and ``offset`` ``[B, C]``, what a query adds to the logits."""
+    """What the tail needs.
+
+    Attributes:
+        values: ``[B, N, D]``.
+        offset: ``[B, C]``, what a query adds to the logits.
+        head: ``[C, D]`` and ``[C]``, the linear layer.
+    """
 
     values: Tensor
     offset: Tensor | None
+    head: tuple[Tensor, Tensor]
+
+    @cached_property
+    def affine(self) -> Affine:
+        """The linear layer on each value by itself; the bias with the query's part."""
+        weight, bias = self.head
+        offset = bias.expand(len(self.values), -1) if self.offset is None else bias + self.offset
+        return Affine(self.values @ weight.T, offset)
 
 
 class PooledAdapter(Adapter):
@@ -36,7 +51,7 @@ class PooledAdapter(Adapter):
             logits=self.model.decide(seen.context, seen.offset),
             items=Items("sentences" if self.model.config.by_sentences else "tokens", seen.spans),
             log_weights=seen.log_weights.double().unsqueeze(1),
-            state=PooledState(seen.values, seen.offset),
+            state=PooledState(seen.values, seen.offset, self.model.head_weight_bias()),
         )
 
     def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
@@ -45,11 +60,9 @@ class PooledAdapter(Adapter):
         return self.model.decide(weights.squeeze(2).to(state.values.dtype) @ state.values, state.offset)
 
     def affine(self, capture: Capture) -> Affine:
-        """The linear layer on each value by itself; the bias with the query's part."""
-        weight, bias = self.model.head_weight_bias()
+        """Computed once for each capture."""
         state: PooledState = capture.state
-        offset = bias.expand(capture.shape[0], -1) if state.offset is None else bias + state.offset
-        return Affine(state.values @ weight.T, offset)
+        return state.affine
 
     def vectors(self, inputs: Mapping[str, Any]) -> Tensor:
         """The word vectors, looked up position by position."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
+from attnfaith.adapters.base import Affine
 from attnfaith.attribution.methods import method
 from attnfaith.attribution.request import Request, Scores
 from attnfaith.attribution.vectors import token_vectors, vector_gradient
@@ -17,6 +20,9 @@ def weight_gradient(request: Request, weights: Tensor) -> Tensor:
 
     The weights are independent leaves after the softmax; the encoder is fixed.
     """
+    affine = request.cut.adapter.affine(request.capture)
+    if affine is not None and request.rules is nullcontext:
+        return _affine_gradient(request, affine, weights)
     with torch.enable_grad():
         leaf = weights.detach().requires_grad_()
         with request.rules():
@@ -26,6 +32,15 @@ def weight_gradient(request: Request, weights: Tensor) -> Tensor:
     if request.capture.groups is not None:
         gradient = gradient * request.capture.groups[:, None, :, None]
     return gradient
+
+
+def _affine_gradient(request: Request, affine: Affine, weights: Tensor) -> Tensor:
+    """Through an affine tail: how the explained number moves with the logits, times what each item adds to them."""
+    with torch.enable_grad():
+        logits = (weights[:, :, 0] @ affine.contributions + affine.bias.unsqueeze(1)).detach().requires_grad_()
+        total = request.quantity(logits).sum()
+    (gradient,) = torch.autograd.grad(total, logits)
+    return (gradient @ affine.contributions.transpose(1, 2)).unsqueeze(2)
 
 
 @method("attention", "gradient", cost="1 tail, forward and backward", reference=_PAPER)

@@ -98,14 +98,8 @@ class Request:
 
     @cached_property
     def without_each(self) -> Tensor:
-        """The logits ``[B, N, C]`` when one item is erased at the final attention; at padding, those of the text."""
-        mask = self.capture.mask
-        text, item = mask.nonzero(as_tuple=True)
-        keep = mask[text]
-        keep[torch.arange(len(item), device=item.device), item] = False
-        logits = self.capture.logits.unsqueeze(1).repeat(1, mask.shape[1], 1)
-        logits[text, item] = self.cut.rerun_sets(self.capture, text, keep)
-        return logits
+        """The logits ``[B, N, C]`` when one item is erased at the final attention; see `Cut.without_each`."""
+        return self.cut.without_each(self.capture)
 
     @property
     def tokens(self) -> Tensor:

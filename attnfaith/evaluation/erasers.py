@@ -11,7 +11,7 @@ from torch import Tensor
 from attnfaith.adapters.selfcheck import tolerance_of
 from attnfaith.evaluation.batch import Batch
 from attnfaith.functional.flips import Evaluate, Flips, Lanes, by_prefixes, by_sets, first_flips
-from attnfaith.functional.ranking import order_of, ranks_of
+from attnfaith.functional.ranking import in_groups, order_of
 
 MARGIN = 0.05
 """A decision nearer a tie than this share of the tolerance of the logits' precision (float32: 1e-5) is marginal."""
@@ -55,8 +55,8 @@ class Eraser(ABC):
 
     def order(self, scores: Tensor) -> Tensor:
         """Items by descending score: those that may go, those that stay, padding."""
-        ranks = ranks_of(order_of(scores, self.erasable)).double()
-        return order_of((-ranks).masked_fill(~self.erasable, -torch.inf), self.everything)
+        staying = self.everything & ~self.erasable
+        return in_groups(order_of(scores, self.erasable), (self.erasable, staying, ~self.everything))
 
     def flips(self, orders: Tensor) -> Flips:
         """The first flip of every text under every order, ``[R, B, N]``; the results are ``[R, B]``."""

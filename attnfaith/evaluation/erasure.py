@@ -17,7 +17,7 @@ from attnfaith.evaluation.erasers import ERASERS, AttentionEraser, Eraser
 from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.functional.flips import Flips
-from attnfaith.functional.ranking import ties_in
+from attnfaith.functional.ranking import ranks_of, ties_in
 
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -82,15 +82,21 @@ class Erasure(Test):
         smallest = Smallest(unknown, unknown, unknown)
         if isinstance(eraser, AttentionEraser):
             smallest = smallest_sets(eraser, bounds=self.bounds)
-        scores = [batch.scores(one, eraser.level) for one in rankings]
-        orders, owner = _orders(eraser, rankings, scores, smallest)
+        scores = [
+            (-ranks_of(smallest.order)).double()  # found along with its size
+            if _is_optimal(one) and smallest.order is not None
+            else batch.scores(one, eraser.level)
+            for one in rankings
+        ]
+        orders, owner = _orders(eraser, rankings, scores)
         best, chosen = _better(eraser.flips(torch.stack(orders)), owner, len(rankings))
         stacked = torch.stack(orders)[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
         columns = _columns(eraser, best, stacked)
         decided = outcomes(batch.setup.decision, batch.logits)
         target = batch.target.tolist()
         undefined = [(one.isnan() & eraser.erasable).sum(1).tolist() for one in scores]
-        ties = [ties_in(one, eraser.erasable).tolist() for one in scores]
+        own = [orders[owner.index(place)] for place in range(len(rankings))]
+        ties = [ties_in(one, eraser.erasable, order).tolist() for one, order in zip(scores, own, strict=True)]
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text in texts:
             for place, ranking in enumerate(rankings):
@@ -114,9 +120,11 @@ class Erasure(Test):
         return rows
 
 
-def _orders(
-    eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor], smallest: Smallest
-) -> tuple[list[Tensor], list[int]]:
+def _is_optimal(ranking: Ranking) -> bool:
+    return (ranking.level, ranking.name) == ("attention", "optimal")
+
+
+def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor]) -> tuple[list[Tensor], list[int]]:
     """The orders to go down, and which ranking each belongs to.
 
     Scores that speak for or against a target are turned round where that is how the decision can change: upwards and
@@ -126,9 +134,7 @@ def _orders(
     orders: list[Tensor] = []
     owner: list[int] = []
     for place, (ranking, values) in enumerate(zip(rankings, scores, strict=True)):
-        if (ranking.level, ranking.name) == ("attention", "optimal") and smallest.order is not None:
-            orders.append(smallest.order)
-        elif decision.kind == "multilabel" and ranking.signed:
+        if decision.kind == "multilabel" and ranking.signed:
             on = decision.labels_on(batch.logits).gather(1, batch.target.unsqueeze(1))
             orders.append(eraser.order(torch.where(on, values, -values)))
         else:

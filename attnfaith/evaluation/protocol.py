@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -78,6 +78,9 @@ def gold_of(label: Any) -> Any:
     return list(label) if isinstance(label, tuple) else label
 
 
-def schema_of(columns: Sequence[tuple[str, pa.DataType]], metadata: Mapping[bytes, bytes] | None = None) -> pa.Schema:
-    """A schema whose every column may be null."""
-    return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=dict(metadata) if metadata else None)
+_ALWAYS = ("text_id", "ties", "undefined", "censored", "marginal")
+
+
+def schema_of(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
+    """A schema; most columns may be null."""
+    return pa.schema([pa.field(name, kind, nullable=name not in _ALWAYS) for name, kind in columns])

@@ -60,36 +60,33 @@ class SingleWeight(Test):
         decision, eraser = batch.setup.decision, AttentionEraser(batch)
         without = batch.request.without_each
         before = batch.logits.unsqueeze(1).expand_as(without)
-        moved = decision.divergence(before, without).double()
-        flips = decision.flips(before, without)
-        near = decision.margin(before, without).double().abs() <= eraser.tolerance.unsqueeze(1)
-        decided = outcomes(decision, batch.logits)
+        moved = decision.divergence(before, without).double().cpu().numpy()
+        flips = decision.flips(before, without).cpu().numpy()
+        near = (decision.margin(before, without).double().abs() <= eraser.tolerance.unsqueeze(1)).cpu().numpy()
+        weights, decided = batch.weights.cpu().numpy(), outcomes(decision, batch.logits)
         orders = [eraser.order(batch.scores(Ranking(name, "attention"), "attention")) for name in RANKINGS]
+        tops = [order[:, 0].tolist() for order in orders]
         rows: Columns = {name: [] for name, _ in COLUMNS}
-        for text, count in enumerate(eraser.counts.tolist()):
-            if count < 2:
-                continue
-            places = eraser.erasable[text].nonzero().flatten()
-            for name, order in zip(RANKINGS, orders, strict=True):
-                top = int(order[text, 0])
-                others = places[places != top]
-                pool = places if self.reference == "released-code" else others
+        for text, row in enumerate(batch.rows):
+            number = eraser.everything[text].cumsum(0).sub(1).tolist()  # an item's place among the text's own
+            places = eraser.erasable[text].nonzero().flatten().cpu().numpy()
+            for name, top in zip(RANKINGS, (line[text] for line in tops), strict=True) if len(places) >= 2 else ():
+                pool = places if self.reference == "released-code" else places[places != top]
                 drawn = int(pool[self._draw(len(pool), batch, text, name)])
-                weights = batch.weights[text]
                 values = {
-                    "text_id": batch.rows[text].number,
+                    "text_id": row.number,
                     "ranking": name,
-                    "items": count,
+                    "items": len(places),
                     "prediction": decided[text],
-                    "gold": gold_of(batch.rows[text].label),
-                    "top": int(eraser.everything[text, :top].sum()),
-                    "drawn": int(eraser.everything[text, :drawn].sum()),
+                    "gold": gold_of(row.label),
+                    "top": number[top],
+                    "drawn": number[drawn],
                     "delta_js": float(moved[text, top] - moved[text, drawn]),
-                    "delta_attention": float(weights[top] - weights[drawn]),
+                    "delta_attention": float(weights[text, top] - weights[text, drawn]),
                     "top_flips": bool(flips[text, top]),
                     "drawn_flips": bool(flips[text, drawn]),
                     "expected_delta_js": float(moved[text, top] - moved[text, pool].mean()),
-                    "expected_drawn_flips": float(flips[text, pool].double().mean()),
+                    "expected_drawn_flips": float(flips[text, pool].mean()),
                     "marginal": bool(near[text, top] | near[text, drawn]),
                 }
                 for key, value in values.items():

@@ -89,3 +89,36 @@ def prefix_sums(log_weights: Tensor, mass: Tensor, values: Tensor, order: Tensor
         means[text] = torch.softmax(kept, dim=-1) @ sorted_values[text]
     means = means.nan_to_num(0.0) * mass.double()[:, None, None]
     return torch.cat((means, means.new_zeros(means.shape[0], 1, means.shape[2])), dim=1)
+
+
+def sums_without_each(log_weights: Tensor, mass: Tensor, values: Tensor) -> Tensor:
+    """What one distribution reads after removing each item by itself: all of them in one pass over the items.
+
+    What is left is what comes before the item and what comes after, summed apart, in float64. An item beside which the
+    others would underflow even so is summed by itself.
+
+    Args:
+        log_weights: ``[B, N]`` float64, -inf for what cannot be attended (padding included).
+        mass: ``[B]``, what the distribution sums to.
+        values: ``[B, N, D]``, what is averaged.
+
+    Returns:
+        ``[B, N, D]`` float64; zero where nothing else is left.
+
+    Example:
+        >>> logs = torch.tensor([[0.5, 0.5]]).log()
+        >>> sums_without_each(logs, torch.ones(1), torch.tensor([[[2.0], [4.0]]])).flatten()
+        tensor([4., 2.], dtype=torch.float64)
+    """
+    logs, values = log_weights.double(), values.double()
+    top = logs.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
+    shares = (logs - top).exp()
+    joined = torch.cat((shares.unsqueeze(-1), shares.unsqueeze(-1) * values), dim=-1)
+    before = torch.nn.functional.pad(joined.cumsum(1), (0, 0, 1, 0))[:, :-1]
+    after = torch.nn.functional.pad(joined.flip(1).cumsum(1).flip(1), (0, 0, 0, 1))[:, 1:]
+    sums = before + after
+    means = (sums[..., 1:] / sums[..., :1]).nan_to_num(0.0, 0.0, 0.0)
+    others = (logs > -torch.inf).sum(1, keepdim=True) - (logs > -torch.inf).long()
+    for text, item in ((sums[..., 0] < 1e-250) & (others > 0)).nonzero().tolist():
+        means[text, item] = torch.softmax(logs[text].index_fill(0, torch.tensor(item), -torch.inf), -1) @ values[text]
+    return means * mass.double()[:, None, None]

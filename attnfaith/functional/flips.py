@@ -46,7 +46,7 @@ class Flips:
         flips: ``[L]``, whether the decision ever flipped.
         removed: ``[L]``, after how many removals; 0 where it never did.
         logits: ``[L, C]``, at the flip; those of the last step where it never did.
-        nearest: ``[L]``, how near a tie any step up to the flip came, in logits.
+        nearest: ``[L]``, how near a tie the decision or any step up to the flip came, in logits.
     """
 
     flips: Tensor
@@ -73,7 +73,7 @@ def first_flips(
     flips = torch.zeros(count, dtype=torch.bool, device=device)
     removed = torch.zeros(count, dtype=torch.long, device=device)
     logits = own.clone()
-    nearest = torch.full((count,), torch.inf, dtype=torch.float64, device=device)
+    nearest = decision.margin(own, own).double().abs()  # a decision that hung by a thread is as uncertain as its flip
     active = last > 0
     start, size = 1, first
     while bool(active.any()):

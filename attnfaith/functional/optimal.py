@@ -27,7 +27,7 @@ class Optimum:
         flips: ``[B]``, whether one does.
         label: ``[B]``, the class that overtakes the decided one (a third may overtake both); the runner-up where none
             does.
-        order: ``[B, N]``, an order of removal that flips as early as can be; padding last.
+        order: ``[B, N]``, an order of removal that flips as early as can be; what stays last, then padding.
     """
 
     size: Tensor
@@ -97,8 +97,9 @@ def optimum(
     runner_up = (bias + (weights.unsqueeze(-1) * contributions).sum(1)).scatter(-1, index[:, 0], -torch.inf).argmax(-1)
     label = torch.where(flips, label, runner_up)
     keyed = margins.gather(-1, label[:, None, None].expand(*margins.shape[:2], 1)).squeeze(-1)
-    # items that take part by margin, then the others, then padding
-    group = (~taking).int() + (~mask).int()
+    # items that take part by margin, then those without weight, those that stay, and padding
+    stays = torch.zeros_like(mask) if fixed is None else mask & fixed
+    group = (~taking).int() + stays.int() + 2 * (~mask).int()
     order = keyed.argsort(dim=-1, stable=True)
     order = order.gather(-1, group.gather(-1, order).argsort(dim=-1, stable=True))
     return Optimum(torch.where(flips, size, 0), flips, label, order)

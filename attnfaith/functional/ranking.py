@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -26,8 +28,24 @@ def order_of(scores: Tensor, mask: Tensor) -> Tensor:
     undefined = keyed.isnan() & mask
     keyed = keyed.nan_to_num(0.0, torch.inf, -torch.inf)
     order = keyed.argsort(dim=-1, descending=True, stable=True)
-    group = mask.long() * 2 - undefined.long()  # 2 defined, 1 undefined, 0 padding
-    return order.gather(-1, group.gather(-1, order).argsort(dim=-1, descending=True, stable=True))
+    return in_groups(order, (mask & ~undefined, undefined, ~mask))
+
+
+def in_groups(order: Tensor, groups: Sequence[Tensor]) -> Tensor:
+    """An order ``[B, N]`` with the items of the first group in front, then those of the second ..., else as it was.
+
+    Example:
+        >>> even = torch.tensor([[True, False, True, False]])
+        >>> in_groups(torch.tensor([[3, 2, 1, 0]]), (even, ~even))
+        tensor([[2, 0, 3, 1]])
+    """
+    places = torch.empty_like(order)
+    start = torch.zeros_like(order[:, :1])
+    for group in groups:
+        inside = group.gather(-1, order)
+        places = torch.where(inside, start + inside.cumsum(-1) - 1, places)
+        start = start + inside.sum(-1, keepdim=True)
+    return torch.empty_like(order).scatter_(-1, places, order)
 
 
 def ranks_of(order: Tensor) -> Tensor:
@@ -41,12 +59,18 @@ def ranks_of(order: Tensor) -> Tensor:
     return torch.empty_like(order).scatter_(-1, order, places)
 
 
-def ties_in(scores: Tensor, mask: Tensor) -> Tensor:
-    """How many items of each text share their score with an earlier one, ``[B]``.
+def ties_in(scores: Tensor, mask: Tensor, order: Tensor | None = None) -> Tensor:
+    """How many items of each text share their score with an earlier one, ``[B]``; NaN is like nothing.
+
+    Args:
+        scores: ``[B, N]``.
+        mask: ``[B, N]``, True for items.
+        order: the items by descending score, where it is known already.
 
     Example:
         >>> ties_in(torch.tensor([[0.5, 0.5, 0.1, 0.5]]), torch.ones(1, 4, dtype=torch.bool))
         tensor([2])
     """
-    keyed = scores.double().masked_fill(~mask | scores.isnan(), torch.nan).sort(-1).values
-    return (keyed[:, 1:] == keyed[:, :-1]).sum(-1)  # NaN sorts last and equals nothing
+    order = order_of(scores, mask) if order is None else order
+    values, items = scores.gather(-1, order), mask.gather(-1, order)
+    return ((values[:, 1:] == values[:, :-1]) & items[:, 1:] & items[:, :-1]).sum(-1)
