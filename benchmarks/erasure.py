@@ -9,19 +9,27 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import resource
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import datasets
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, LlamaConfig, LlamaForSequenceClassification
 
 import attnfaith as af
 from attnfaith.attribution.request import Settings
 from attnfaith.evaluation.batch import Batch, Setup
+from attnfaith.evaluation.bounds import smallest_sets
 from attnfaith.evaluation.data import Row
+from attnfaith.evaluation.erasers import AttentionEraser, TokenEraser
 from attnfaith.evaluation.erasure import Erasure
-from attnfaith.evaluation.rankings import rankings_for
+from attnfaith.evaluation.hiding import hiding_for
+from attnfaith.evaluation.rankings import Ranking, rankings_for
 from attnfaith.evaluation.single_weight import SingleWeight
 from attnfaith.functional.decision import decision_of
 from benchmarks.tail import SHAPES, bert, line, ratios, text
@@ -38,6 +46,9 @@ def main() -> None:
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(2)
+    if options.memory:
+        print(evaluated(options.memory))
+        return
     for name, part in PARTS.items():
         if options.only in (None, name):
             part(options.rounds)
@@ -161,7 +172,141 @@ def at_attention(name: str, model: Any, inputs: dict[str, Any], rounds: int, *, 
     print(f"  (the capture: {capture:.3f}; {sum(flipped) / len(flipped):.0%} of decisions flipped)")
 
 
-PARTS: dict[str, Callable[[int], None]] = {"attention": attention}
+def dear(rounds: int) -> None:
+    """What is run on request only."""
+    model, inputs = bert(*SHAPES["MiniLM (6 x 384)"]), text(8, LENGTH)
+    captured = batches(setup_for(model, ["attention"]), inputs)
+
+    def greedy() -> None:
+        for batch in captured:
+            again(batch).scores(Ranking("greedy", "attention"), "attention")
+
+    def bounds() -> None:
+        for batch in captured:
+            smallest_sets(AttentionEraser(again(batch)), bounds=True)
+
+    found = ratios(1, lambda: forward(model, inputs), greedy, bounds, calls=1)
+    print(f"MiniLM (6 x 384), 8 texts of {LENGTH} tokens, in plain forward passes; on request only")
+    print(f"  the greedy ranking {found[0]:.1f}; bounds (with greedy, and all pairs of items) {found[1]:.1f}")
+
+
+def at_input(rounds: int) -> None:
+    """One ranking's prefixes, hidden from the whole model."""
+    inputs = text(4, LENGTH)
+    for name, make in models().items():
+        model = make()
+        one_ranking(name, model, inputs, rounds, limit=0.65)
+    found = real()
+    if found is not None:
+        model, inputs = found
+        longest = inputs["attention_mask"].sum(1).topk(4).indices
+        one_ranking(
+            "minilm-sst2, real texts", model, {name: value[longest] for name, value in inputs.items()}, rounds, 0.65
+        )
+
+
+def one_ranking(name: str, model: Any, inputs: dict[str, Any], rounds: int, limit: float) -> None:
+    """One model; the naive loop runs every prefix of every text in batches of 32, and stops at nothing."""
+    setup = setup_for(model, ["input"])
+    tokens = inputs["attention_mask"].bool()
+    text_ = {key: value[:1, : int(tokens[0].sum())] for key, value in inputs.items()}
+    alone = batches(setup, text_, 1)[0]
+    deciding = setup.cut.adapter.deciding_tokens(alone.capture)
+    hiding = hiding_for(setup.cut, text_, deciding, way=None, mask_id=None, left=False, recurrent=False)
+    batch = batches(dataclasses.replace(setup, hiding=hiding), inputs)[0]
+    eraser = TokenEraser(again(batch))
+    order = eraser.order(torch.rand(tokens.shape, generator=torch.Generator().manual_seed(0)))
+    results: dict[str, list[list[int]]] = {}
+
+    def naive() -> None:
+        results["naive"] = []
+        with torch.no_grad():
+            for place, count in enumerate(eraser.counts.tolist()):
+                keep = tokens[place] & (order[place].argsort() >= torch.arange(1, count + 1).unsqueeze(1))
+                keep[-1] = eraser.floor[place]
+                logits = []
+                for start in range(0, count, BATCH):
+                    piece = keep[start : start + BATCH]
+                    given = {key: value[place].expand(len(piece), -1) for key, value in inputs.items()}
+                    logits.append(model(**{**given, "attention_mask": piece.long()}).logits)
+                flips = torch.cat(logits).argmax(-1) != batch.logits[place].argmax()
+                results["naive"].append([1 + int(flips.int().argmax())] if bool(flips.any()) else [])
+
+    def ours() -> None:
+        found = TokenEraser(again(batch)).flips(order.unsqueeze(0))
+        removed = zip(found.removed[0].tolist(), found.flips[0].tolist(), strict=True)
+        results["ours"] = [[count] if flip else [] for count, flip in removed]
+
+    (ratio,) = ratios(rounds, naive, ours, calls=1)
+    flipped = sum(map(len, results["ours"])) / len(results["ours"])
+    print(f"{name}, {len(tokens)} texts of up to {tokens.shape[1]} tokens, in naive loops over the same prefixes")
+    line("one ranking at the input level", ratio, limit)
+    same = "the same decisions" if results["ours"] == results["naive"] else "OTHER DECISIONS"
+    print(f"  ({same}; {flipped:.0%} of decisions flipped)")
+
+
+def pooled(rounds: int) -> None:
+    """Everything about the models of the papers, on long texts."""
+    for name in ("FLANrnn", "HANrnn"):
+        torch.manual_seed(0)
+        model = af.models.from_preset(name, num_labels=5, vocab_size=20000).eval()
+        inputs = text(5000, 400)
+        if model.config.by_sentences:
+            inputs["input_ids"][:, 19::20] = model.config.sentence_token_id
+        setup = setup_for(model, ["attention"], (*SEVEN, "optimal"))
+        captured = batches(setup, inputs)
+
+        def judge(captured: list[Batch] = captured) -> None:
+            for batch in captured:
+                fresh = again(batch)
+                Erasure().run(fresh)
+                SingleWeight().run(fresh)
+
+        def plain(model: Any = model, inputs: dict[str, Any] = inputs) -> None:
+            forward(model, inputs)
+
+        def capture(setup: Setup = setup, inputs: dict[str, Any] = inputs) -> None:
+            batches(setup, inputs)
+
+        captures, everything = ratios(min(rounds, 3), plain, capture, judge, calls=1)
+        print(f"{name}, 5000 texts of 400 words, in plain forward passes")
+        line("seven rankings, the exact optimum and single weights", everything, 1.5)
+        print(f"  (the capture: {captures:.3f})")
+
+
+def memory(rounds: int) -> None:
+    """Resident memory after many short texts, each count in a process of its own."""
+    peaks = []
+    for count in (10_000, 100_000):
+        command = [sys.executable, "-m", "benchmarks.erasure", "--memory", str(count)]
+        peaks.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]))
+    print("FLANnoenc, short texts")
+    line("resident memory at 100,000 texts beyond that at 10,000, in MB", (peaks[1] - peaks[0]) / 2**20, 200)
+
+
+def evaluated(count: int) -> int:
+    """Bytes at the peak of an evaluation of many short texts."""
+    words = [f"word{number}" for number in range(500)]
+    tokenizer = af.models.WordTokenizer.train([" ".join(words)], min_count=1)
+    model = af.models.from_preset("FLANnoenc", num_labels=2, tokenizer=tokenizer)
+
+    def rows() -> Any:
+        for number in range(count):
+            yield {"text": " ".join(words[(number * 7 + place * 13) % 500] for place in range(5 + number % 6))}
+
+    data = datasets.IterableDataset.from_generator(rows)
+    with tempfile.TemporaryDirectory() as folder:
+        af.Evaluator(model, tokenizer).compute(data, output_dir=folder + "/run", rankings=["attention"], quiet=True)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+PARTS: dict[str, Callable[[int], None]] = {
+    "attention": attention,
+    "input": at_input,
+    "pooled": pooled,
+    "request": dear,
+    "memory": memory,
+}
 
 if __name__ == "__main__":
     main()

@@ -5,11 +5,13 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import attnfaith
 from attnfaith import survey
 from attnfaith.cli import app
+from attnfaith.errors import InputError, NumericalError, StorageError, UnsupportedModelError
 
 
 def run(*arguments):
@@ -32,6 +34,40 @@ def test_help_shows_examples_and_exit_codes(flag):
     assert result.exit_code == 0
     for words in ("attnfaith models --refused", "unknown model type", "--json", "--markdown", "Nothing is downloaded"):
         assert words in result.stdout
+
+
+@pytest.mark.parametrize("name", sorted(typer.main.get_command(app).commands))
+def test_every_command_teaches(name):
+    result = run(name, "--help")
+    assert (result.exit_code, result.stderr) == (0, "")
+    for words in ("Examples", f"attnfaith {name} ", "Exit code", "wrong arguments", "130"):
+        assert words in result.stdout
+    assert f" {name} " in run("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UnsupportedModelError("It has no attention."), 1),
+        (NumericalError("It is NaN."), 1),
+        (InputError("It is misspelt."), 2),
+        (StorageError("It is full."), 3),
+    ],
+)
+def test_errors_are_one_plain_message_and_an_exit_code(error, code, monkeypatch):
+    def failing(*arguments):
+        raise error
+
+    monkeypatch.setattr("attnfaith.evaluation.results.load_results", failing)
+    result = run("compare", "a", "b")
+    assert (result.exit_code, result.stdout, result.stderr) == (code, "", f"Error: {error}\n")
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr("attnfaith.evaluation.results.load_results", lambda path: 1 / 0)
+    result = run("compare", "a", "b")
+    assert result.exit_code == 1
+    assert isinstance(result.exception, ZeroDivisionError)
 
 
 def test_models_into_a_pipe_is_a_line_for_each_family():
@@ -105,7 +141,7 @@ def test_on_a_terminal_it_is_a_table(monkeypatch):
 
 
 def test_the_command_line_alone_loads_no_model_code():
-    heavy = ("attnfaith.families", "attnfaith.survey", "captum", "datasets")
+    heavy = ("attnfaith.families", "attnfaith.survey", "captum", "datasets", "matplotlib", "pandas", "rich.table")
     program = f"import sys; import attnfaith.cli; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[]", done.stderr

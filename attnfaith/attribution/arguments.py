@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from attnfaith.adapters.cut import Cut
@@ -17,10 +18,16 @@ def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
         try:
-            loaded = AutoModelForSequenceClassification.from_pretrained(model)
+            loaded, info = AutoModelForSequenceClassification.from_pretrained(model, output_loading_info=True)
             tokenizer = AutoTokenizer.from_pretrained(model) if tokenizer is None else tokenizer
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
             raise InputError(f"No classifier with a tokenizer could be loaded from {str(model)!r}: {error}") from error
+        if info["missing_keys"]:
+            lacking = ", ".join(sorted(info["missing_keys"])[:3])
+            raise InputError(
+                f"{str(model)!r} holds no trained classifier: its files lack {lacking}, which would be made up at "
+                "random. Fine-tune it first, or give the path of the fine-tuned model."
+            )
         return loaded, tokenizer
     if isinstance(model, nn.Module | Cut):
         return model, tokenizer

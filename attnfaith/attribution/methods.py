@@ -97,7 +97,7 @@ def find_method(level: str, name: str) -> Method:
         there = ", ".join(sorted(known for at, known in methods if at == level))
         raise InputError(f"The method {name!r} exists at level={other!r} only. At level={level!r} there are: {there}.")
     if (level, name) not in methods:
-        names: Registry[str, Method] = Registry(f"method at level={level!r}")
+        names: Registry[str, Method] = Registry(f"{level}-level method")
         names.update({known: entry for (at, known), entry in methods.items() if at == level})
         return names[name]
     return methods[level, name]

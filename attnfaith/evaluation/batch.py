@@ -184,4 +184,4 @@ def _given(ranking: Ranking, row: Row, encoded: Encoded) -> Any:
     if callable(ranking.source):
         return ranking.source(encoded)
     found = (row.scores or {}).get(str(ranking.source))
-    return [math.nan] * len(encoded.ids) if found is None else found
+    return found or [math.nan] * len(encoded.ids)

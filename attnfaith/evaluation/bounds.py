@@ -67,8 +67,12 @@ def smallest_sets(eraser: AttentionEraser, *, bounds: bool) -> Smallest:
                 exact[text] = size if found else None
                 low[text] = size if found else min(size + 1, count)
     high = [size if size is not None else most for size, most in zip(exact, upper, strict=True)]
-    flippable = [True if most is not None else None for most in high]
-    return Smallest(list(low), high, flippable)
+    flippable: list[bool | None] = [True if most is not None else None for most in high]
+    least: list[int | None] = list(low)
+    for text, count in enumerate(counts):
+        if exact[text] is None and count <= 3:  # every set has been tried
+            least[text], high[text], flippable[text] = None, None, False
+    return Smallest(least, high, flippable)
 
 
 def _optimum(eraser: AttentionEraser) -> Optimum | None:
@@ -77,9 +81,13 @@ def _optimum(eraser: AttentionEraser) -> Optimum | None:
     affine = batch.setup.cut.adapter.affine(capture)
     if affine is None or capture.shape[1] != 1:
         return None
+    weights = capture.weights[:, 0].double()
+    if capture.log_weights is not None:  # what underflowed decides once all that outweighs it is gone
+        shares = capture.log_weights[:, 0].softmax(-1).nan_to_num(0.0)
+        weights = shares * weights.sum(-1, keepdim=True)
     return optimum_for(
         batch.setup.decision,
-        capture.weights[:, 0],
+        weights,
         affine.contributions,
         affine.bias,
         capture.mask,
@@ -89,8 +97,11 @@ def _optimum(eraser: AttentionEraser) -> Optimum | None:
 
 
 def _upper(eraser: AttentionEraser) -> list[int | None]:
-    """The fewest removals after which any built-in ranking flips."""
-    scores = [eraser.batch.scores(Ranking(name, "attention"), "attention") for name in BUILT_IN]
+    """The fewest removals after which any built-in ranking flips, in either direction where it has two."""
+    rankings = [Ranking(name, "attention") for name in BUILT_IN]
+    scores = [eraser.batch.scores(one, "attention") for one in rankings]
+    if eraser.batch.setup.decision.kind in ("regression", "multilabel"):
+        scores += [-values for values, one in zip(scores, rankings, strict=True) if one.signed]
     found = eraser.flips(torch.stack([eraser.order(one) for one in scores]))
     most = eraser.everything.shape[1] + 1
     fewest = torch.where(found.flips, found.removed, most).amin(0)

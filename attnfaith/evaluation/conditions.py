@@ -8,7 +8,6 @@ from typing import Any
 
 import attnfaith
 from attnfaith.evaluation.batch import Batch, Setup
-from attnfaith.evaluation.hiding import WAYS
 from attnfaith.evaluation.protocol import Test
 from attnfaith.evaluation.store import Store
 
@@ -64,7 +63,7 @@ def conditions_of(
             "unit": {"attention": "tokens" if items is None else items.kind, "input": "tokens"},
             "special_tokens": setup.special_tokens == "include" and bool(trial.special_items.any()),
             "levels": list(setup.rankings),
-            "hide": None if hiding is None else WAYS[hiding.way],
+            "hide": None if hiding is None else hiding.way,
             "labels": [str(name) for _, name in sorted((getattr(config, "id2label", None) or {}).items())],
         },
         "statistics": dict(statistics),

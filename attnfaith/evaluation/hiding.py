@@ -17,13 +17,8 @@ from attnfaith.adapters.rows import choose_inputs
 from attnfaith.adapters.selfcheck import gap, scale_of, tolerance_of
 from attnfaith.errors import InputError, UnsupportedModelError
 
-WAYS = {
-    "attention_mask": "hidden by the attention mask: no layer attends them, positions stay",
-    "mask_token": "replaced by the mask token",
-    "pad": "replaced by the padding token",
-    "zero": "their word vectors replaced by zeros",
-    "delete": "deleted, the rest moves up",
-}
+WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
+"""No layer attends them and positions stay; replaced by a token, by padding, by zero vectors; the rest moves up."""
 TOKENS = 2048  # in one pass through the model, so that activations stay in the processor's cache
 
 

@@ -76,21 +76,34 @@ class Results:
         """The share of decisions kept against the share of items removed, by ranking, with its band."""
         return curves(self.table("erasure"), confidence_level=self.manifest["statistics"]["confidence_level"])
 
-    def plot(self, test: str = "erasure", *, path: str | os.PathLike[str] | None = None) -> Figure:
-        """The figure of a test.
+    def plot(
+        self, test: str = "erasure", *, kind: str | None = None, path: str | os.PathLike[str] | None = None
+    ) -> Figure:
+        """A figure of a test.
 
         Args:
             test: which.
+            kind: for "erasure", "curves" (decisions kept while items go, the default), "efficiency" (of every ranking)
+                or "wins" (of each ranking against each other one).
             path: where to write it, as png, pdf or svg.
         """
-        from attnfaith.report.plots import erasure_figure, single_weight_figure
+        from attnfaith.report import plots
 
         if test not in self.tests:
             raise InputError(f"The test {test!r} was not run. There are: {', '.join(self.tests)}.")
+        unit = self.manifest["facts"]["unit"]
+        figures: dict[str | None, Callable[[], Figure]] = {None: lambda: plots.single_weight_figure(self.table(test))}
         if test == "erasure":
-            found = erasure_figure(self.curves(), self.summary(), unit=self.manifest["facts"]["unit"])
-        else:
-            found = single_weight_figure(self.table(test))
+            figures = {
+                "curves": lambda: plots.erasure_figure(self.curves(), self.summary(), unit=unit),
+                "efficiency": lambda: plots.efficiency_figure(self.summary(), unit=unit),
+                "wins": lambda: plots.wins_figure(self.summary()),
+            }
+            kind = kind or "curves"
+        if kind not in figures:
+            known = ", ".join(repr(name) for name in figures if name) or "none to choose from"
+            raise InputError(f"There is no figure {kind!r} of the test {test!r}. Kinds: {known}.")
+        found = figures[kind]()
         if path is not None:
             found.savefig(path)
         return found
@@ -99,6 +112,10 @@ class Results:
     def verdict(self) -> Verdict:
         """What the figures say of attention, in sentences."""
         return verdict(self.summary(), {**self.manifest["facts"], **self.manifest["counts"], **self._statistics})
+
+    def same_data(self, other: Results) -> bool:
+        """Whether both are of the same rows of data."""
+        return self._store.same_rows(other._store)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Copy the results into another folder, from which `load_results` reads them."""

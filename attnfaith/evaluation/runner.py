@@ -113,7 +113,7 @@ class Runner:
             return
         except NumericalError as error:
             if len(members) == 1:
-                yield members, " ".join(str(error).split())
+                yield members, _reason(error)
                 return
         except RuntimeError as error:
             if not should_reduce_batch_size(error):
@@ -155,6 +155,12 @@ def encode(texts: Texts, rows: Sequence[Row]) -> tuple[dict[int, Encoded], dict[
             except InputError as error:
                 aside[place] = str(error)
         return found, aside
+
+
+def _reason(error: NumericalError) -> str:
+    """Why one text by itself is set aside: the fact, without advice, the same words for every such text."""
+    fact = " ".join(str(error).split()).split(". ")[0].removesuffix(".").replace(" for texts [0] of this batch", "")
+    return fact[:1].lower() + fact[1:]
 
 
 def _described(batch: Batch) -> Columns:

@@ -62,7 +62,8 @@ class SingleWeight(Test):
         before = batch.logits.unsqueeze(1).expand_as(without)
         moved = decision.divergence(before, without).double().cpu().numpy()
         flips = decision.flips(before, without).cpu().numpy()
-        near = (decision.margin(before, without).double().abs() <= eraser.tolerance.unsqueeze(1)).cpu().numpy()
+        edges = torch.minimum(decision.margin(before, without).abs(), decision.margin(before, before).abs())
+        near = (edges.double() <= eraser.tolerance.unsqueeze(1)).cpu().numpy()
         weights, decided = batch.weights.cpu().numpy(), outcomes(decision, batch.logits)
         orders = [eraser.order(batch.scores(Ranking(name, "attention"), "attention")) for name in RANKINGS]
         tops = [order[:, 0].tolist() for order in orders]

@@ -81,6 +81,9 @@ class Store:
             if (path / manifests.NAME).exists():
                 store = cls(path, manifests.read_manifest(path))
                 store._refuse_another(asked)
+                if store.manifest.get("statistics") != asked.get("statistics"):  # made anew at each reading
+                    store.manifest["statistics"] = asked.get("statistics")
+                    put(path / manifests.NAME, manifests.written(store.manifest))
             elif present:
                 raise InputError(
                     f"{str(path)!r} holds other files ({present[0].name!r}) and no {manifests.NAME}, so it is no run "
@@ -159,6 +162,16 @@ class Store:
         raise InputError(
             f"The data have changed: rows {first} to {first + max(rows, 1) - 1} (counted from 0) are not those that "
             f"the results in {str(self.directory)!r} were made from. Give another output_dir, or the same data."
+        )
+
+    def same_rows(self, other: Store) -> bool:
+        """Were both made from the same rows of data?"""
+        sizes = {store.manifest["shard_size"] for store in (self, other)}
+        shards = self.shards()
+        return (
+            len(sizes) == 1
+            and shards == other.shards()
+            and all(self._rows_hash(shard) == other._rows_hash(shard) for shard in shards)
         )
 
     def finish(self, summary: Mapping[str, Any]) -> None:

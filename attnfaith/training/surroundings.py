@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
@@ -17,8 +16,8 @@ from torch import nn
 def as_before(model: nn.Module) -> Iterator[None]:
     """Let training change weights only, also when it stops by an error.
 
-    Random states, log level, environment, accelerate's state, the model's device and its cache setting are put back.
-    The model is left without gradients and in evaluation mode.
+    Random states, accelerate's state, the model's device and what it says of caching are put back. The model is left
+    without gradients and in evaluation mode.
 
     Example:
         >>> model = nn.Linear(1, 1)
@@ -29,14 +28,10 @@ def as_before(model: nn.Module) -> Iterator[None]:
         True
     """
     from accelerate.state import AcceleratorState, GradientState, PartialState
-    from transformers import logging
 
     with ExitStack() as stack:
-        stack.callback(os.environ.update, dict(os.environ))
-        stack.callback(_forget, os.environ, set(os.environ))
         for shared in (AcceleratorState._shared_state, PartialState._shared_state, GradientState._shared_state):
             stack.callback(_refill, shared, dict(shared))
-        stack.callback(logging.set_verbosity, logging.get_verbosity())
         stack.callback(random.setstate, random.getstate())
         stack.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002 (Trainer seeds it)
         devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()

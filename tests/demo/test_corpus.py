@@ -187,6 +187,20 @@ def test_reviews_are_clean_english():
         assert all((article.lower() == "an") == (letter in "aeiou") for article, letter in vowel), text
 
 
+def test_it_stands_for_the_product_named_before():
+    asides = re.compile(r"got it\b|gave it to|needs it in")
+    another = re.compile(r"\b(old|previous|the one from|cheaper|same order|their|courier|website|hotline|wrapping)\b")
+    followed = 0
+    for review in MANY:
+        sentences = [asides.sub("", sentence) for sentence in sentences_of(review["text"])]
+        assert not re.search(r"\bit\b", sentences[0], re.IGNORECASE), review["text"]
+        for before, sentence in itertools.pairwise(sentences):
+            if re.search(r"\bit\b", sentence, re.IGNORECASE):
+                followed += 1
+                assert not another.search(before), review["text"]
+    assert followed > 800
+
+
 def test_the_word_tokenizer_finds_the_same_sentences():
     """So a HAN's items are the sentences as they were written."""
     tokenizer = af.models.WordTokenizer.train([review["text"] for review in MANY], min_count=1, sentences=True)

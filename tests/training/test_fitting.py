@@ -91,7 +91,9 @@ def test_without_patience_or_validation_every_epoch_is_run():
     history = fit(model, tokenizer, TRAIN, learning_rate=1e-9, epochs=5, patience=1)
     assert (len(history.epochs), history.stopped, history.best_epoch) == (5, False, 5)
     assert set(history.best) == {"epoch", "loss"}
-    assert fit(model, tokenizer, TRAIN, HELD_OUT, learning_rate=1e-9, epochs=9, patience=1).stopped
+    for epochs, stopped in ((9, True), (3, True), (2, False)):  # out of patience after the second
+        history = fit(model, tokenizer, TRAIN, HELD_OUT, learning_rate=1e-9, epochs=epochs, patience=1)
+        assert (len(history.epochs), history.stopped) == (2, stopped)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])

@@ -73,7 +73,12 @@ def test_nothing_is_left_behind(kind, mode, tmp_path, monkeypatch, capfd):
             if len(calls) == 5:  # in the second epoch, or while validating
                 raise caught
 
-        list(model.modules())[-1].register_forward_pre_hook(trouble)
+        if mode == "the model raises":
+            list(model.modules())[-1].register_forward_pre_hook(trouble)
+        else:  # halfway through the backward pass, when there are gradients already
+            list(model.parameters())[-4].register_hook(lambda gradient: trouble(None, gradient))
+    random.seed(11)  # not what a Trainer seeds with
+    np.random.seed(11)  # noqa: NPY002
     transformers.logging.set_verbosity(transformers.logging.ERROR)
     before = surroundings(model, tokenizer)
     if caught:

@@ -37,6 +37,21 @@ def test_containers_give_the_same_weights(make):
     assert same(weights(model), weights(expected))
 
 
+def test_a_stream_is_read_once():
+    import datasets
+
+    passes = []
+
+    def stream():
+        passes.append(1)
+        yield from DATA
+
+    model, tokenizer = small("FLANnoenc")
+    streamed = datasets.IterableDataset.from_generator(stream, features=datasets.Dataset.from_list(DATA).features)
+    fit(model, tokenizer, streamed, **OPTIONS)
+    assert passes == [1]
+
+
 def refused(message, train=DATA, validation=None, labels=2, **options):
     model, tokenizer = small(labels=labels, **options.pop("model", {}))
     with pytest.raises(InputError, match=message):

@@ -21,8 +21,8 @@ PLACES = {"attention": "the final attention", "input": "the input level"}
 WAYS = {
     "attention_mask": "hidden from every layer by the attention mask",
     "mask_token": "replaced by the mask token",
-    "pad": "replaced by padding tokens",
-    "zero": "replaced by zero vectors",
+    "pad": "replaced by the padding token",
+    "zero": "their word vectors replaced by zeros",
     "delete": "deleted from the text",
 }
 REASONS = {
@@ -75,7 +75,8 @@ class Speaker:
     def unit_at(self, level: str) -> str:
         """What an item of a level is, in the plural."""
         unit = self.facts["unit"]
-        return str(unit if isinstance(unit, str) else unit[level])
+        name = str(unit if isinstance(unit, str) else unit[level])
+        return "pooled items" if name == "pooled" else name
 
     def _get(self, figure: str, key: Key = ("", ""), other: Key | None = None) -> Figure:
         return self.figures.get(self.level, figure, key, other)
@@ -145,12 +146,12 @@ class Speaker:
 
     def _levels(self) -> Iterator[str]:
         """Which level is spoken of, how much never flips, and whether the other one says something else."""
-        way = self.facts.get("hide") or "taken away from the whole model"
-        means = {
+        way = self.facts.get("hide")
+        how = {
             "attention": f"the weights of {self.unit} are set to 0 there, and nowhere else",
-            "input": f"{self.unit} are {WAYS.get(way, way)}",
+            "input": f"{self.unit} are taken away from the whole model" + (f" ({WAYS.get(way, way)})" if way else ""),
         }
-        yield f"This speaks of {PLACES[self.level]}: {means[self.level]}."
+        yield f"This speaks of {PLACES[self.level]}: {how[self.level]}."
         never = {level: self._never(level) for level in self.judged}
         parts = [f"on {never[level]} of the texts at {PLACES[level]}" for level in never if never[level].known]
         if parts:

@@ -15,7 +15,7 @@ from attnfaith.report.plots.dots import efficiency
 from attnfaith.report.plots.lettering import Headline, nothing
 from attnfaith.report.plots.pairs import wins
 from attnfaith.report.plots.style import COLUMN, PAGE, Drawing
-from attnfaith.report.plots.tables import SUMMARY, keys_of, levels_of, need, numbers, overall
+from attnfaith.report.plots.tables import SUMMARY, Unit, keys_of, levels_of, need, numbers, overall
 from attnfaith.report.plots.weights import flips_table, limits_of, single_weight
 
 Path = str | PathLike[str]
@@ -24,7 +24,7 @@ Path = str | PathLike[str]
 def erasure_figure(
     curves: pd.DataFrame,
     summary: pd.DataFrame | None = None,
-    unit: str = "tokens",
+    unit: Unit = "tokens",
     *,
     highlight: Sequence[str] | None = None,
     path: Path | None = None,
@@ -50,7 +50,7 @@ def erasure_figure(
     return _by_level(curves, draw, lambda count: max(2.8, 0.8 + 0.112 * count), path)
 
 
-def efficiency_figure(summary: pd.DataFrame, unit: str = "tokens", *, path: Path | None = None) -> Figure:
+def efficiency_figure(summary: pd.DataFrame, unit: Unit = "tokens", *, path: Path | None = None) -> Figure:
     """Efficiency (or what a flip takes) of each ranking: a panel for each erase level.
 
     Example:

@@ -13,7 +13,18 @@ from attnfaith.errors import InputError
 from attnfaith.report.plots.lettering import EndLabels, Headline, nothing, write
 from attnfaith.report.plots.names import Key, labels_for
 from attnfaith.report.plots.style import COLUMN, HIGHLIGHT, MUTED, RULE, Look, axes, looks_for, name_axes, percent
-from attnfaith.report.plots.tables import counted, joined, keys_of, need, numbers, of_level, place_of, rows_of
+from attnfaith.report.plots.tables import (
+    Unit,
+    counted,
+    joined,
+    keys_of,
+    need,
+    numbers,
+    of_level,
+    place_of,
+    rows_of,
+    unit_at,
+)
 
 CURVES = ("erase_level", "ranking_level", "ranking", "fraction", "kept", "low", "high")
 
@@ -23,7 +34,7 @@ def survival(
     axis: Axes | None = None,
     *,
     erase_level: str | None = None,
-    unit: str = "tokens",
+    unit: Unit = "tokens",
     highlight: Sequence[str] | None = None,
     texts: int | None = None,
 ) -> Axes:
@@ -38,7 +49,7 @@ def survival(
             (shares of 1), and ``texts`` if at hand.
         axis: Where to draw; new axes when None.
         erase_level: Which rows to draw; may be left out where there is only one level.
-        unit: What an item is, in the plural.
+        unit: What an item is, in the plural; or that for each erase level.
         highlight: Names of the rankings that stand out; None: attention, gradient × attention, optimal and random.
         texts: The number of texts, where ``curves`` does not tell it.
 
@@ -51,7 +62,7 @@ def survival(
     """
     need(curves, CURVES, figure="survival")
     table, level = of_level(curves, erase_level, figure="survival")
-    keys = keys_of(table)
+    unit, keys = unit_at(unit, level), keys_of(table)
     drawn = [key for key in keys if np.isfinite(numbers(rows_of(table, key)["kept"])).any()]
     looks = looks_for(drawn, chosen_of(highlight, keys))
     axis = axes(axis, COLUMN, max(2.6, 0.75 + 0.112 * len(keys)))

@@ -25,7 +25,18 @@ from attnfaith.report.plots.style import (
     name_rows,
     percent,
 )
-from attnfaith.report.plots.tables import SUMMARY, counted, joined, need, numbers, of_level, overall, place_of
+from attnfaith.report.plots.tables import (
+    SUMMARY,
+    Unit,
+    counted,
+    joined,
+    need,
+    numbers,
+    of_level,
+    overall,
+    place_of,
+    unit_at,
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,7 @@ class _Quantity:
 
 
 def efficiency(
-    summary: pd.DataFrame, axis: Axes | None = None, *, erase_level: str | None = None, unit: str = "tokens"
+    summary: pd.DataFrame, axis: Axes | None = None, *, erase_level: str | None = None, unit: Unit = "tokens"
 ) -> Axes:
     """Dots with intervals, the best ranking on top; the dotted line is the random control.
 
@@ -51,7 +62,7 @@ def efficiency(
         summary: The long table of figures; rows of the slice "all" are drawn.
         axis: Where to draw; new axes when None.
         erase_level: Which rows to draw; may be left out where there is only one level.
-        unit: What an item is, in the plural.
+        unit: What an item is, in the plural; or that for each erase level.
 
     Example:
         >>> import pandas as pd
@@ -66,7 +77,7 @@ def efficiency(
     need(summary, SUMMARY, figure="efficiency")
     table, level = of_level(overall(summary, "erasure"), erase_level, figure="efficiency")
     figure = next((name for name in ("efficiency", "mean_fraction") if _defined(table, name)), "efficiency")
-    quantity, table = _quantity(figure, unit), table[table["figure"] == figure]
+    quantity, table = _quantity(figure, unit_at(unit, level)), table[table["figure"] == figure]
     values = numbers(table["value"])
     table = table.iloc[np.argsort(-values if quantity.more_is_better else values, kind="stable")]  # NaN goes last
     keys: list[Key] = list(zip(table["ranking_level"], table["ranking"], strict=True))

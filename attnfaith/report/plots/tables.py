@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from attnfaith.errors import InputError
 from attnfaith.report.plots.names import Key
 
+Unit: TypeAlias = str | Mapping[str, str]
 SUMMARY = (
     "test",
     "erase_level",
@@ -84,6 +86,17 @@ def place_of(erase_level: str) -> str:
         ('the final attention', 'the input')
     """
     return _PLACES.get(erase_level, f"the level {erase_level!r}")
+
+
+def unit_at(unit: Unit, erase_level: str) -> str:
+    """What an item of a level is, in the plural; "items" where nothing better is known.
+
+    Example:
+        >>> unit_at({"attention": "sentences", "input": "tokens"}, "attention"), unit_at("words", "input")
+        ('sentences', 'words')
+    """
+    name = unit if isinstance(unit, str) else unit.get(erase_level, "items")
+    return "pooled items" if name == "pooled" else name
 
 
 def counted(texts: Iterable[float]) -> str:

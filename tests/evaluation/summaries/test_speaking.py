@@ -85,7 +85,7 @@ def test_more_wins_must_go_with_less_removed():
 def test_a_transformer_is_judged_by_its_input_and_told_why():
     found = judged(two(skill=(0.6, 0.3, 0.9)), kind="transformer", unit="tokens", special_tokens=True)
     assert (found.label, found.level) == ("unfaithful", "input")
-    assert said(found, "This speaks of the input level: tokens are hidden from every layer by the attention mask.")
+    assert said(found, "This speaks of the input level: tokens are taken away from the whole model (hidden from")
     assert said(found, "on 10 % [8, 12] of the texts at the input level and on 62 % [54, 70] of the texts at the final")
     assert said(found, "every ranking leaves at least 49 % [41, 57] of the decisions as they are")
     assert said(found, "so the input level is judged")
@@ -128,11 +128,11 @@ def test_one_level_only():
     [
         ("attention_mask", "hidden from every layer by the attention mask"),
         ("mask_token", "replaced by the mask token"),
-        ("pad", "replaced by padding tokens"),
-        ("zero", "replaced by zero vectors"),
+        ("pad", "replaced by the padding token"),
+        ("zero", "their word vectors replaced by zeros"),
         ("delete", "deleted from the text"),
-        ("blurred", "words are blurred"),
-        (None, "taken away from the whole model"),
+        ("blurred, all of them", "(blurred, all of them)"),
+        (None, "words are taken away from the whole model."),
     ],
 )
 def test_how_tokens_are_hidden_is_said(hide, words):
@@ -143,6 +143,7 @@ def test_units_may_differ_by_level():
     tables = pd.concat([level("attention"), level("input")])
     found = judged(tables, unit={"attention": "sentences", "input": "words"})
     assert said(found, "41 % [38, 44] of the sentences")
+    assert said(judged(level(), unit={"attention": "pooled"}), "41 % [38, 44] of the pooled items")
     found = judged(tables, unit={"attention": "sentences", "input": "words"}, kind="transformer")
     assert said(found, "41 % [38, 44] of the words")
 

@@ -25,6 +25,16 @@ def test_a_panel_for_each_level():
     assert titles(erasure_figure(made.curves(("input",)), SUMMARY)) == ["Removed from the input"]
 
 
+def test_each_level_has_its_own_unit():
+    units = {"attention": "pooled", "input": "words"}
+    said = [axis.get_xlabel() for axis in erasure_figure(CURVES, SUMMARY, unit=units).axes]
+    assert [label.split(" removed")[0] for label in said] == ["pooled items", "words"]
+    said = [axis.get_xlabel() for axis in efficiency_figure(SUMMARY, unit=units).axes]
+    assert said[0].startswith("pooled items of the smallest set")
+    assert said[1].startswith("words removed until")
+    assert erasure_figure(CURVES, unit={"input": "words"}).axes[0].get_xlabel().startswith("items removed")
+
+
 def test_one_panel_is_a_column_wide_two_are_a_page():
     assert erasure_figure(CURVES).get_size_inches()[0] == pytest.approx(7.1)
     assert erasure_figure(made.curves(("input",))).get_size_inches()[0] == pytest.approx(3.5)

@@ -122,13 +122,14 @@ def test_pyplot_is_neither_used_nor_imported():
 import sys
 from attnfaith.report import plots
 from tests.report import made
-plots.erasure_figure(made.curves(), made.summary())._repr_png_()
-plots.wins_figure(made.summary())._repr_png_()
-plots.efficiency_figure(made.summary())._repr_png_()
+summary = made.summary(("input",))
+plots.erasure_figure(made.curves(("input",)), summary)._repr_png_()
+plots.wins_figure(summary)._repr_png_()
+plots.efficiency_figure(summary)._repr_png_()
 plots.single_weight_figure(made.single_weight(3000))._repr_png_()
 print("matplotlib.pyplot" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "False"
 

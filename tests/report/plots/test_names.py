@@ -70,6 +70,11 @@ def test_no_two_labels_are_alike_and_none_is_long(names):
     assert max(map(len, labels.values())) <= LONGEST
 
 
+def test_names_that_read_alike_are_left_as_they_are():
+    labels = labels_for([("yours", "my_ranking"), ("yours", "my ranking"), ("attention", "my_ranking")])
+    assert list(labels.values()) == ["my_ranking (yours)", "my ranking (yours)", "my_ranking"]
+
+
 def test_a_shortened_name_keeps_both_ends():
     label = shortened("from the first to the very last word", 20)
     assert label == "from the f…last word"

@@ -1,0 +1,44 @@
+"""How every command ends: the exit codes, and the one message when something is wrong."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+FAILED, WRONG, STORAGE, INTERRUPTED = 1, 2, 3, 130
+"""0 is for what went well; usage errors are 2 too."""
+
+
+class Commands(TyperGroup):
+    """The commands; what attnfaith raises on purpose becomes one message and an exit code.
+
+    Anything else is a mistake of ours and keeps its traceback; Python then ends with 1.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        from attnfaith.commands.wording import for_the_command_line
+        from attnfaith.errors import AttnFaithError, InputError, StorageError
+
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            _say(str(stopped) or "Interrupted.")
+            raise typer.Exit(INTERRUPTED) from stopped
+        except AttnFaithError as error:
+            _say(f"Error: {for_the_command_line(' '.join(str(error).split()))}")
+            code = STORAGE if isinstance(error, StorageError) else WRONG if isinstance(error, InputError) else FAILED
+            raise typer.Exit(code) from error
+
+
+def process_number() -> int:
+    """Which of the processes that ``torchrun`` started this is; 0 when it is alone."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def _say(message: str) -> None:
+    number = process_number()
+    typer.echo(message if number == 0 else f"(process {number}) {message}", err=True)

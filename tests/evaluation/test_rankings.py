@@ -1,0 +1,132 @@
+"""Which rankings are judged, and where."""
+
+import pytest
+
+import attnfaith as af
+from attnfaith.attribution.methods import methods
+from attnfaith.errors import InputError
+from attnfaith.evaluation.rankings import CONTROL, YOURS, Ranking, left_out, rankings_for
+
+
+def names(erase_level, asked, explanations=None, *, by_token=True, affine=False):
+    return [str(one) for one in rankings_for(erase_level, asked, explanations or {}, by_token=by_token, affine=affine)]
+
+
+def registered(level):
+    return {f"{at}/{name}" for at, name in methods if at == level}
+
+
+@pytest.fixture
+def mine():
+    """A method of a user's at each level."""
+    af.register_method("mine", level="attention")(lambda capture, cut, target: capture.weights.mean(1))
+    af.register_method("mine", level="input")(lambda model, inputs, target: inputs["attention_mask"].double())
+    yield
+    del methods["attention", "mine"], methods["input", "mine"]
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("by_token", [False, True])
+def test_all_where_the_final_attention_is_erased(by_token, affine):
+    """Every method through the tail, but for what is asked for by name; the optimum where it can be had."""
+    found = names("attention", "all", by_token=by_token, affine=affine)
+    dropped = {"attention/greedy"} | (set() if affine else {"attention/optimal"})
+    assert len(found) == len(set(found))
+    assert set(found) == registered("attention") - dropped
+    assert found[0] == "attention/random"
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_all_where_the_whole_model_is_erased(affine):
+    """Every method at the input, and those through the tail where they rank the same items; no control twice."""
+    found = names("input", "all", by_token=True, affine=affine)
+    dropped = {f"attention/{name}" for name in ("greedy", "optimal", "random", "attention")}
+    assert set(found) == registered("input") | (registered("attention") - dropped)
+    assert len(found) == len(set(found))
+    assert found[0] == "input/random"
+    of_sentences = names("input", "all", by_token=False, affine=affine)
+    assert set(of_sentences) == registered("input")
+
+
+def test_a_method_that_is_registered_appears_under_all(mine):
+    assert "attention/mine" in names("attention", "all")
+    assert {"attention/mine", "input/mine"} <= set(names("input", "all"))
+    assert "attention/mine" not in names("input", "all", by_token=False)
+    assert names("attention", ["mine"]) == ["attention/random", "attention/mine"]
+
+
+@pytest.mark.parametrize("erase_level", ["attention", "input"])
+def test_the_random_control_is_always_there_and_once(erase_level):
+    control = f"{erase_level}/{CONTROL}"
+    for asked in ([], ["random"], [f"{erase_level}/random"], ["gradient", "random"], "all"):
+        found = names(erase_level, asked)
+        assert found[0] == control
+        assert sum(one.endswith("/random") for one in found) == 1
+
+
+def test_a_name_means_what_is_called_so_where_it_ranks_what_is_erased():
+    assert names("attention", ["gradient"]) == ["attention/random", "attention/gradient"]
+    assert names("attention", ["input/gradient"]) == ["attention/random", "input/gradient"]
+    assert set(names("input", ["gradient"])) == {"input/random", "input/gradient", "attention/gradient"}
+    assert names("input", ["attention/gradient"]) == ["input/random", "attention/gradient"]
+    assert names("attention", ["rollout"]) == ["attention/random", "input/rollout"]
+    assert names("attention", ["greedy"]) == ["attention/random", "attention/greedy"]
+    assert names("input", ["gradient"], by_token=False) == ["input/random", "input/gradient"]
+    assert names("attention", ["optimal"]) == ["attention/random"]
+    assert names("attention", ["optimal"], affine=True) == ["attention/random", "attention/optimal"]
+    assert names("input", ["optimal"], affine=True) == ["input/random"]
+
+
+def test_asked_for_twice_is_once_and_in_the_order_asked():
+    asked = ["occlusion", "gradient", "attention/gradient", "gradient"]
+    assert names("attention", asked) == ["attention/random", "attention/occlusion", "attention/gradient"]
+
+
+def test_names_that_do_not_exist():
+    with pytest.raises(InputError, match=r"'gradient'.*Use \['gradient'\]"):
+        names("attention", "gradient")
+    with pytest.raises(InputError, match="gradient"):
+        names("attention", ["gradeint"])
+    with pytest.raises(InputError, match="level to be one of"):
+        names("attention", ["output/gradient"])
+    with pytest.raises(InputError, match="exists at level='input' only"):
+        names("attention", ["attention/rollout"])
+    with pytest.raises(InputError, match=r"got int.*explanations="):
+        names("attention", [3])
+
+
+def test_what_no_level_can_take_is_refused_and_what_one_can_is_not():
+    found = rankings_for("attention", ["rollout", "gradient"], {}, by_token=False, affine=False)
+    with pytest.raises(InputError, match=r"rollout cannot be had.*'?attention"):
+        left_out(["attention"], ["rollout", "gradient"], found)
+    left_out(["attention"], ["gradient"], found)
+    left_out(["attention"], "all", [])
+    both = [*found, *rankings_for("input", ["rollout", "gradient"], {}, by_token=False, affine=False)]
+    left_out(["attention", "input"], ["rollout", "gradient"], both)
+    with pytest.raises(InputError, match="optimal"):
+        left_out(["attention"], ["optimal"], rankings_for("attention", ["optimal"], {}, by_token=True, affine=False))
+
+
+def test_explanations_come_last_under_their_own_names():
+    def shap(encoded):
+        return [0.0] * len(encoded.ids)
+
+    found = rankings_for("attention", [], {"people": "scores", "shap": shap}, by_token=True, affine=False)
+    assert found[1:] == [Ranking("people", YOURS, "scores"), Ranking("shap", YOURS, shap)]
+    assert [str(one) for one in found[1:]] == ["yours/people", "yours/shap"]
+    assert not found[1].signed
+
+
+@pytest.mark.parametrize("asked", ["all", ["gradient"], []])
+def test_an_explanation_cannot_take_a_rankings_name(asked):
+    with pytest.raises(InputError, match=r"cannot be called 'random'.*Choose another"):
+        names("attention", asked, {"random": "column"})
+    if asked:
+        with pytest.raises(InputError, match="cannot be called 'gradient'"):
+            names("attention", asked, {"gradient": "column"})
+
+
+@pytest.mark.parametrize("wrong", [3, [0.1, 0.2], None, {"a": 1}])
+def test_an_explanation_is_a_column_or_a_function(wrong):
+    with pytest.raises(InputError, match=f"'mine' is of type {type(wrong).__name__}"):
+        names("attention", "all", {"mine": wrong})
