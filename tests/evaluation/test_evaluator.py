@@ -1,0 +1,266 @@
+"""The Evaluator from end to end: the same numbers however a run is cut up, and what is asked for is what is run."""
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import attnfaith as af
+from attnfaith.evaluation import runner as running
+
+WORDS = "good bad fine dull long short film plot cast story very not quite never the a".split()
+
+
+def sentences(count, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(2, 12, (count,), generator=generator).tolist()
+    return [" ".join(WORDS[torch.randint(16, (), generator=generator)] for _ in range(size)) for size in lengths]
+
+
+@pytest.fixture(scope="module")
+def flan():
+    torch.manual_seed(1)
+    tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1)
+    model = af.models.from_preset("FLANrnn", num_labels=3, tokenizer=tokenizer).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 4
+    return model.eval(), tokenizer
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return [{"text": text, "label": number % 3} for number, text in enumerate(sentences(60))]
+
+
+def evaluated(flan, data, **options):
+    return af.Evaluator(*flan).compute(data, n_resamples=99, quiet=True, **options)
+
+
+def same(one, other, name):
+    left, right = one.table(name), other.table(name)
+    pd.testing.assert_frame_equal(left, right, rtol=1e-9, atol=1e-12)
+
+
+def test_the_decisions_flip_so_that_there_is_something_to_compare(flan, rows):
+    table = evaluated(flan, rows).table("erasure")
+    assert 0.2 < table.censored.mean() < 0.95 or (~table.censored).sum() > 100
+    assert set(table.ranking) >= {"random", "attention", "optimal"}
+
+
+def test_batches_shards_and_the_form_of_the_data_change_nothing(flan, rows, monkeypatch, tmp_path):
+    whole = evaluated(flan, rows)
+    table = pd.DataFrame(rows)
+    table.to_parquet(tmp_path / "rows.parquet")
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    forms = {
+        "one by one": (rows, {"batch_size": 1}),
+        "frame": (table, {}),
+        "dataset": (datasets.Dataset.from_list(rows), {"batch_size": 7}),
+        "stream": (datasets.Dataset.from_list(rows).to_iterable_dataset(), {}),
+        "parquet": (str(tmp_path / "rows.parquet"), {}),
+        "csv": (tmp_path / "rows.csv", {}),
+    }
+    for form, options in forms.values():
+        other = evaluated(flan, form, **options)
+        for name in ("texts", "erasure", "single_weight"):
+            same(whole, other, name)
+    monkeypatch.setattr(running, "SHARD", 16)
+    monkeypatch.setattr("attnfaith.evaluation.evaluator.SHARD", 16)
+    small = evaluated(flan, rows)
+    assert small.manifest["shards"] == 4
+    for name in ("texts", "erasure", "single_weight"):
+        same(whole, small, name)
+
+
+def test_adding_a_ranking_changes_nobodys_numbers(flan, rows):
+    few = evaluated(flan, rows, rankings=["attention"], tests=["erasure"]).table("erasure")
+    many = evaluated(flan, rows, rankings="all", tests=["erasure"]).table("erasure")
+    many = many[many.ranking.isin(["attention", "random"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(few, many)
+
+
+def test_memory_that_runs_out_halves_the_batches_and_changes_nothing(flan, rows, monkeypatch):
+    rows = rows[:16]
+    whole = evaluated(flan, rows)
+    sizes = []
+    build = running.Batch
+
+    def tight(setup, members, encoded, inputs):
+        sizes.append(len(members))
+        if len(members) > 9:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return build(setup, members, encoded, inputs)
+
+    monkeypatch.setattr(running, "Batch", tight)
+    same(whole, evaluated(flan, rows), "erasure")
+    assert max(sizes) == 16
+    assert sizes.count(16) == 1  # what failed once is not tried again
+
+
+def test_memory_that_runs_out_on_one_text_says_which(flan, rows, monkeypatch):
+    def never(*_):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(running, "Batch", never)
+    with pytest.raises(af.AttnFaithError, match=r"Memory ran out on row .* max_length"):
+        evaluated(flan, rows)
+
+
+def test_texts_that_cannot_be_read_are_set_aside_with_the_reason(flan, rows):
+    given = [*rows[:4], {"text": None, "label": 0}, {"text": "   ", "label": 1}, *rows[4:10]]
+    results = evaluated(flan, given)
+    assert results.manifest["counts"]["rows"] == 12
+    assert results.manifest["counts"]["texts"] == 10
+    assert sum(results.manifest["counts"]["aside"].values()) == 2
+    table = results.table()
+    assert table.aside.notna().tolist() == [False] * 4 + [True, True] + [False] * 6
+    assert set(results.table("erasure").text_id) <= set(table[table.aside.isna()].text_id)
+
+
+def test_a_run_goes_on_where_it_stopped_and_is_refused_for_another(flan, rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "SHARD", 16)
+    monkeypatch.setattr("attnfaith.evaluation.evaluator.SHARD", 16)
+    evaluated(flan, rows, output_dir=tmp_path / "whole")
+    done = []
+    shard = running.Runner.shard
+
+    def stops(self, members, advance=lambda amount: None):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(members[0].number)
+        return shard(self, members, advance)
+
+    monkeypatch.setattr(running.Runner, "shard", stops)
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(flan, rows, output_dir=tmp_path / "parts")
+    with pytest.raises(af.InputError, match="not complete"):
+        af.load_results(tmp_path / "parts")
+    monkeypatch.setattr(running.Runner, "shard", shard)
+    evaluated(flan, rows, output_dir=tmp_path / "parts")
+    files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
+    assert len(files) == 1 + 3 * 4
+    for path in files:
+        assert (tmp_path / "whole" / path).read_bytes() == (tmp_path / "parts" / path).read_bytes(), path
+    for options, what in [
+        ({"seed": 1}, "seed"),
+        ({"rankings": ["attention"]}, "rankings"),
+        ({"level": "both"}, "rank"),
+    ]:
+        with pytest.raises(af.InputError, match=rf"other arguments: .*{what}"):
+            evaluated(flan, rows, output_dir=tmp_path / "whole", **options)
+    changed = [*rows[:20], {"text": "another text", "label": 0}, *rows[21:]]
+    with pytest.raises(af.InputError, match="rows 16 to 31"):
+        evaluated(flan, changed, output_dir=tmp_path / "whole")
+    _, tokenizer = flan
+    other = af.models.from_preset("FLANrnn", num_labels=3, tokenizer=tokenizer)
+    with pytest.raises(af.InputError, match="model is"):
+        evaluated((other, tokenizer), rows, output_dir=tmp_path / "whole")
+
+
+def test_the_users_model_is_left_as_it_was(flan, rows):
+    model, _ = flan
+    model.train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.random.get_rng_state()
+    evaluated(flan, rows[:8], level="both")
+    assert model.training
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+    assert torch.equal(state, torch.random.get_rng_state())
+    model.eval()
+
+
+def test_explanations_of_ones_own_are_judged_by_the_same_protocol(flan, rows):
+    def backwards(encoded):
+        return [-place for place in range(len(encoded.tokens))]
+
+    given = [{**row, "forwards": [-place for place in range(len(row["text"].split()))]} for row in rows]
+    results = evaluated(
+        flan,
+        given,
+        rankings=["attention"],
+        explanations={"mine": "forwards", "also mine": backwards},
+        tests=["erasure"],
+    )
+    table = results.table("erasure").set_index(["text_id", "ranking"])
+    mine, also = (table.xs(name, level="ranking") for name in ("mine", "also mine"))
+    assert (mine.ranking_level == "yours").all()
+    pd.testing.assert_frame_equal(mine, also)
+
+
+def test_slices_need_what_they_are_made_of(flan, rows):
+    results = evaluated(flan, rows, tests=["erasure"])
+    by_class = results.summary(by="class")
+    assert {"class=0", "class=1", "class=2"} >= set(by_class.slice) != {"all"}
+    unlabelled = evaluated(flan, [{"text": row["text"]} for row in rows], tests=["erasure"])
+    assert unlabelled.table().correct.isna().all()
+    with pytest.raises(af.InputError, match="label"):
+        unlabelled.summary(by="correct")
+
+
+def test_results_can_be_saved_and_read_again(flan, rows, tmp_path):
+    results = evaluated(flan, rows)
+    again = af.load_results(results.save(tmp_path / "copy"))
+    for name in ("texts", "erasure", "single_weight"):
+        same(results, again, name)
+    assert str(again) == str(results)
+    assert again.same_data(results)
+    pd.testing.assert_frame_equal(again.summary(), results.summary())
+    with pytest.raises(af.InputError, match="no table 'erasrue'"):
+        results.table("erasrue")
+    for kind in ("curves", "efficiency", "wins"):
+        assert results.plot("erasure", kind=kind).axes
+    with pytest.raises(af.InputError, match="no figure"):
+        results.plot("erasure", kind="pie")
+
+
+def test_every_kind_of_decision_runs(rows):
+    tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1)
+    kinds = {
+        "sigmoid": ({"num_labels": 1, "problem_type": "single_label_classification"}, {}, 1),
+        "multilabel": ({"num_labels": 3, "problem_type": "multi_label_classification"}, {}, [0, 2]),
+        "regression": ({"num_labels": 1, "problem_type": "regression"}, {"tolerance": 0.05}, 0.5),
+    }
+    for kind, (config, options, label) in kinds.items():
+        torch.manual_seed(0)
+        model = af.models.from_preset("FLANnoenc", tokenizer=tokenizer, **config).double()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter *= 4
+        data = [{"text": row["text"], "label": label} for row in rows]
+        results = af.Evaluator(model, tokenizer, **options).compute(data, n_resamples=99, quiet=True)
+        table = results.table("erasure")
+        assert results.manifest["run"]["decision"]["kind"] == kind
+        best = table[table.ranking == "optimal"].set_index("text_id")
+        fewest = table[~table.marginal].groupby("text_id").removed.min().dropna()
+        assert len(fewest) > 10
+        assert (fewest >= best.minimum_low.reindex(fewest.index)).all()
+        assert (best.removed.dropna() == best.minimum_low.dropna()).all()
+        assert np.isfinite(results.table("single_weight").delta_js).all()
+
+
+def test_what_is_asked_for_wrongly_is_refused_at_the_door(flan, rows):
+    wrong = [
+        ({"rankings": "attention"}, "'all' or a list"),
+        ({"rankings": ["atention"]}, "attention"),
+        ({"tests": "erasure"}, "Expected tests to be a list"),
+        ({"tests": ["erasrue"]}, "erasure"),
+        ({"level": "words"}, "level"),
+        ({"hide": "mask_token", "level": "input"}, "mask token"),
+        ({"hide": "delete"}, "input level"),
+        ({"special_tokens": "no"}, "special_tokens"),
+        ({"target": 7}, "target"),
+        ({"output": "odds"}, "output"),
+        ({"confidence_level": 95}, "confidence_level"),
+        ({"seed": 0.5}, "seed"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"input_column": "txt"}, "'text'"),
+        ({"explanations": {"attention": "text"}}, "has that name|list of numbers|scores"),
+    ]
+    for options, message in wrong:
+        with pytest.raises(af.InputError, match=message):
+            af.Evaluator(*flan).compute(rows, quiet=True, **options)
+    with pytest.raises(af.InputError, match="tokenizer"):
+        af.Evaluator(flan[0])
