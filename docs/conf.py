@@ -47,7 +47,13 @@ def write_families(app):
     target.write_text(f"{summary(families)}\n\n{table_markdown(families)}\n", encoding="utf-8")
 
 
+def _of_matplotlib(member):
+    return str(getattr(member, "__module__", "")).startswith("matplotlib")
+
+
 def setup(app):
     """Leave out "alias for field number 3": a named tuple's fields are described in its docstring."""
     app.connect("autodoc-skip-member", lambda *seen: True if type(seen[3]).__name__ == "_tuplegetter" else None)
+    # matplotlib gives every subclass of its artists a method "set" of its own, in its own markup
+    app.connect("autodoc-skip-member", lambda *seen: True if _of_matplotlib(seen[3]) else None)
     app.connect("builder-inited", write_families)

@@ -72,6 +72,7 @@ def register_method(name: str, *, level: str = "attention", cost: str = "unknown
         ...     return -capture.weights.mean(1)
         >>> ("attention", "longest_weight_last") in af.attribution.methods
         True
+        >>> del af.attribution.methods["attention", "longest_weight_last"]
     """
     if level not in LEVELS:
         raise InputError(f"Expected level to be one of {', '.join(LEVELS)}, got {level!r}.")

@@ -23,7 +23,7 @@ def first_text(setup: Setup, texts: Texts, source: Source) -> Batch:
     """The longest of the first texts that the model reads without trouble."""
     rows = next(iter(source.shards(SHARD)))[1]
     rows = list(islice(rows, TRIED))
-    encoded, aside = encode(texts, rows)
+    encoded, aside = encode(texts, rows, gold=setup.target == "gold")
     for place in sorted(encoded, key=lambda place: -len(encoded[place].ids)):
         try:
             return Batch(setup, [rows[place]], [encoded[place]], texts.collate([encoded[place]]))

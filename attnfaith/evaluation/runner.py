@@ -77,7 +77,7 @@ class Runner:
         """The tables of some rows."""
         schemas = self.schemas
         found: dict[str, list[Columns]] = {name: [] for name in schemas}
-        encoded, aside = encode(self.texts, rows)
+        encoded, aside = encode(self.texts, rows, gold=self.setup.target == "gold")
         members = [(rows[place], one) for place, one in encoded.items()]
         advance(len(aside))
         lines = [_set_aside(rows[place], reason) for place, reason in aside.items()]
@@ -135,14 +135,16 @@ class Runner:
         return {TEXTS: _described(batch), **{test.name: test.run(batch) for test in self.tests}}
 
 
-def encode(texts: Texts, rows: Sequence[Row]) -> tuple[dict[int, Encoded], dict[int, str]]:
-    """Rows as the model reads them, by place; and why others cannot be read."""
+def encode(texts: Texts, rows: Sequence[Row], *, gold: bool = False) -> tuple[dict[int, Encoded], dict[int, str]]:
+    """Rows as the model reads them, by place; and why others cannot be read, or have no label where one is needed."""
+    aside = {place: "the text is missing" for place, row in enumerate(rows) if row.text is None}
+    if gold:
+        aside |= {place: "there is no label to explain" for place, row in enumerate(rows) if row.label is None}
     given = {
         place: row.text if row.pair is None else (row.text, row.pair)
         for place, row in enumerate(rows)
-        if row.text is not None
+        if place not in aside
     }
-    aside = {place: "the text is missing" for place, row in enumerate(rows) if row.text is None}
     if not given:
         return {}, aside
     try:

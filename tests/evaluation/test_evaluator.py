@@ -119,6 +119,14 @@ def test_texts_that_cannot_be_read_are_set_aside_with_the_reason(flan, rows):
     assert set(results.table("erasure").text_id) <= set(table[table.aside.isna()].text_id)
 
 
+def test_explaining_the_gold_class_sets_texts_without_one_aside(flan, rows):
+    given = [{**row, "label": None if place % 3 == 0 else row["label"]} for place, row in enumerate(rows[:12])]
+    results = evaluated(flan, given, target="gold", tests=["erasure"])
+    assert results.manifest["counts"]["aside"] == {"there is no label to explain": 4}
+    table = results.table("erasure")
+    assert (table.target == table.gold).all()
+
+
 def test_a_run_goes_on_where_it_stopped_and_is_refused_for_another(flan, rows, tmp_path, monkeypatch):
     monkeypatch.setattr(running, "SHARD", 16)
     monkeypatch.setattr("attnfaith.evaluation.evaluator.SHARD", 16)
