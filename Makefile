@@ -10,7 +10,7 @@ STAMP := $(VENV)/.attnfaith-installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint format test test-quick docs bench clean
+.PHONY: help venv demo lint format test test-quick docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,6 +21,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
 	@touch $@
+
+demo: $(STAMP)  ## the main job from end to end on generated reviews, with a report in attnfaith-demo/
+	$(BIN)/attnfaith demo
 
 lint: $(STAMP)  ## check style, docstrings, formatting and types
 	$(BIN)/ruff check .

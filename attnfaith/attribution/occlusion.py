@@ -24,14 +24,13 @@ def occlusion_at_attention(request: Request) -> Scores:
 def greedy_at_attention(request: Request) -> Scores:
     """At each step the item whose removal lowers the decision's margin most; a score of N is the first to go."""
     capture = request.capture
-    decision = request.decision
-    prediction = decision.predict(capture.logits)
+    before = capture.logits.unsqueeze(1)
     left = capture.mask.clone()
     values = torch.zeros(capture.mask.shape, dtype=torch.float64, device=left.device)
     alone = torch.eye(capture.shape[2], dtype=torch.bool, device=left.device)
     for step in range(int(capture.lengths.max())):
         logits = request.cut.rerun(capture, keep=left.unsqueeze(1) & ~alone)
-        margin = decision.quantity(logits, prediction, "log_odds").masked_fill(~left, torch.inf)
+        margin = request.decision.margin(before.expand_as(logits), logits).masked_fill(~left, torch.inf)
         first = margin.argmin(-1, keepdim=True)
         still = left.gather(-1, first)
         place = (capture.lengths - step).double().unsqueeze(-1)  # of the text, not of its padded batch

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
+from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.methods import method
 from attnfaith.attribution.request import Request, Scores
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.functional.optimal import optimum_for
+from attnfaith.functional.decision import Decision
+from attnfaith.functional.optimal import Optimum, optimum_for
 from attnfaith.functional.ranking import ranks_of
+from attnfaith.types import Capture
 
 
 @method(
@@ -19,14 +24,29 @@ from attnfaith.functional.ranking import ranks_of
 )
 def optimal_at_attention(request: Request) -> Scores:
     """An order of removal that flips the decision as early as any can; a score of N is the first to go."""
-    capture = request.capture
-    affine = request.cut.adapter.affine(capture)
-    if affine is None or capture.shape[1] != 1:
+    best = optimum_of(request.cut, request.capture, request.decision)
+    if best is None:
         raise UnsupportedModelError(
             "The exact optimum needs a tail that is affine in one attended vector, as HAN and FLAN models have. For "
             f"this model ({request.cut.adapter.path}) use 'greedy', or 'gradient_x_attention', which is cheaper."
         )
-    best = optimum_for(
-        request.decision, capture.weights[:, 0], affine.contributions, affine.bias, capture.mask, capture.logits
-    )
-    return request.scores((capture.lengths.unsqueeze(-1) - ranks_of(best.order)).double())
+    return request.scores((request.capture.lengths.unsqueeze(-1) - ranks_of(best.order)).double())
+
+
+def optimum_of(cut: Cut, capture: Capture, decision: Decision, *, fixed: Tensor | None = None) -> Optimum | None:
+    """The smallest flipping sets of a batch; None where the tail is not affine in one attended vector.
+
+    Args:
+        cut: the model, cut.
+        capture: the batch.
+        decision: how the model decides.
+        fixed: ``[B, N]``, items that are never erased.
+    """
+    affine = cut.adapter.affine(capture)
+    if affine is None or capture.shape[1] != 1:
+        return None
+    weights = capture.weights[:, 0].double()
+    if capture.log_weights is not None:  # what underflowed decides once all that outweighs it is gone
+        shares = capture.log_weights[:, 0].softmax(-1).nan_to_num(0.0)
+        weights = shares * weights.sum(-1, keepdim=True)
+    return optimum_for(decision, weights, affine.contributions, affine.bias, capture.mask, capture.logits, fixed=fixed)

@@ -45,12 +45,12 @@ def demo(
     from attnfaith.errors import InputError
 
     if (model is None) != (data is None):
-        lacking, given = ("--data", "--model") if data is None else ("--model", "--data")
-        raise InputError(f"{given} goes with {lacking}: give both, or neither for the data and models of the demo.")
+        lacking, alone = ("--data", "--model") if data is None else ("--model", "--data")
+        raise InputError(f"{alone} goes with {lacking}: give both, or neither for the data and models of the demo.")
     with bars(quiet):
         from attnfaith.demo.run import run_demo
 
-        found = run_demo(
+        run_demo(
             output,
             model=None if model is None else model_path(model),
             data=data,
@@ -59,5 +59,3 @@ def demo(
             text_column=text_column,
             label_column=label_column,
         )
-    if isinstance(found, int) and found:
-        raise typer.Exit(found)

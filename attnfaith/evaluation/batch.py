@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -152,7 +153,15 @@ class Batch:
     def _computed(self, ranking: Ranking) -> Scores:
         output = self._output("log_odds" if ranking.name == "lrp" else "probability")
         request = self.request if output == self.request.output else replace(self.request, output=output)
-        found = ranking.method.run(request)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = ranking.method.run(request)
+        if caught:  # each batch has figures of its own; in the same words, the reader is told once
+            warnings.warn(
+                f"Some scores of the ranking {ranking} are not as exact as they should be (an Attributor with the "
+                "method says by how much); more steps= may help.",
+                stacklevel=2,
+            )
         mask = self.capture.mask if ranking.level == "attention" else self.request.tokens
         return replace(found, mask=mask)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnfaith.attribution.optimal import optimum_of
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.erasers import AttentionEraser
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.functional.optimal import Optimum, optimum_for
 
 BUILT_IN = (
     "attention",
@@ -47,12 +47,12 @@ class Smallest:
 
 def smallest_sets(eraser: AttentionEraser, *, bounds: bool) -> Smallest:
     """Exact where the tail is affine; else bounds, those beyond one item only where they are asked for."""
-    best = _optimum(eraser)
+    batch = eraser.batch
+    best = optimum_of(batch.setup.cut, batch.capture, batch.setup.decision, fixed=~eraser.erasable)
     if best is not None:
         flips = best.flips.tolist()
         sizes = [size if flip else None for size, flip in zip(best.size.tolist(), flips, strict=True)]
         return Smallest(sizes, sizes, flips, best.order)
-    batch = eraser.batch
     one = _flips(batch, batch.request.without_each) & eraser.erasable
     exact: list[int | None] = [1 if found else None for found in one.any(1).tolist()]
     counts = eraser.counts.tolist()
@@ -73,27 +73,6 @@ def smallest_sets(eraser: AttentionEraser, *, bounds: bool) -> Smallest:
         if exact[text] is None and count <= 3:  # every set has been tried
             least[text], high[text], flippable[text] = None, None, False
     return Smallest(least, high, flippable)
-
-
-def _optimum(eraser: AttentionEraser) -> Optimum | None:
-    batch = eraser.batch
-    capture = batch.capture
-    affine = batch.setup.cut.adapter.affine(capture)
-    if affine is None or capture.shape[1] != 1:
-        return None
-    weights = capture.weights[:, 0].double()
-    if capture.log_weights is not None:  # what underflowed decides once all that outweighs it is gone
-        shares = capture.log_weights[:, 0].softmax(-1).nan_to_num(0.0)
-        weights = shares * weights.sum(-1, keepdim=True)
-    return optimum_for(
-        batch.setup.decision,
-        weights,
-        affine.contributions,
-        affine.bias,
-        capture.mask,
-        capture.logits,
-        fixed=~eraser.erasable,
-    )
 
 
 def _upper(eraser: AttentionEraser) -> list[int | None]:

@@ -124,8 +124,8 @@ class Evaluator:
             input_column: the column of texts.
             second_input_column: that of second texts, for pairs.
             label_column: that of labels; they are not needed, and left out where there is no such column.
-            label_mapping: from a label in the data to a class's number or name in the model; or, as in ``evaluate``, from
-                every name in the model to what stands for it in the data.
+            label_mapping: from a label in the data to a class's number or name in the model; or, as in ``evaluate``,
+                from every name in the model to what stands for it in the data.
             rankings: "all", or names of methods: "gradient" wherever there is one, "input/gradient" for one.
             explanations: rankings of yours by name: a column with a list of scores, or a function from a text as the
                 model reads it (tokens, words, offsets ...) to scores.

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 
 class Processes:
     """Which of how many processes this is.
@@ -25,7 +27,7 @@ class Processes:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             from accelerate import PartialState
 
-            self._state = PartialState()
+            self._state = PartialState(cpu=_on_cpu())
         self.index = 0 if self._state is None else int(self._state.process_index)
         self.count = 1 if self._state is None else int(self._state.num_processes)
 
@@ -60,3 +62,9 @@ class Processes:
         values = [value]
         broadcast_object_list(values)
         return values[0]
+
+
+def _on_cpu() -> bool:
+    """Whether there is nothing but processors: unless told so, accelerate then takes each process to be alone."""
+    found = torch.accelerator.current_accelerator(check_available=True)
+    return found is None or found.type == "mps"  # several of its processes can talk on the processor only

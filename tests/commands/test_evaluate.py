@@ -175,9 +175,7 @@ def test_a_text_of_100_000_words_is_cut_off_and_counted(flan, bert, tmp_path):
     assert len(long.split()) > 99_000
     data = made.write_csv(tmp_path / "data.csv", [(long, 0), ("a fine film", 1)])
     for model, read in ((flan, 4096), (bert, None)):
-        # no rankings but the cheap ones: this is of reading, not of ranking
-        asked = ("--rankings", "attention", "--level", "attention", "--tests", "erasure")
-        result = run("evaluate", model, data, "--output", tmp_path / model.name, *asked, *FEW)
+        result = run("evaluate", model, data, "--output", tmp_path / model.name, *FEW)
         assert result.exit_code == 0, result.stderr
         assert "cut off" in result.stdout
         results = af.load_results(tmp_path / model.name)
@@ -216,7 +214,7 @@ def test_empty_cells_are_set_aside(flan, tmp_path):
 @pytest.mark.slow
 def test_two_processes_write_what_one_writes(bert, flan, tmp_path):
     data = made.reviews(tmp_path / "data.csv", 600)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     for model, more in ((flan, ()), (bert, ("--rankings", "attention,gradient", "--no-labels"))):
         asked = ["evaluate", str(model), data, *more, *FEW]
         one = made.spawn(*asked, "--output", tmp_path / "one" / model.name)

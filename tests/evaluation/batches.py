@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -33,8 +34,8 @@ def model_of(family: str, kind: str = "multiclass", seed: int = 0) -> nn.Module:
         return tiny_model(family, num_labels=SIZES[kind], dtype=torch.float64, seed=seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        sizes = {"embedding_size": 16, **({} if family.endswith("noenc") else {"hidden_size": 12})}
-        problem = {"problem_type": "single_label_classification"} if kind == "sigmoid" else {}
+        sizes: dict[str, Any] = {"embedding_size": 16, **({} if family.endswith("noenc") else {"hidden_size": 12})}
+        problem: dict[str, Any] = {"problem_type": "single_label_classification"} if kind == "sigmoid" else {}
         model = af.models.from_preset(family, num_labels=SIZES[kind], vocab_size=64, **sizes, **problem)
         with torch.no_grad():
             for parameter in model.parameters():
@@ -49,6 +50,11 @@ def model_of(family: str, kind: str = "multiclass", seed: int = 0) -> nn.Module:
 def cut_of(family: str, kind: str = "multiclass", seed: int = 0) -> af.Cut:
     """The same, cut."""
     return af.cut(model_of(family, kind, seed))
+
+
+def slowly(*families: str) -> list[Any]:
+    """Families whose tests are left out of the quick suite."""
+    return [pytest.param(family, marks=pytest.mark.slow) for family in families]
 
 
 def ranked(*names: str) -> tuple[Ranking, ...]:

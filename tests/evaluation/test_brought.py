@@ -66,6 +66,21 @@ def test_a_pair_runs_on():
     assert on_tokens([1, 2, 3, 4, 5, 6], pair(), "x") == [1, 2, 3, 4, 5, 6]
 
 
+def test_words_between_spaces_run_on_over_a_pair():
+    """ "so-so" and "a dull-ish plot": four words between spaces, of which the tokenizer makes eight."""
+    spans = ((0, 2), (2, 3), (3, 5)), ((0, 1), (2, 6), (6, 7), (7, 10), (11, 15))
+    offsets = (None, *spans[0], None, *spans[1], None)
+    segments = (None, 0, 0, 0, None, 1, 1, 1, 1, 1, None)
+    words = (None, 0, 1, 2, None, 3, 4, 5, 6, 7, None)
+    both = Encoded("so-so", "a dull-ish plot", tuple(range(11)), {}, ("x",) * 11, offsets, segments, words)
+    assert on_tokens([1, 2, 3, 4], both, "x") == [SPECIAL, 1, 1, 1, SPECIAL, 2, 3, 3, 3, 4, SPECIAL]
+
+
+def test_what_nobody_gave_a_score_goes_last():
+    assert math.isinf(SPECIAL)
+    assert SPECIAL < 0
+
+
 def test_what_the_model_does_not_read_of_a_long_text_is_left_out():
     assert on_tokens([1, 2, 3, 4, 5, 6], encoded(3), "x") == [SPECIAL, 1, 2, 3, 4, 5, 6, SPECIAL]  # as many tokens
     long = Encoded("a b c d e", None, (1, 2), {}, ("a", "b"), ((0, 1), (2, 3)), (0, 0), (0, 1), truncated=3)

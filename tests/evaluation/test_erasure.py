@@ -12,7 +12,7 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.erasure import COLUMNS, Erasure
 from attnfaith.evaluation.rankings import Ranking
 from tests.comparing import inputs_of
-from tests.evaluation.batches import LENGTHS, TOLERANCE, batch_of, model_of, one_of, ranked, table
+from tests.evaluation.batches import LENGTHS, TOLERANCE, batch_of, model_of, one_of, ranked, slowly, table
 
 AFFINE = ("FLANrnn", "HANrnn")
 RANKINGS = {
@@ -181,7 +181,7 @@ def assert_telling(flips, seen, early):
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "sigmoid", "multilabel", "regression"])
-@pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "bert", "llama"])
+@pytest.mark.parametrize("family", ["FLANrnn", "bert", *slowly("HANrnn", "llama")])
 def test_the_final_attention_one_removal_at_a_time(family, kind):
     lengths = tuple(3 * length for length in LENGTHS) if family == "HANrnn" else LENGTHS  # as many sentences
     batch = batch_of(family, kind, rankings={"attention": RANKINGS["attention"]}, lengths=lengths)
@@ -189,7 +189,7 @@ def test_the_final_attention_one_removal_at_a_time(family, kind):
 
 
 @pytest.mark.parametrize("kind", ["multiclass", pytest.param("regression", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "bert", "llama", "gpt2", "bart"])
+@pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "bert", "llama", "bart", *slowly("gpt2")])
 def test_the_whole_model_one_removal_at_a_time(family, kind):
     batch = batch_of(family, kind, rankings={"input": RANKINGS["input"]})
     assert batch.setup.hiding.way == ("delete" if family in (*AFFINE, "bart") else "attention_mask")
@@ -210,7 +210,7 @@ def test_the_final_attention_of_more_families(family):
     assert flips >= 0.2 * seen
 
 
-@pytest.mark.parametrize("family", ["bert", "llama"])
+@pytest.mark.parametrize("family", ["bert", *slowly("llama")])
 def test_rankings_of_one_level_erased_at_the_other(family):
     crossed = {"attention": RANKINGS["input"][1:], "input": RANKINGS["attention"][1:]}
     batch = batch_of(family, rankings=crossed)
@@ -218,7 +218,7 @@ def test_rankings_of_one_level_erased_at_the_other(family):
         check(batch, level)
 
 
-@pytest.mark.parametrize("family", ["bert", "llama"])
+@pytest.mark.parametrize("family", ["bert", *slowly("llama")])
 def test_special_tokens_that_are_protected_stay(family):
     batch = batch_of(family, rankings=RANKINGS, special_tokens="protect")
     special = batch.special
@@ -234,7 +234,7 @@ def test_special_tokens_that_are_protected_stay(family):
         }
 
 
-@pytest.mark.parametrize("family", ["bert", "llama", "bart"])
+@pytest.mark.parametrize("family", ["bert", *slowly("llama", "bart")])
 def test_the_deciding_token_can_be_protected(family):
     """At the input level only: at the final attention it is an item like any other."""
     plain = batch_of(family, rankings=RANKINGS)
@@ -259,7 +259,7 @@ def test_texts_with_one_item_have_no_row_and_change_nothing():
     assert Erasure().run(alone) == {name: [] for name, _ in COLUMNS}
 
 
-@pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "bert"])
+@pytest.mark.parametrize("family", ["HANrnn", *slowly("FLANrnn", "bert")])
 def test_a_batch_is_its_texts_one_by_one_in_any_order(family):
     """Integers, labels and draws; a text's draw hangs on its row number, not on its place in a batch."""
     numbers = [40, 7, 19, 3, 100, 12, 55, 8]

@@ -12,7 +12,7 @@ from attnfaith.attribution.methods import methods
 from attnfaith.errors import InputError
 from attnfaith.evaluation.single_weight import COLUMNS, RANKINGS, SingleWeight
 from tests.comparing import inputs_of
-from tests.evaluation.batches import LENGTHS, SIZES, TOLERANCE, batch_of, model_of, one_of
+from tests.evaluation.batches import LENGTHS, SIZES, TOLERANCE, batch_of, model_of, one_of, slowly
 from tests.evaluation.test_erasure import Slow, decided, flipped
 
 NUMBERS = ("delta_js", "delta_attention", "expected_delta_js", "expected_drawn_flips")
@@ -50,7 +50,7 @@ def rows_of(columns):
 
 @pytest.mark.parametrize("reference", ["paper", "released-code"])
 @pytest.mark.parametrize("kind", list(SIZES))
-@pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "bert", "llama"])
+@pytest.mark.parametrize("family", ["FLANrnn", "bert", *slowly("HANrnn", "llama")])
 def test_equals_erasing_every_item_by_itself(family, kind, reference):
     batch = batch_of(family, kind, lengths=(3, *LENGTHS))
     rows, slow = rows_of(SingleWeight(reference=reference).run(batch)), Slow(batch, "attention")
@@ -104,7 +104,7 @@ def draws(reference, seeds, lengths=(5, 5, 3)):
 
 def test_the_paper_draws_from_the_others_and_the_released_code_from_all():
     """Many seeds: every share is within five standard deviations of what it must be."""
-    seeds = 150
+    seeds = 80
     for reference in ("paper", "released-code"):
         counts, tops = draws(reference, seeds)
         for (text, ranking), seen in counts.items():
@@ -121,7 +121,7 @@ def test_the_expectation_is_the_mean_over_all_draws(reference):
     """Every item that can be drawn is, in some seed; their plain mean is what is said of each of them."""
     seen, said = {}, {}
     for seed in range(40):
-        rows = rows_of(SingleWeight(reference=reference).run(batch_of("bert", lengths=(4, 5), seed=seed)))
+        rows = rows_of(SingleWeight(reference=reference).run(batch_of("FLANnoenc", lengths=(4, 5), seed=seed)))
         for key, row in rows.items():
             seen.setdefault(key, {})[row["drawn"]] = (row["delta_js"], row["drawn_flips"])
             said.setdefault(key, set()).add((row["expected_delta_js"], row["expected_drawn_flips"]))

@@ -277,10 +277,7 @@ def test_a_real_tail_one_removal_at_a_time(family, kind):
     batch, width = capture.mask.shape
     count = 4
     orders = torch.cat(
-        [
-            (torch.rand(batch, width, generator=generator) + 2 * (~capture.mask).int()).argsort(-1)
-            for _ in range(count)
-        ]
+        [(torch.rand(batch, width, generator=generator) + 2 * (~capture.mask).int()).argsort(-1) for _ in range(count)]
     )
     texts = torch.arange(batch).repeat(count)
     lanes = Lanes(orders, texts, capture.lengths, capture.mask, torch.zeros_like(capture.mask), capture.lengths)
@@ -300,7 +297,7 @@ def test_a_real_tail_one_removal_at_a_time(family, kind):
                 first = (step + 1, after)
                 break
         expected.append(first)
-    assert 2 <= sum(first is not None for first in expected)
+    assert sum(first is not None for first in expected) >= 2
     for evaluate in ways.values():
         found = first_flips(lanes, capture.logits, decision, evaluate, first=2, growth=0.5)
         for lane, first in enumerate(expected):

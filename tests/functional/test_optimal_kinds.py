@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnfaith.functional.decision import KINDS, Decision
+from attnfaith.functional.decision import Decision
 from attnfaith.functional.optimal import optimum, optimum_for
 from tests.functional.test_optimal import brute
 
