@@ -28,6 +28,11 @@ def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
                 f"{str(model)!r} holds no trained classifier: its files lack {lacking}, which would be made up at "
                 "random. Fine-tune it first, or give the path of the fine-tuned model."
             )
+        if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+            raise InputError(
+                "The tokenizer knows no words, only special tokens: Transformers makes such a one where the files of a "
+                "tokenizer are missing. Save the model's tokenizer beside it, or pass it as the second argument."
+            )
         return loaded, tokenizer
     if isinstance(model, nn.Module | Cut):
         return model, tokenizer

@@ -74,11 +74,6 @@ class Evaluator:
             loaded = loaded.to(self.processes.device if device is None else device)
         if tokenizer is None:
             raise InputError("An Evaluator reads texts: pass the model's tokenizer as the second argument.")
-        if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
-            raise InputError(
-                "The tokenizer knows no words, only special tokens: Transformers makes such a one where the files of a "
-                "tokenizer are missing. Save the model's tokenizer beside it, or pass it as the second argument."
-            )
         self.cut = loaded if isinstance(loaded, Cut) else cut(loaded)
         self.tokenizer = tokenizer
         self.kind, self.tolerance = decision, tolerance

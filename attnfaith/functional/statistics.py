@@ -293,4 +293,4 @@ def _quantile(ordered: Array, known: NDArray[Any], at: float) -> Array:
     above = np.take_along_axis(ordered, over[None], 0)[0]
     with np.errstate(invalid="ignore"):
         between = below + (above - below) * (place - under)
-    return np.where((below == above) | (under == over), below, between)
+    return np.where(below == above, below, between)

@@ -127,9 +127,7 @@ def test_outputs_in_all_their_forms():
 
 def test_methods_are_found_or_the_nearest_named():
     model = named()
-    with pytest.raises(
-        af.InputError, match=r"no input-level method 'integratd_gradients'.*'integrated_gradients'"
-    ):
+    with pytest.raises(af.InputError, match=r"no input-level method 'integratd_gradients'.*'integrated_gradients'"):
         Attributor(model, method="integratd_gradients", level="input")
     with pytest.raises(af.InputError, match=r"'greedy' exists at level='attention' only.*there are: .*occlusion"):
         Attributor(model, method="greedy", level="input")

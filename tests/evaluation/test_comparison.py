@@ -139,6 +139,16 @@ def test_only_common_texts_are_compared_in_pairs():
     assert row.texts_a == one["texts"].aside.isna().sum() < row.texts_b == two["texts"].aside.isna().sum()
 
 
+def test_texts_are_matched_by_their_number():
+    one, two = run(9, texts=60), run(9, texts=60)
+    odd = {name: table[table.text_id % 2 == 1] for name, table in two.items()}
+    table = compare(one, odd, paired=True, n_resamples=30)
+    known = table[(table.test == "erasure") & table.difference.notna()]
+    assert len(known) > 50
+    assert (known.difference == 0).all()
+    assert (known.texts_a == known.texts_b).all()
+
+
 def test_texts_in_common_are_needed_for_pairs():
     one, two = run(10), run(10)
     two = {name: table.assign(text_id=table.text_id + 1000) for name, table in two.items()}

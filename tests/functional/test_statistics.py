@@ -334,6 +334,11 @@ def test_a_flip_is_at_its_point_of_the_grid_and_not_after(items):
     assert np.allclose(kept, 1 - np.arange(items + 1) / items, atol=1e-12)
 
 
+def test_a_grid_that_is_rounded_otherwise_changes_nothing():
+    assert 0.1 * 3 != 3 / 10
+    assert survival([0.1 * 3, 3 / 10], [3 / 10]).tolist() == [[0.0]]
+
+
 @pytest.mark.slow
 def test_it_is_quick(rng):
     started = time.perf_counter()

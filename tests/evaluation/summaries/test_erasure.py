@@ -50,6 +50,31 @@ def test_a_user_s_ranking_better_than_the_upper_bound_has_efficiency_one():
     assert look(table, "efficiency_high", "attention", ("yours", "shap")).high <= 1
 
 
+def test_a_set_that_flips_is_believed_more_than_a_word_that_none_does():
+    """A decision within the tolerance of a tie may flip for a ranking and not for the optimum."""
+    rows, about = made(4)
+    erasure, texts = frames(rows, about)
+    flips = erasure[~erasure.censored].text_id.iloc[0]
+    before = summarise_erasure(erasure, texts, n_resamples=20)
+    own = erasure.text_id == flips
+    erasure.loc[own, ["minimum_low", "minimum_high"]] = NAN
+    after = summarise_erasure(erasure.assign(flippable=erasure.flippable & ~own), texts, n_resamples=20)
+    for figure in ("flippable", "unflippable"):
+        assert look(after, figure).value == look(before, figure).value
+    assert look(after, "efficiency_high", key=ATTENTION).texts == look(before, "efficiency", key=ATTENTION).texts
+
+
+def test_skill_begins_at_the_random_order_of_the_level_erased_at():
+    keys = [*KEYS, ("input", "random")]
+    table = summarise_erasure(*frames(*made(4, keys=keys)), n_resamples=20)
+    for level in ("attention", "input"):
+        worth = {key: look(table, "efficiency", level, key).value for key in keys}
+        chance = worth[level, "random"]
+        expected = (worth[ATTENTION] - chance) / (1 - chance)
+        assert look(table, "skill", level, ATTENTION).value == pytest.approx(expected)
+        assert "skill" not in set(table.query("erase_level == @level == ranking_level and ranking == 'random'").figure)
+
+
 def test_never_flipping_is_neither_dropped_nor_zero():
     rows, about = made(5)
     for row in rows:

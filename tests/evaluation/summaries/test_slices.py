@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
+from attnfaith.evaluation.summaries.slices import parts_of
 from attnfaith.evaluation.summary import summarise_erasure, summarise_single_weight
 from tests.evaluation.summaries.tables import NAN, frames, made, single_weight
 
@@ -41,6 +42,16 @@ def test_a_slice_is_the_summary_of_its_texts(by):
         own = table[table.slice == part].drop(columns="slice").reset_index(drop=True)
         pd.testing.assert_frame_equal(own, alone)
     assert total == len(here)
+
+
+def test_lengths_are_named_by_the_shortest_and_the_longest_there_are():
+    def labels(*items):
+        texts = pd.DataFrame({"text_id": range(len(items)), "aside": None, "items": items})
+        return [part.label for part in parts_of(texts, "length")]
+
+    assert labels(2, 3, 5, 9) == ["length=2", "length=3", "length=5", "length=9"]
+    assert labels(2, 3, 5, 9, 10, 20, 30, 31) == ["length=2-3", "length=5-9", "length=10-20", "length=30-31"]
+    assert labels(4, 4, 4, 4, 8) == ["length=4", "length=8"]
 
 
 def test_lengths_that_are_all_equal_are_one_slice():
