@@ -95,12 +95,12 @@ def test_a_run_does_not_differ_from_itself():
     same = compare(tables, tables, paired=True, n_resamples=50)
     known = same[np.isfinite(same.a) & ~same.note.str.contains("reached")]
     assert len(known) > 60
-    assert (known.difference == 0).all()
+    assert (known.difference.abs() < 1e-12).all()  # columns of one matrix product may differ in the last bit
     sure = known[known.low.notna()]
-    assert ((sure.low == 0) & (sure.high == 0)).all()
+    assert ((sure.low.abs() < 1e-12) & (sure.high.abs() < 1e-12)).all()
     apart = compare(tables, tables, paired=False, n_resamples=50)
     found = look(apart, "mean_fraction", ATTENTION)
-    assert found.difference == 0
+    assert abs(found.difference) < 1e-12
     assert found.low < 0 < found.high  # two samples that happen to be equal
 
 
@@ -145,7 +145,7 @@ def test_texts_are_matched_by_their_number():
     table = compare(one, odd, paired=True, n_resamples=30)
     known = table[(table.test == "erasure") & table.difference.notna()]
     assert len(known) > 50
-    assert (known.difference == 0).all()
+    assert (known.difference.abs() < 1e-12).all()  # columns of one matrix product may differ in the last bit
     assert (known.texts_a == known.texts_b).all()
 
 
