@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 from matplotlib.axes import Axes
 
+from attnfaith.evaluation.summaries.grid import numbers
 from attnfaith.report.plots.lettering import Headline, nothing, write
 from attnfaith.report.plots.names import Key, labels_for
 from attnfaith.report.plots.style import (
@@ -25,18 +26,7 @@ from attnfaith.report.plots.style import (
     name_rows,
     percent,
 )
-from attnfaith.report.plots.tables import (
-    SUMMARY,
-    Unit,
-    counted,
-    joined,
-    need,
-    numbers,
-    of_level,
-    overall,
-    place_of,
-    unit_at,
-)
+from attnfaith.report.plots.tables import SUMMARY, Unit, counted, joined, need, of_level, overall, place_of, unit_at
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from matplotlib.colors import LinearSegmentedColormap
 from numpy.typing import NDArray
 
 from attnfaith.errors import InputError
+from attnfaith.evaluation.summaries.grid import numbers
 from attnfaith.report.plots.lettering import Headline, nothing, write
 from attnfaith.report.plots.names import Key, labels_for
 from attnfaith.report.plots.style import COLUMN, INK, RULE, SMALL, axes, hide_frame, name_rows, percent
-from attnfaith.report.plots.tables import SUMMARY, counted, joined, keys_of, need, numbers, of_level, overall, place_of
+from attnfaith.report.plots.tables import SUMMARY, counted, joined, keys_of, need, of_level, overall, place_of
 
 SIGNIFICANT = 0.05  # a pair is marked where its p is below this
 _SHADES = LinearSegmentedColormap.from_list("share", ["#ffffff", "#9ecae1", "#2171b5", "#08306b"])

@@ -7,25 +7,13 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
-from numpy.typing import NDArray
 
 from attnfaith.errors import InputError
+from attnfaith.evaluation.summaries.rows import COLUMNS
 from attnfaith.report.plots.names import Key
 
 Unit: TypeAlias = str | Mapping[str, str]
-SUMMARY = (
-    "test",
-    "erase_level",
-    "ranking",
-    "ranking_level",
-    "other",
-    "slice",
-    "figure",
-    "value",
-    "low",
-    "high",
-    "texts",
-)
+SUMMARY = tuple(name for name in COLUMNS if name != "note")
 _PLACES = {"attention": "the final attention", "input": "the input"}
 
 
@@ -37,12 +25,6 @@ def need(table: pd.DataFrame, columns: Sequence[str], *, figure: str) -> None:
             f"The figure {figure!r} is drawn from a table with the columns {', '.join(columns)}. This one has no "
             f"{', '.join(missing)}; its columns are: {', '.join(map(str, table.columns)) or 'none'}."
         )
-
-
-def numbers(values: pd.Series) -> NDArray[np.float64]:
-    """A column as floats, whatever stands for its missing values: NaN where there is none."""
-    found: NDArray[np.float64] = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    return found
 
 
 def keys_of(table: pd.DataFrame) -> list[Key]:

@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from attnfaith.errors import InputError
+from attnfaith.evaluation.summaries.grid import numbers
 from attnfaith.report.plots.lettering import Headline, nothing, write
 from attnfaith.report.plots.names import shortened, words_for
 from attnfaith.report.plots.style import (
@@ -27,7 +28,7 @@ from attnfaith.report.plots.style import (
     hide_frame,
     name_axes,
 )
-from attnfaith.report.plots.tables import counted, joined, need, numbers
+from attnfaith.report.plots.tables import counted, joined, need
 
 Limits: TypeAlias = tuple[float, float, float, float]
 POINTS = 2000  # more than these are counted in hexagons

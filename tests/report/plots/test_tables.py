@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots.tables import counted, keys_of, levels_of, need, numbers, of_level, overall
+from attnfaith.evaluation.summaries.grid import numbers
+from attnfaith.report.plots.tables import counted, keys_of, levels_of, need, of_level, overall
 
 
 @pytest.mark.parametrize(
