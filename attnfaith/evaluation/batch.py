@@ -39,6 +39,7 @@ class Setup:
         protect_deciding: whether the deciding token is never erased at the input level.
         rankings: by erase level.
         hiding: how tokens are hidden at the input level; None where they are not.
+        kept: what tests make once and use for every batch, by name.
     """
 
     cut: Cut
@@ -50,6 +51,7 @@ class Setup:
     protect_deciding: bool = False
     rankings: dict[str, tuple[Ranking, ...]] = field(default_factory=dict)
     hiding: Hiding | None = None
+    kept: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 class Batch:

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from attnfaith.errors import InputError
+from attnfaith.evaluation.summaries.parts import check
 from attnfaith.evaluation.summaries.reading import listed, percent, spoken
 from attnfaith.evaluation.summaries.sides import Drawn, Name, Place, Side, drawn_of, sides_of
 from attnfaith.evaluation.summaries.speaking import PLACES
-from attnfaith.evaluation.summary import check
 from attnfaith.functional.statistics import Resamples
 
 COLUMNS = (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import pandas as pd
 import pyarrow as pa
 import torch
 from torch import Tensor
@@ -16,8 +17,14 @@ from attnfaith.evaluation.bounds import Smallest, smallest_sets
 from attnfaith.evaluation.erasers import ERASERS, AttentionEraser, Eraser
 from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
 from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.summary import summarise_erasure
 from attnfaith.functional.flips import Flips
 from attnfaith.functional.ranking import ranks_of, ties_in
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
 
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -72,6 +79,21 @@ class Erasure(Test):
             for name, values in self._level(ERASERS[level](batch), rankings).items():
                 found[name] += values
         return found
+
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """See `summarise_erasure`."""
+        return summarise_erasure(table(self.name), table("texts"), by=by, reference=self.reference, **statistics)
+
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """Decisions kept while items go; the efficiency of every ranking; each ranking against each other one."""
+        from attnfaith.report import plots
+
+        unit = results.manifest["facts"]["unit"]
+        return {
+            "curves": lambda: plots.erasure_figure(results.curves(), results.summary(), unit=unit),
+            "efficiency": lambda: plots.efficiency_figure(results.summary(), unit=unit),
+            "wins": lambda: plots.wins_figure(results.summary()),
+        }
 
     def _level(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
         batch = eraser.batch

@@ -204,7 +204,11 @@ class Evaluator:
             runner.run(source, store, lambda rows: advance(rows * count), index=index, of=count)
         processes.wait()
         with processes.first():
-            if index == 0:
+            if index == 0 and not store.complete:
+                for test in runner.tests:
+                    if test.concluded is not None:
+                        seed = runner.setup.settings.seed
+                        store.conclude(test.concluded, test.conclude(store, seed=seed, quiet=quiet))
                 store.finish(counts_of(store))
         return Results(Store.load(output_dir), temporary)
 

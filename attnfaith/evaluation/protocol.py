@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import pandas as pd
 import pyarrow as pa
 from torch import Tensor
 
 from attnfaith.errors import InputError
 from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.store import Store
+from attnfaith.evaluation.summaries.reading import Reader
 from attnfaith.functional.decision import Decision
 from attnfaith.registry import Registry
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
 
 Columns = dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
 class Test(ABC):
-    """One test of the debate: from a batch to rows of a table. Its fields are its options.
+    """One test of the debate: rows from a batch, figures from the rows, and what they say. Its fields are its options.
 
     Attributes:
         name: of the test, and of its table.
+        concluded: the name of the table that `conclude` makes; None where there is none.
     """
 
     __test__: ClassVar[bool] = False  # not for pytest
     name: ClassVar[str]
+    concluded: ClassVar[str | None] = None
 
     @abstractmethod
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
@@ -36,6 +46,29 @@ class Test(ABC):
     @abstractmethod
     def run(self, batch: Batch) -> Columns:
         """The rows of a batch, text by text."""
+
+    def conclude(self, store: Store, *, seed: int, quiet: bool) -> pa.Table:
+        """What can only be found when all rows are there, as a table; called once, where `concluded` names it."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """Every figure with its interval.
+
+        Args:
+            table: the run's tables by name: this test's, and "texts".
+            by: what the texts are parted by; None for all in one.
+            **statistics: ``n_resamples``, ``confidence_level`` and ``seed``.
+        """
+
+    @abstractmethod
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """How each kind of figure is drawn; the first is the usual one."""
+
+    @classmethod
+    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+        """What the figures of all texts say to a reader of the verdict."""
+        yield from ()
 
     @property
     def options(self) -> dict[str, Any]:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from attnfaith.errors import InputError
+from attnfaith.evaluation.protocol import Test, tests
 from attnfaith.evaluation.store import Store
-from attnfaith.evaluation.summary import curves, summarise_erasure, summarise_single_weight
+from attnfaith.evaluation.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-_SUMMARIES: dict[str, Callable[..., pd.DataFrame]] = {
-    "erasure": summarise_erasure,
-    "single_weight": summarise_single_weight,
-}
 
 
 class Results:
@@ -50,10 +44,15 @@ class Results:
         """The tests that were run, with their options."""
         return dict(self.manifest["run"]["tests"])
 
+    @property
+    def _ran(self) -> list[Test]:
+        return [tests[name](**options) for name, options in self.tests.items()]
+
     def table(self, name: str = "texts") -> pd.DataFrame:
         """The rows of a test, or of "texts"."""
-        if name != "texts" and name not in self.tests:
-            raise InputError(f"There is no table {name!r}. Known: {', '.join(['texts', *self.tests])}.")
+        known = ["texts", *self.tests, *(test.concluded for test in self._ran if test.concluded)]
+        if name not in known:
+            raise InputError(f"There is no table {name!r}. Known: {', '.join(known)}.")
         if name not in self._tables:
             self._tables[name] = self._store.table(name)
         return self._tables[name].copy()
@@ -65,10 +64,7 @@ class Results:
             by: "class", "length", "confidence" or "correct", for the figures of slices of the data.
         """
         if by not in self._summaries:
-            texts, parts = self.table("texts"), []
-            for name, options in self.tests.items():
-                more = {"reference": options["reference"]} if name == "erasure" else {}
-                parts.append(_SUMMARIES[name](self.table(name), texts, by=by, **self._statistics, **more))
+            parts = [test.summarise(self.table, by=by, **self._statistics) for test in self._ran]
             self._summaries[by] = pd.concat(parts, ignore_index=True)
         return self._summaries[by].copy()
 
@@ -83,27 +79,16 @@ class Results:
 
         Args:
             test: which.
-            kind: for "erasure", "curves" (decisions kept while items go, the default), "efficiency" (of every ranking)
-                or "wins" (of each ranking against each other one).
+            kind: of figure; each test has one that is usual. For "erasure": "curves" (decisions kept while items go),
+                "efficiency" (of every ranking) or "wins" (of each ranking against each other one).
             path: where to write it, as png, pdf or svg.
         """
-        from attnfaith.report import plots
-
         if test not in self.tests:
             raise InputError(f"The test {test!r} was not run. There are: {', '.join(self.tests)}.")
-        unit = self.manifest["facts"]["unit"]
-        figures: dict[str | None, Callable[[], Figure]] = {None: lambda: plots.single_weight_figure(self.table(test))}
-        if test == "erasure":
-            figures = {
-                "curves": lambda: plots.erasure_figure(self.curves(), self.summary(), unit=unit),
-                "efficiency": lambda: plots.efficiency_figure(self.summary(), unit=unit),
-                "wins": lambda: plots.wins_figure(self.summary()),
-            }
-            kind = kind or "curves"
-        if kind not in figures:
-            known = ", ".join(repr(name) for name in figures if name) or "none to choose from"
-            raise InputError(f"There is no figure {kind!r} of the test {test!r}. Kinds: {known}.")
-        found = figures[kind]()
+        figures = next(one for one in self._ran if one.name == test).figures(self)
+        if kind is not None and kind not in figures:
+            raise InputError(f"There is no figure {kind!r} of the test {test!r}. Kinds: {', '.join(figures)}.")
+        found = figures[kind or next(iter(figures))]()
         if path is not None:
             found.savefig(path)
         return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import pandas as pd
 import pyarrow as pa
 import torch
 
@@ -14,6 +16,12 @@ from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.erasers import AttentionEraser
 from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
 from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.summary import summarise_single_weight
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
 
 RANKINGS = ("attention", "gradient", "gradient_x_attention")
 COLUMNS: list[tuple[str, Any]] = [
@@ -93,6 +101,16 @@ class SingleWeight(Test):
                 for key, value in values.items():
                     rows[key].append(value)
         return rows
+
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """See `summarise_single_weight`."""
+        return summarise_single_weight(table(self.name), table("texts"), by=by, **statistics)
+
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """The differences, and the table of flips, of each ranking."""
+        from attnfaith.report import plots
+
+        return {"differences": lambda: plots.single_weight_figure(results.table(self.name))}
 
     def _draw(self, count: int, batch: Batch, text: int, ranking: str) -> int:
         generator = keyed_generator(batch.setup.settings.seed, batch.rows[text].number, self.name, ranking)

@@ -146,10 +146,12 @@ class Store:
                 table = tables[name]
                 self._keep_schema(name, table.schema)
                 (self.directory / name).mkdir(exist_ok=True)
-                sink = pa.BufferOutputStream()
-                whole = table.replace_schema_metadata({_ROWS: rows_hash.encode()}).combine_chunks()
-                pq.write_table(whole, sink, row_group_size=max(1, len(whole)), **_PARQUET)
-                put(self._path(name, shard), sink.getvalue())
+                put(self._path(name, shard), _written(table.replace_schema_metadata({_ROWS: rows_hash.encode()})))
+
+    def conclude(self, name: str, table: pa.Table) -> None:
+        """Write a table that was made of all shards, whole or not at all."""
+        with storing(self.directory):
+            put(self._whole(name), _written(table))
 
     def check(self, shard: int, rows_hash: str) -> None:
         """Refuse data that differ from those a shard was made from."""
@@ -212,6 +214,9 @@ class Store:
                 for name in reversed(names):
                     (other.directory / name).mkdir(exist_ok=True)
                     put(other._path(name, shard), self._path(name, shard).read_bytes())
+        for path in sorted(self.directory.glob("*.parquet")):
+            with storing(other.directory):
+                put(other.directory / path.name, path.read_bytes())
         if "counts" in self.manifest:
             other.finish(self.manifest["counts"])
         return other
@@ -224,6 +229,9 @@ class Store:
     def _path(self, name: str, shard: int) -> Path:
         return self.directory / name / f"{shard:05d}.parquet"
 
+    def _whole(self, name: str) -> Path:
+        return self.directory / f"{name}.parquet"
+
     def _files(self, name: str) -> dict[int, Path]:
         try:
             found = {_SHARD.fullmatch(entry.name): entry for entry in os.scandir(self.directory / name)}
@@ -232,6 +240,10 @@ class Store:
         return {int(match[1]): Path(entry.path) for match, entry in found.items() if match}
 
     def _parts(self, name: str, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+        if self._whole(name).is_file():
+            with reading(self._whole(name)):
+                yield pq.ParquetFile(self._whole(name), page_checksum_verification=True).read(columns=columns)
+            return
         if name not in self.tables:
             raise InputError(f"There is no table {name!r} in this run; there are {', '.join(self.tables) or 'none'}.")
         for shard in self.shards():
@@ -277,6 +289,12 @@ class Store:
     def _remove_leftovers(self, *, everyone: bool) -> None:
         for folder in (self.directory, *(entry for entry in self.directory.iterdir() if entry.is_dir())):
             remove_leftovers(folder, everyone=everyone)
+
+
+def _written(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.combine_chunks(), sink, row_group_size=max(1, len(table)), **_PARQUET)
+    return sink.getvalue()
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:

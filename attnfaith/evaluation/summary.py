@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 
@@ -9,9 +11,10 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.summaries import erasure as erasing
 from attnfaith.evaluation.summaries import single_weight as single
 from attnfaith.evaluation.summaries.grid import Pivot, grids
-from attnfaith.evaluation.summaries.rows import COLUMNS, Rows, joined
-from attnfaith.evaluation.summaries.slices import BY, parts_of
-from attnfaith.functional.statistics import Resamples, survival, wilson
+from attnfaith.evaluation.summaries.parts import Intervals, begun, check, summary_of
+from attnfaith.evaluation.summaries.rows import COLUMNS, Rows
+from attnfaith.evaluation.summaries.slices import BY, Part
+from attnfaith.functional.statistics import survival, wilson
 
 __all__ = ["BY", "COLUMNS", "curves", "summarise_erasure", "summarise_single_weight"]
 
@@ -81,23 +84,19 @@ def summarise_erasure(
         >>> table[table.figure == "efficiency"][["ranking", "value", "low", "high", "texts"]].values.tolist()
         [['attention', 0.5, 0.5, 0.5, 3], ['random', 0.25, 0.25, 0.25, 3]]
     """
-    check(n_resamples, confidence_level)
+    intervals, found = Intervals(n_resamples, confidence_level, seed), grids(erasure)
     if reference not in REFERENCES:
         raise InputError(f"Expected reference to be 'paper' or None, got {reference!r}.")
-    found, lots = grids(erasure), []
-    for part in parts_of(texts, by):
-        lots.append(_counts("erasure", texts, part.label, len(part.text_ids)).frame())
+
+    def lots_of(part: Part) -> Iterator[Rows]:
         for grid in found:
-            places, rows = part.of(grid.text_ids), Rows("erasure", grid.level, part.label)
-            short = len(part.text_ids) - len(places)
-            rows.add("too_short", short, texts=len(part.text_ids), note="fewer than two items to erase")
+            rows, places = begun("erasure", part, grid.text_ids, grid.level)
             if len(places):
-                resamples = Resamples(len(places), resamples=n_resamples, confidence=confidence_level, seed=seed)
-                erasing.add_figures(
-                    rows, grid.take(places), resamples, paper=reference == "paper", pairs=part.label == "all"
-                )
-            lots.append(rows.frame())
-    return joined(lots)
+                resamples, pairs = intervals.resamples(len(places)), part.label == "all"
+                erasing.add_figures(rows, grid.take(places), resamples, paper=reference == "paper", pairs=pairs)
+            yield rows
+
+    return summary_of("erasure", texts, by, lots_of)
 
 
 def summarise_single_weight(
@@ -134,18 +133,15 @@ def summarise_single_weight(
         >>> float(table.set_index("figure").value["expected_only_top"])
         0.75
     """
-    check(n_resamples, confidence_level)
-    pivot, lots = Pivot(single_weight, ("ranking",)), []
-    for part in parts_of(texts, by):
-        lots.append(_counts("single_weight", texts, part.label, len(part.text_ids)).frame())
-        places, rows = part.of(pivot.text_ids), Rows("single_weight", single.LEVEL, part.label)
-        short = len(part.text_ids) - len(places)
-        rows.add("too_short", short, texts=len(part.text_ids), note="fewer than two items to erase")
+    intervals, pivot = Intervals(n_resamples, confidence_level, seed), Pivot(single_weight, ("ranking",))
+
+    def lots_of(part: Part) -> Iterator[Rows]:
+        rows, places = begun("single_weight", part, pivot.text_ids, single.LEVEL)
         if len(places):
-            resamples = Resamples(len(places), resamples=n_resamples, confidence=confidence_level, seed=seed)
-            single.add_figures(rows, pivot, places, resamples)
-        lots.append(rows.frame())
-    return joined(lots)
+            single.add_figures(rows, pivot, places, intervals.resamples(len(places)))
+        yield rows
+
+    return summary_of("single_weight", texts, by, lots_of)
 
 
 def curves(erasure: pd.DataFrame, *, confidence_level: float = 0.95, points: int = POINTS) -> pd.DataFrame:
@@ -173,25 +169,3 @@ def curves(erasure: pd.DataFrame, *, confidence_level: float = 0.95, points: int
             lots.append(pd.DataFrame(about | ends))
     columns = ["erase_level", "ranking_level", "ranking", "fraction", "kept", "low", "high"]
     return pd.concat(lots, ignore_index=True) if lots else pd.DataFrame(columns=columns)
-
-
-def check(n_resamples: int, confidence_level: float) -> None:
-    """Refuse settings that no interval can be made with."""
-    if n_resamples < 1:
-        raise InputError(f"Expected n_resamples to be at least 1, got {n_resamples}.")
-    if not 0 < confidence_level < 1:
-        raise InputError(f"Expected confidence_level to be between 0 and 1, such as 0.95; got {confidence_level}.")
-
-
-def _counts(test: str, texts: pd.DataFrame, part: str, size: int) -> Rows:
-    """How many texts there are, and how many were set aside, a row for each reason."""
-    rows = Rows(test, part=part)
-    total = len(texts) if part == "all" else size
-    rows.add("texts", total, texts=total)
-    if part == "all":
-        reasons = texts["aside"].dropna().value_counts()
-        for reason, number in sorted(reasons.items()):
-            rows.add("set_aside", number, texts=total, note=str(reason))
-        if reasons.empty:
-            rows.add("set_aside", 0, texts=total)
-    return rows

@@ -12,7 +12,7 @@ itself on short texts: of three tokens, any order soon finds the one that matter
   random order), "easy" (a random order itself hardly ever removes more than the smallest set does), "rivals" (the
   smallest sets are not known of `SETTLED` of the texts, and fewer than `RIVALS` other rankings looked for small ones),
   "no attention", "no control" (attention, or a random order, was not run), "no skill" (figures that leave out the texts
-  that never flip).
+  that never flip), "no erasure" (the erasure test was not run: the label rests on nothing else).
 
 "Better than a random order" takes two things: a paired interval of the mean difference in the fraction removed that
 leaves out 0, and a sign test, corrected by Holm for all pairs of rankings.
@@ -32,6 +32,7 @@ from typing import Any
 
 import pandas as pd
 
+from attnfaith.evaluation.protocol import tests
 from attnfaith.evaluation.summaries.judging import FAITHFUL, FEW, RIVALS, SETTLED, UNFAITHFUL, judge
 from attnfaith.evaluation.summaries.reading import Reader
 from attnfaith.evaluation.summaries.speaking import LATE, REASONS, SILENT, Speaker, alpha_of
@@ -63,7 +64,8 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
     """Judge attention by the summary of a run.
 
     Args:
-        summary: of the erasure test, and of the single-weight test where it was run; the slice "all" is read.
+        summary: of the tests that were run; the slice "all" is read. The label rests on the erasure test, the others
+            add sentences.
         facts: what the figures are about: ``unit`` (what an item is, in the plural; or a mapping from level to that),
             ``special_tokens`` (whether they are among the items), ``kind`` ("affine" or "transformer"),
             ``confidence_level``; and where there is something to say, ``aside`` (a count for each reason),
@@ -78,10 +80,16 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         ('undecided', 'few texts')
     """
     figures, single = Reader(summary), Reader(summary, "single_weight")
+    others = [
+        sentence
+        for name in dict.fromkeys(summary["test"])
+        for sentence in tests[name].sentences(Reader(summary, name), facts)
+    ]
     first = "attention" if facts["kind"] == "affine" else "input"
     levels = sorted(figures.levels, key=lambda level: level != first)
     if not levels:
-        return Verdict("undecided", (REASONS["no attention"],), reason="no attention")
+        reason = "no attention" if "erasure" in set(summary["test"]) else "no erasure"
+        return Verdict("undecided", (REASONS[reason], *others), reason=reason)
     judged = {level: judge(figures, level, alpha_of(facts)) for level in levels}
     own = judged[levels[0]]
-    return Verdict(own.label, Speaker(figures, single, facts, judged).sentences(), levels[0], own.reason)
+    return Verdict(own.label, Speaker(figures, single, facts, judged).sentences(others), levels[0], own.reason)

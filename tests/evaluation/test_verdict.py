@@ -68,7 +68,7 @@ def test_every_reason_not_to_decide(changed, reason):
 
 
 def test_every_reason_is_said_in_words():
-    assert len(REASONS) == 9  # each is met above
+    assert len(REASONS) == 10  # each is met here
 
 
 def test_just_enough_texts_are_enough():
@@ -84,6 +84,13 @@ def test_too_few_texts_are_not_described_either():
 
 def test_nothing_at_all():
     found = judged(level()[:0])
+    assert (found.label, found.level, found.reason) == ("undecided", None, "no erasure")
+    assert found.sentences == (REASONS["no erasure"],)
+
+
+def test_an_erasure_of_no_text():
+    counts = level()[:1].assign(ranking="", ranking_level="", erase_level="", figure="texts")
+    found = judged(counts)
     assert (found.label, found.level, found.reason) == ("undecided", None, "no attention")
 
 

@@ -18,6 +18,7 @@ _NAMES = {
     "integrated_gradients": "integrated gradients",
     "lrp": "LRP",
 }
+OF_EACH = "never_flipped"  # the figure that every ranking of the erasure test has
 _SEARCHES = ("optimal", "greedy")  # look for the smallest set itself: no rival that a reader could use instead
 
 
@@ -56,19 +57,15 @@ class Reader:
         about = table[place].itertuples(index=False, name=None)
         said = zip(*(table[name].tolist() for name in ("value", "low", "high", "texts")), strict=True)
         self._found = dict(zip(about, (Figure(*numbers) for numbers in said), strict=True))
-        of_rankings = table[table["figure"] == "never_flipped"]
-        self._keys: dict[str, list[Key]] = {}
-        for level, *key in of_rankings[place[:3]].itertuples(index=False, name=None):
-            self._keys.setdefault(level, []).append(tuple(key))
-        self.levels = levels_of(of_rankings)
+        self.levels = levels_of(table[table["figure"] == OF_EACH])
 
     def get(self, level: str, figure: str, key: Key = ("", ""), other: Key | None = None) -> Figure:
         """A figure of a ranking (of none: the level's own), or of a pair."""
         return self._found.get((level, *key, "" if other is None else written(other), figure), Figure())
 
-    def keys(self, level: str) -> list[Key]:
-        """The rankings erased by at a level, as (ranking_level, ranking)."""
-        return self._keys.get(level, [])
+    def keys(self, level: str, figure: str = OF_EACH) -> list[Key]:
+        """The rankings that have a figure at a level, as (ranking_level, ranking)."""
+        return [(own, name) for at, own, name, other, what in self._found if (at, other, what) == (level, "", figure)]
 
     def place(self, level: str, name: str, *, own: str = "attention") -> Key | None:
         """A ranking by its name: of this level of rankings, else of another."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attnfaith.evaluation.summaries.erasure import CONTROL
@@ -26,6 +26,7 @@ WAYS = {
     "delete": "deleted from the text",
 }
 REASONS = {
+    "no erasure": "Whether attention explains is judged by the erasure test, which was not run.",
     "no attention": "Attention was not among the rankings, so there is nothing to judge.",
     "no control": "No random order was run to compare with, so there is no verdict.",
     "few texts": f"There are too few texts to say anything: fewer than {FEW}.",
@@ -65,12 +66,12 @@ class Speaker:
         self.alpha = alpha_of(facts)
         self.unit = self.unit_at(self.level)
 
-    def sentences(self) -> tuple[str, ...]:
-        """Everything there is to say."""
+    def sentences(self, others: Sequence[str] = ()) -> tuple[str, ...]:
+        """Everything there is to say; ``others`` is what further tests say."""
         own = self.judged[self.level]
         seen = own.reason not in ("no attention", "few texts", "no control")
         parts = [self._evidence() if seen else (), self._conclusion(own), self._levels(), self._single()]
-        return tuple(sentence for part in [*parts, self._warnings(), self._data()] for sentence in part)
+        return tuple(sentence for part in [*parts, others, self._warnings(), self._data()] for sentence in part)
 
     def unit_at(self, level: str) -> str:
         """What an item of a level is, in the plural."""
