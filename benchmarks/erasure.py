@@ -113,7 +113,7 @@ def again(batch: Batch) -> Batch:
     """The same captured batch, with nothing else computed yet."""
     fresh = object.__new__(Batch)
     kept = {name: vars(batch)[name] for name in ("setup", "rows", "encoded", "inputs", "capture")}
-    vars(fresh).update(kept, _scores={})
+    vars(fresh).update(kept, orders={}, _scores={})
     return fresh
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,15 @@ from attnfaith.evaluation.disk import put, storing
 MARKER = "demo.json"
 MADE = ("report.md", "figures", "tables", "models", "data", "runs")
 """What a demo makes in its folder, and may remove; anything else there is left alone."""
+_EARLIER = ".earlier"
+"""Where what is replaced waits until it is known that the new demo can be made."""
 
 
 @contextmanager
 def demo_folder(output: str | os.PathLike[str], settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[Path]:
-    """The folder in which a demo is made; an earlier demo in it is removed, a foreign folder refused.
+    """The folder in which a demo is made; an earlier demo in it is replaced, a foreign folder refused.
+
+    What was there comes back where the new demo turns out to be asked for with the wrong arguments or data.
 
     Args:
         output: the folder.
@@ -40,13 +44,22 @@ def demo_folder(output: str | os.PathLike[str], settings: Mapping[str, Any], *, 
                 "or empty."
             )
         going_on = resume and there == {"settings": asked, "finished": False}
-        for name in MADE:
-            if not (going_on and name == "runs"):
-                _remove(path / name)
-        _mark(path, asked, finished=False)
-        for name in MADE[1:]:
-            (path / name).mkdir(exist_ok=True)
-        yield path
+        replaced = [name for name in MADE if not (going_on and name == "runs")]
+        _move(path, path / _EARLIER, replaced)
+        try:
+            _mark(path, asked, finished=False)
+            for name in MADE[1:]:
+                (path / name).mkdir(exist_ok=True)
+            yield path
+        except InputError:  # nothing was made, so nothing is lost
+            _move(path / _EARLIER, path, replaced)
+            if there is None:
+                _remove(path / MARKER)
+            else:
+                _mark(path, there["settings"], finished=there["finished"])
+            raise
+        finally:
+            _remove(path / _EARLIER)
         for name in MADE[1:]:
             if not any((path / name).iterdir()):
                 (path / name).rmdir()
@@ -65,6 +78,15 @@ def _read(path: Path) -> Any:
 def _mark(path: Path, settings: Any, *, finished: bool) -> None:
     content = {"attnfaith demo": {"settings": settings, "finished": finished}}
     put(path / MARKER, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def _move(source: Path, target: Path, names: Sequence[str]) -> None:
+    """Put what a demo made elsewhere, in the place of what is there."""
+    target.mkdir(exist_ok=True)
+    for name in names:
+        _remove(target / name)
+        if (source / name).exists() or (source / name).is_symlink():
+            (source / name).rename(target / name)
 
 
 def _remove(path: Path) -> None:

@@ -63,11 +63,13 @@ class Batch:
         encoded: the texts as the model reads them.
         inputs: the model's inputs.
         capture: the texts, cut at the final attention.
+        orders: of removal, by erase level and ranking, that some test has made already.
     """
 
     def __init__(self, setup: Setup, rows: Sequence[Row], encoded: Sequence[Encoded], inputs: dict[str, Any]) -> None:
         self.setup, self.rows, self.encoded, self.inputs = setup, rows, encoded, inputs
         self.capture: Capture = setup.cut.capture(**inputs)
+        self.orders: dict[tuple[str, Ranking], Tensor] = {}
         self._scores: dict[Ranking, Scores] = {}
 
     @property

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from attnfaith.adapters.selfcheck import tolerance_of
 from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.rankings import Ranking
 from attnfaith.functional.flips import Evaluate, Flips, Lanes, by_prefixes, by_sets, first_flips
-from attnfaith.functional.ranking import in_groups, order_of
+from attnfaith.functional.ranking import order_of
 
 MARGIN = 0.05
 """A decision nearer a tie than this share of the tolerance of the logits' precision (float32: 1e-5) is marginal."""
@@ -54,9 +55,15 @@ class Eraser(ABC):
         """How the steps of lanes are computed."""
 
     def order(self, scores: Tensor) -> Tensor:
-        """Items by descending score: those that may go, those that stay, padding."""
-        staying = self.everything & ~self.erasable
-        return in_groups(order_of(scores, self.erasable), (self.erasable, staying, ~self.everything))
+        """Items by descending score ``[..., B, N]``: those that may go, those that stay, padding."""
+        return order_of(scores, self.erasable, (self.everything & ~self.erasable, ~self.everything))
+
+    def order_by(self, ranking: Ranking) -> Tensor:
+        """The same by the scores of a ranking, made once for all tests."""
+        key = (self.level, ranking)
+        if key not in self.batch.orders:
+            self.batch.orders[key] = self.order(self.batch.scores(ranking, self.level))
+        return self.batch.orders[key]
 
     def flips(self, orders: Tensor) -> Flips:
         """The first flip of every text under every order, ``[R, B, N]``; the results are ``[R, B]``."""

@@ -111,14 +111,14 @@ class Erasure(Test):
             for one in rankings
         ]
         orders, owner = _orders(eraser, rankings, scores)
-        best, chosen = _better(eraser.flips(torch.stack(orders)), owner, len(rankings))
-        stacked = torch.stack(orders)[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
+        best, chosen = _better(eraser.flips(orders), owner, len(rankings))
+        stacked = orders[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
         columns = _columns(eraser, best, stacked)
         decided = outcomes(batch.setup.decision, batch.logits)
         target = batch.target.tolist()
-        undefined = [(one.isnan() & eraser.erasable).sum(1).tolist() for one in scores]
-        own = [orders[owner.index(place)] for place in range(len(rankings))]
-        ties = [ties_in(one, eraser.erasable, order).tolist() for one, order in zip(scores, own, strict=True)]
+        values, own = torch.stack([one.double() for one in scores]), [owner.index(one) for one in range(len(rankings))]
+        undefined = (values.isnan() & eraser.erasable).sum(-1).tolist()
+        ties = ties_in(values, eraser.erasable, orders[own]).tolist()
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text in texts:
             for place, ranking in enumerate(rankings):
@@ -146,25 +146,29 @@ def _is_optimal(ranking: Ranking) -> bool:
     return (ranking.level, ranking.name) == ("attention", "optimal")
 
 
-def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor]) -> tuple[list[Tensor], list[int]]:
-    """The orders to go down, and which ranking each belongs to.
+def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
+    """The orders to go down ``[O, B, N]``, and which ranking each belongs to.
 
     Scores that speak for or against a target are turned round where that is how the decision can change: upwards and
     downwards for a regression, towards its presence for a label that is absent.
     """
     decision, batch = eraser.batch.setup.decision, eraser.batch
-    orders: list[Tensor] = []
+    keys: list[Tensor] = []
     owner: list[int] = []
+    kept: dict[tuple[str, Ranking], int] = {}
     for place, (ranking, values) in enumerate(zip(rankings, scores, strict=True)):
         if decision.kind == "multilabel" and ranking.signed:
             on = decision.labels_on(batch.logits).gather(1, batch.target.unsqueeze(1))
-            orders.append(eraser.order(torch.where(on, values, -values)))
+            keys.append(torch.where(on, values, -values))
         else:
-            orders.append(eraser.order(values))
+            kept[eraser.level, ranking] = len(keys)
+            keys.append(values)
         owner.append(place)
         if decision.kind == "regression" and ranking.signed:
-            orders.append(eraser.order(-values))
+            keys.append(-values)
             owner.append(place)
+    orders = eraser.order(torch.stack([one.double() for one in keys]))
+    batch.orders |= {key: orders[place] for key, place in kept.items()}
     return orders, owner
 
 

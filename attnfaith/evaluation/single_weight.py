@@ -67,14 +67,14 @@ class SingleWeight(Test):
         """All single erasures are one pass of the tail, shared with the other tests."""
         decision, eraser = batch.setup.decision, AttentionEraser(batch)
         without = batch.request.without_each
-        before = batch.logits.unsqueeze(1).expand_as(without)
+        before = batch.logits.unsqueeze(1)
         moved = decision.divergence(before, without).double().cpu().numpy()
         flips = decision.flips(before, without).cpu().numpy()
         edges = torch.minimum(decision.margin(before, without).abs(), decision.margin(before, before).abs())
         near = (edges.double() <= eraser.tolerance.unsqueeze(1)).cpu().numpy()
         weights, decided = batch.weights.cpu().numpy(), outcomes(decision, batch.logits)
-        orders = [eraser.order(batch.scores(Ranking(name, "attention"), "attention")) for name in RANKINGS]
-        tops = [order[:, 0].tolist() for order in orders]
+        tops = [eraser.order_by(Ranking(name, "attention"))[:, 0].tolist() for name in RANKINGS]
+        sums = [(values * eraser.erasable.cpu().numpy()).sum(1) for values in (moved, flips)]
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text, row in enumerate(batch.rows):
             number = eraser.everything[text].cumsum(0).sub(1).tolist()  # an item's place among the text's own
@@ -82,6 +82,11 @@ class SingleWeight(Test):
             for name, top in zip(RANKINGS, (line[text] for line in tops), strict=True) if len(places) >= 2 else ():
                 pool = places if self.reference == "released-code" else places[places != top]
                 drawn = int(pool[self._draw(len(pool), batch, text, name)])
+                itself = len(pool) < len(places)  # the top item is not among those that are drawn from
+                js, flipped = (
+                    (total[text] - itself * one[text, top]) / len(pool)
+                    for total, one in zip(sums, (moved, flips), strict=True)
+                )
                 values = {
                     "text_id": row.number,
                     "ranking": name,
@@ -94,8 +99,8 @@ class SingleWeight(Test):
                     "delta_attention": float(weights[text, top] - weights[text, drawn]),
                     "top_flips": bool(flips[text, top]),
                     "drawn_flips": bool(flips[text, drawn]),
-                    "expected_delta_js": float(moved[text, top] - moved[text, pool].mean()),
-                    "expected_drawn_flips": float(flips[text, pool].mean()),
+                    "expected_delta_js": float(moved[text, top] - js),
+                    "expected_drawn_flips": float(flipped),
                     "marginal": bool(near[text, top] | near[text, drawn]),
                 }
                 for key, value in values.items():

@@ -18,18 +18,24 @@ NAMES = ["[BOS]", "[PAD]", "[EOS]", "[UNK]", "[MASK]"]  # ids as in attnfaith.fa
 ROLES = dict(zip("bos_token pad_token eos_token unk_token mask_token".split(), NAMES, strict=True))
 
 
-def word_piece():
+def fast(backend, trainer, texts, wrapped=True, **more):
+    """A fast tokenizer from a backend trained on texts, wrapped in [BOS] and [EOS] or not."""
+    backend.train_from_iterator(texts, trainer(special_tokens=NAMES, show_progress=False, **more))
+    if wrapped:
+        backend.post_processor = processors.TemplateProcessing(
+            single="[BOS] $A [EOS]",
+            pair="[BOS] $A [EOS] $B:1 [EOS]:1",
+            special_tokens=[("[BOS]", 0), ("[EOS]", 2)],
+        )
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=names, **ROLES)
+
+
+def word_piece(texts=CORPUS, vocab_size=80):
     backend = Tokenizer(backends.WordPiece(unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer()
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=80, special_tokens=NAMES, show_progress=False)
-    backend.train_from_iterator(CORPUS, trainer)
-    special = [("[BOS]", 0), ("[EOS]", 2)]
-    backend.post_processor = processors.TemplateProcessing(
-        single="[BOS] $A [EOS]", pair="[BOS] $A [EOS] $B:1 [EOS]:1", special_tokens=special
-    )
-    names = ["input_ids", "token_type_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=names, **ROLES)
+    return fast(backend, trainers.WordPieceTrainer, texts, vocab_size=vocab_size)
 
 
 def byte_level():

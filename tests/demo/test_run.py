@@ -212,6 +212,21 @@ def test_an_earlier_demo_is_replaced(tmp_path):
     assert (elsewhere / "kept").exists()
 
 
+def test_an_earlier_demo_outlives_a_mistake(tmp_path, small):
+    folder, _ = small
+    own = {"model": str(folder / "models" / "flan"), "quiet": True}
+    with pytest.raises(InputError, match="revue"):
+        run_demo(tmp_path, data=[{"review": "Fine."}], text_column="revue", **own)
+    assert not any(tmp_path.iterdir())
+    run_demo(tmp_path, data=[{"review": "A fine kettle."}] * 3, text_column="review", label_column=None, **own)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert tmp_path / "report.md" in before
+    with pytest.raises(InputError, match="revue"):
+        run_demo(tmp_path, data=[{"review": "Fine."}], text_column="revue", **own)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert not (tmp_path / ".earlier").exists()
+
+
 def _interrupted(path, resumed):
     with demo_folder(path, {"seed": 1}, resume=resumed) as folder:
         (folder / "runs" / "rows").touch()

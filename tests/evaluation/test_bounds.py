@@ -13,7 +13,7 @@ from attnfaith.evaluation.bounds import BUILT_IN, TRIPLES, smallest_sets
 from attnfaith.evaluation.erasers import AttentionEraser
 from attnfaith.evaluation.erasure import Erasure
 from tests.evaluation.batches import SIZES, TOLERANCE, batch_of, model_of, ranked, table
-from tests.evaluation.test_erasure import Slow, flipped
+from tests.evaluation.slow_erasure import Slow, flipped
 
 SHORT = (8, 7, 5, 4, 3, 6, 8, 7)
 

@@ -13,7 +13,7 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.single_weight import COLUMNS, RANKINGS, SingleWeight
 from tests.comparing import inputs_of
 from tests.evaluation.batches import LENGTHS, SIZES, TOLERANCE, batch_of, model_of, one_of, slowly
-from tests.evaluation.test_erasure import Slow, decided, flipped
+from tests.evaluation.slow_erasure import Slow, decided, flipped
 
 NUMBERS = ("delta_js", "delta_attention", "expected_delta_js", "expected_drawn_flips")
 

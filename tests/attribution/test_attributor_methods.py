@@ -1,0 +1,130 @@
+"""How an Attributor explains: by which method, at which layer and head, with which settings."""
+
+import pytest
+import torch
+
+import attnfaith as af
+from attnfaith.attribution import methods
+from attnfaith.attribution.attributor import Attributor
+from attnfaith.families import tiny_model
+from tests.attribution.asking import FEW_STEPS
+from tests.attribution.labelled import TEXTS, named, word_piece
+from tests.attribution.made import TEXT
+from tests.comparing import inputs_of, model_of
+
+pytestmark = FEW_STEPS
+
+
+def test_methods_are_found_or_the_nearest_named():
+    model = named()
+    with pytest.raises(af.InputError, match=r"no input-level method 'integratd_gradients'.*'integrated_gradients'"):
+        Attributor(model, method="integratd_gradients", level="input")
+    with pytest.raises(af.InputError, match=r"'greedy' exists at level='attention' only.*there are: .*occlusion"):
+        Attributor(model, method="greedy", level="input")
+    with pytest.raises(af.InputError, match=r"'rollout' exists at level='input' only"):
+        Attributor(model, method="rollout", level="attention")
+    with pytest.raises(af.InputError, match=r"level.*attention.*input.*'tokens'"):
+        Attributor(model, method="gradient", level="tokens")
+    with pytest.raises(af.UnsupportedModelError, match=r"affine.*greedy"):
+        Attributor(model, word_piece(), method="optimal")(TEXT)
+
+
+@pytest.mark.parametrize("method", ["attention", "gradient", "gradient_x_attention", "occlusion", "lrp"])
+def test_layer_and_head_say_where_to_cut(method):
+    model = model_of("bert")
+    inputs = inputs_of(model)
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    for layer, head in ((0, None), (1, None), (-2, None), (0, 2), ("final", 3)):
+        where = {} if layer == "final" else {"layer": layer}
+        cut = af.cut(model, **where, **({} if head is None else {"heads": [head]}))
+        expected = Attributor(cut, method=method).attribute(ids, None, mask)
+        got = Attributor(model, method=method, layer=layer, head=head).attribute(ids, None, mask)
+        assert torch.equal(got, expected)
+    final = Attributor(model, method=method).attribute(ids, None, mask)
+    assert torch.equal(Attributor(model, method=method, layer=-1).attribute(ids, None, mask), final)
+    other = Attributor(model, method=method, layer=0).attribute(ids, None, mask)
+    assert not torch.allclose(other, final)
+
+
+def test_the_mean_over_layers():
+    model = tiny_model("bert", attn_implementation="eager")
+    inputs = inputs_of(model)
+    with torch.no_grad():
+        seen = model(**inputs, output_attentions=True).attentions
+    expected = torch.stack([layer[:, :, 0].mean(1) for layer in seen]).mean(0)
+    for level in ("attention", "input"):
+        attributor = Attributor(model, method="attention", level=level, layer="mean")
+        got = attributor.attribute(inputs["input_ids"], None, inputs["attention_mask"])
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"layer": "mean", "method": "gradient"}, "layer='mean' is for the method 'attention'"),
+        ({"layer": "mean", "method": "attention", "head": 1}, "all heads together"),
+        ({"layer": "last"}, "'final', 'mean' or a number, got 'last'"),
+        ({"layer": 7}, "7|attention"),
+        ({"head": 9}, "9|head"),
+        ({"layer": 0, "level": "input", "method": "gradient"}, "level='attention' and an uncut model"),
+        ({"head": 0, "level": "input", "method": "attention"}, "level='attention' and an uncut model"),
+    ],
+)
+def test_a_place_that_cannot_be_cut_is_refused(settings, said):
+    with pytest.raises(af.AttnFaithError, match=said):
+        Attributor(model_of("bert"), **settings)
+    if "level" not in settings:
+        with pytest.raises(af.AttnFaithError, match="uncut model"):
+            Attributor(af.cut(model_of("bert")), **settings)
+
+
+@pytest.mark.parametrize("level", ["attention", "input"])
+def test_a_method_of_ones_own(level):
+    name = f"of_ones_own_at_{level}"
+    try:
+
+        @af.register_method(name, level=level, cost="nothing", signed=False)
+        def first_first(*arguments):
+            if level == "attention":
+                capture, cut, target = arguments
+                assert isinstance(cut, af.Cut)
+                count, shape = capture.mask.cumsum(-1), capture.mask.shape
+            else:
+                model, inputs, target = arguments
+                assert isinstance(model, torch.nn.Module)
+                count, shape = inputs["attention_mask"].cumsum(-1), inputs["input_ids"].shape
+            assert target.shape == shape[:1]
+            return 100.0 - count
+
+        assert any(row["name"] == name and row["level"] == level for row in af.methods())
+        assert name in repr(af.methods())
+        explanations = Attributor(named(), word_piece(), method=name, level=level)(TEXTS)
+        for one in explanations:
+            assert one.ranking() == tuple(range(len(one.scores)))
+            assert not one.signed
+        with pytest.raises(af.InputError, match="registered already"):
+            af.register_method(name, level=level)(first_first)
+        wrong = f"{name}_wrong"
+        af.register_method(wrong, level=level)(lambda *arguments: torch.zeros(2, 3))
+        with pytest.raises(af.InputError, match=r"shape \(2, 3\); expected one for each item"):
+            Attributor(named(), word_piece(), method=wrong, level=level)(TEXTS)
+    finally:
+        for added in [key for key in methods if key[1].startswith("of_ones_own")]:
+            del methods[added]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"steps": 0}, "steps to be a whole number"),
+        ({"steps": True}, "steps to be a whole number"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"baseline": "noise"}, "baseline"),
+        ({"baseline": torch.zeros(3)}, r"baseline has shape \(3,\)"),
+        ({"decision": "binary"}, "decision"),
+    ],
+)
+def test_bad_settings_are_refused_at_the_door(settings, said):
+    with pytest.raises(af.InputError, match=said):
+        Attributor(named(), word_piece(), method="integrated_gradients", level="input", **settings)(TEXTS)
