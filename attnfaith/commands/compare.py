@@ -78,7 +78,8 @@ def compare(
     together = same if paired is None else paired
     names = _names(run_a, run_b)
     found = comparison.compare(
-        *({name: run.table(name) for name in ("texts", *run.tests)} for run in (first, second)),
+        first.tables,
+        second.tables,
         paired=together,
         n_resamples=resamples,
         confidence_level=confidence,

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from attnfaith.errors import InputError
+from attnfaith.evaluation.protocol import tests
 from attnfaith.evaluation.summaries.parts import check
 from attnfaith.evaluation.summaries.reading import listed, percent, spoken
-from attnfaith.evaluation.summaries.sides import Drawn, Name, Place, Side, drawn_of, sides_of
+from attnfaith.evaluation.summaries.sides import Drawn, Name, Place, Side, drawn_of, side_of_texts
 from attnfaith.evaluation.summaries.speaking import PLACES
 from attnfaith.functional.statistics import Resamples
 
@@ -52,14 +53,14 @@ def compare(
 ) -> pd.DataFrame:
     """The figures of two runs and their differences, b - a.
 
-    Columns: ``test`` ("texts", "erasure", "single_weight"), ``erase_level``, ``ranking``, ``ranking_level``, ``figure``
+    Columns: ``test`` ("texts", or the name of a test), ``erase_level``, ``ranking``, ``ranking_level``, ``figure``
     (as in the summaries; of the texts ``accuracy``, ``confidence`` and ``special_weight``), ``a``, ``b``,
     ``difference``, the ends ``low`` and ``high`` of its interval (percentiles of bootstrap resamples), ``texts_a`` and
     ``texts_b`` behind them, and a ``note``. Paired, the runs are read on the texts that both have, which are drawn anew
     together; else each has its own texts and draws. A figure of one run only has no difference.
 
     Args:
-        a_tables: the first run's tables by name: "texts", and "erasure" and "single_weight" if they were run.
+        a_tables: the first run's tables by name: "texts", and those of the tests that were run.
         b_tables: the second run's.
         paired: whether a ``text_id`` is the same text in both.
         n_resamples: how often the texts are drawn anew.
@@ -73,7 +74,7 @@ def compare(
         [['accuracy', 0.5, 0.75, 0.25, 4]]
     """
     check(n_resamples, confidence_level)
-    first, second = sides_of(a_tables), sides_of(b_tables)
+    first, second = _sides(a_tables), _sides(b_tables)
     settings: dict[str, Any] = {"resamples": n_resamples, "confidence": confidence_level}
     rows: list[dict[str, object]] = []
     for place in sorted({*first, *second}, key=lambda place: (place[0] != "texts", place)):
@@ -139,6 +140,15 @@ def _sentences(comparison: pd.DataFrame, names: tuple[str, str]) -> Iterator[str
         f"Differences are {names[1]} less {names[0]}, in points of a hundred. Each interval is for itself, not "
         "corrected for their number."
     )
+
+
+def _sides(tables: Mapping[str, pd.DataFrame]) -> dict[Place, Side]:
+    """The columns of a run, by test and level."""
+    found: dict[Place, Side] = {("texts", ""): side_of_texts(tables["texts"])}
+    for name in tables:
+        if name in tests:
+            found |= {(name, level): side for level, side in tests[name].sides(tables.__getitem__).items()}
+    return found
 
 
 def _both(row: Any, names: tuple[str, str], what: str) -> str:

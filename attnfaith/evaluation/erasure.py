@@ -17,6 +17,7 @@ from attnfaith.evaluation.bounds import Smallest, smallest_sets
 from attnfaith.evaluation.erasers import ERASERS, AttentionEraser, Eraser
 from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
 from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.summaries.sides import Side, sides_of_erasure
 from attnfaith.evaluation.summary import summarise_erasure
 from attnfaith.functional.flips import Flips
 from attnfaith.functional.ranking import ranks_of, ties_in
@@ -84,6 +85,11 @@ class Erasure(Test):
         """See `summarise_erasure`."""
         return summarise_erasure(table(self.name), table("texts"), by=by, reference=self.reference, **statistics)
 
+    @classmethod
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+        """By level."""
+        return sides_of_erasure(table(cls.name))
+
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
         """Decisions kept while items go; the efficiency of every ranking; each ranking against each other one."""
         from attnfaith.report import plots
@@ -116,9 +122,10 @@ class Erasure(Test):
         columns = _columns(eraser, best, stacked)
         decided = outcomes(batch.setup.decision, batch.logits)
         target = batch.target.tolist()
-        values, own = torch.stack([one.double() for one in scores]), [owner.index(one) for one in range(len(rankings))]
-        undefined = (values.isnan() & eraser.erasable).sum(-1).tolist()
-        ties = ties_in(values, eraser.erasable, orders[own]).tolist()
+        all_scores = torch.stack([one.double() for one in scores])
+        undefined = (all_scores.isnan() & eraser.erasable).sum(-1).tolist()
+        own = orders[[owner.index(place) for place in range(len(rankings))]]
+        ties = ties_in(all_scores, eraser.erasable, own).tolist()
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text in texts:
             for place, ranking in enumerate(rankings):

@@ -15,6 +15,7 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.store import Store
 from attnfaith.evaluation.summaries.reading import Reader
+from attnfaith.evaluation.summaries.sides import Side
 from attnfaith.functional.decision import Decision
 from attnfaith.registry import Registry
 
@@ -69,6 +70,15 @@ class Test(ABC):
     def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         """What the figures of all texts say to a reader of the verdict."""
         yield from ()
+
+    @classmethod
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+        """What two runs are compared by, by erase level; nothing where a test has figures of all texts together only.
+
+        Args:
+            table: a run's tables by name.
+        """
+        return {}
 
     @property
     def options(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,14 +46,18 @@ class Results:
         return dict(self.manifest["run"]["tests"])
 
     @property
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """All of them by name; each is read when it is asked for."""
+        return _Tables(self)
+
+    @property
     def _ran(self) -> list[Test]:
         return [tests[name](**options) for name, options in self.tests.items()]
 
     def table(self, name: str = "texts") -> pd.DataFrame:
         """The rows of a test, or of "texts"."""
-        known = ["texts", *self.tests, *(test.concluded for test in self._ran if test.concluded)]
-        if name not in known:
-            raise InputError(f"There is no table {name!r}. Known: {', '.join(known)}.")
+        if name not in self.tables:
+            raise InputError(f"There is no table {name!r}. Known: {', '.join(self.tables)}.")
         if name not in self._tables:
             self._tables[name] = self._store.table(name)
         return self._tables[name].copy()
@@ -119,6 +124,27 @@ class Results:
     @property
     def _statistics(self) -> dict[str, Any]:
         return {**self.manifest["statistics"], "seed": self.manifest["run"]["seed"]}
+
+
+class _Tables(Mapping[str, pd.DataFrame]):
+    """The tables of results."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        concluded = (tests[name].concluded for name in results.tests)
+        self._names = ("texts", *results.tests, *(name for name in concluded if name is not None))
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return self._results.table(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def load_results(path: str | os.PathLike[str]) -> Results:

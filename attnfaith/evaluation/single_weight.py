@@ -16,6 +16,7 @@ from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.erasers import AttentionEraser
 from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
 from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.summaries.sides import Side, sides_of_single_weight
 from attnfaith.evaluation.summary import summarise_single_weight
 
 if TYPE_CHECKING:
@@ -110,6 +111,11 @@ class SingleWeight(Test):
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
         """See `summarise_single_weight`."""
         return summarise_single_weight(table(self.name), table("texts"), by=by, **statistics)
+
+    @classmethod
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+        """Of the attention's level."""
+        return sides_of_single_weight(table(cls.name))
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
         """The differences, and the table of flips, of each ranking."""

@@ -50,20 +50,23 @@ class Drawn(NamedTuple):
     texts: int
 
 
-def sides_of(tables: Mapping[str, pd.DataFrame]) -> dict[Place, Side]:
-    """The columns of a run, by test and level."""
-    here = tables["texts"]
-    here = here[here["aside"].isna()].sort_values("text_id")
+def side_of_texts(texts: pd.DataFrame) -> Side:
+    """What the table of texts says of the model."""
+    here = texts[texts["aside"].isna()].sort_values("text_id")
     own = {(figure, NONE): numbers(here[name]) for figure, name in OF_TEXTS.items() if name in here}
-    found: dict[Place, Side] = {("texts", ""): Side(here["text_id"].to_numpy(dtype=np.int64), own)}
-    for grid in grids(tables["erasure"]) if "erasure" in tables else ():
-        found["erasure", grid.level] = _erasure(grid)
-    if "single_weight" in tables:
-        pivot = Pivot(tables["single_weight"], ("ranking",))
-        shares, means = quantities(pivot)
-        keys = [(LEVEL, *key) for key in pivot.keys]
-        found["single_weight", LEVEL] = Side(pivot.text_ids, _columns(shares | means, keys))
-    return found
+    return Side(here["text_id"].to_numpy(dtype=np.int64), own)
+
+
+def sides_of_erasure(erasure: pd.DataFrame) -> dict[str, Side]:
+    """What the erasure test says, by level."""
+    return {grid.level: _erasure(grid) for grid in grids(erasure)}
+
+
+def sides_of_single_weight(single_weight: pd.DataFrame) -> dict[str, Side]:
+    """What the single-weight test says, of its one level."""
+    pivot = Pivot(single_weight, ("ranking",))
+    shares, means = quantities(pivot)
+    return {LEVEL: Side(pivot.text_ids, columns(shares | means, [(LEVEL, *key) for key in pivot.keys]))}
 
 
 def drawn_of(sides: Sequence[Side], sample: Resamples) -> list[dict[Name, Drawn]]:
@@ -98,7 +101,7 @@ def _skills(found: Mapping[Name, Drawn]) -> dict[Name, Drawn]:
     return skills
 
 
-def _columns(quantities: Mapping[str, Array], keys: Sequence[Key]) -> dict[Name, Array]:
+def columns(quantities: Mapping[str, Array], keys: Sequence[Key]) -> dict[Name, Array]:
     """Matrices ``[n, F]`` as columns with a name each."""
     return {(figure, key): values[:, place] for figure, values in quantities.items() for place, key in enumerate(keys)}
 
@@ -116,8 +119,8 @@ def _erasure(grid: Grid) -> Side:
     }
     if grid.exact:
         quantities["efficiency"] = high
-    means = _columns(quantities, grid.keys)
+    means = columns(quantities, grid.keys)
     means["flippable", NONE] = np.isfinite(grid.known) * 1.0
     for end, size in {"low": np.where(grid.unflippable, np.inf, grid.fewest), "high": grid.known}.items():
         means[f"minimum_fraction_mean_{end}", NONE] = np.minimum(size / grid.items, 1.0)
-    return Side(grid.text_ids, means, _columns({"median_fraction": grid.fraction}, grid.keys))
+    return Side(grid.text_ids, means, columns({"median_fraction": grid.fraction}, grid.keys))
