@@ -13,6 +13,7 @@ from attnfaith.errors import AttnFaithError, InputError, NumericalError, Storage
 from attnfaith.types import Capture, Items
 
 if TYPE_CHECKING:
+    from attnfaith import metrics
     from attnfaith.attribution.attributor import Attributor
     from attnfaith.attribution.explanation import Explanation
     from attnfaith.evaluation import tests
@@ -27,13 +28,15 @@ _LAZY = {  # these need captum or pandas: loaded when first asked for
     "Explanation": "attnfaith.attribution.explanation",
     "Results": "attnfaith.evaluation.results",
     "load_results": "attnfaith.evaluation.results",
+    "metrics": "attnfaith.metrics",
     "tests": "attnfaith.evaluation",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
+        module = importlib.import_module(_LAZY[name])
+        return module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -61,6 +64,7 @@ __all__ = [
     "cut",
     "load_results",
     "methods",
+    "metrics",
     "models",
     "perturb_tokens",
     "register_adapter",

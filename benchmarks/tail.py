@@ -58,24 +58,30 @@ def text(batch: int, length: int) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def ratios(rounds: int, base: Callable[[], Any], *others: Callable[[], Any], calls: int = 4) -> list[float]:
+def ratios(
+    rounds: int,
+    base: Callable[[], Any],
+    *others: Callable[[], Any],
+    calls: int = 4,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
     """The median over rounds of each one's time relative to the base's time in the same round."""
     for function in (base, *others):
         function()
     measured: list[list[float]] = [[] for _ in others]
     for _ in range(rounds):
-        unit = seconds(base, calls)
+        unit = seconds(base, calls, clock)
         for place, function in enumerate(others):
-            measured[place].append(seconds(function, calls) / unit)
+            measured[place].append(seconds(function, calls, clock) / unit)
     return [statistics.median(values) for values in measured]
 
 
-def seconds(function: Callable[[], Any], calls: int) -> float:
+def seconds(function: Callable[[], Any], calls: int, clock: Callable[[], float]) -> float:
     """How long a call takes, over some in a row."""
-    start = time.perf_counter()
+    start = clock()
     for _ in range(calls):
         function()
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls
 
 
 def line(what: str, value: float, limit: float, *, least: bool = False) -> None:

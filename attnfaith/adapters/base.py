@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ class Adapter(ABC):
 
     mechanism: str = "yours"
     path: str = "as written"
+    heads: Sequence[int] | None = None  # the numbers of those that were cut; None for all there are
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -147,6 +148,13 @@ class Adapter(ABC):
     def deciding_tokens(self, capture: Capture) -> Tensor | None:
         """The position ``[B]`` of the token that alone decides each text; None where no token does."""
         return None
+
+    def attended(self, capture: Capture) -> Tensor:
+        """What the final attention averages: a vector for each item, ``[B, H, N, D]`` (H heads, or 1)."""
+        raise UnsupportedModelError(
+            f"{type(self).__name__} does not say what its attention averages. Define attended(capture), which returns "
+            "a vector for each item, [B, H, N, D] (H heads, or 1), to measure how much those vectors say."
+        )
 
     def word_weights(self, inputs: Mapping[str, Any]) -> Tensor:
         """For a model of sentences, the weight of each word within its sentence, ``[B, L]``."""

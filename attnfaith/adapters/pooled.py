@@ -64,6 +64,11 @@ class PooledAdapter(Adapter):
         state: PooledState = capture.state
         return state.affine
 
+    def attended(self, capture: Capture) -> Tensor:
+        """The values, ``[B, 1, N, D]``."""
+        state: PooledState = capture.state
+        return state.values.unsqueeze(1)
+
     def vectors(self, inputs: Mapping[str, Any]) -> Tensor:
         """The word vectors, looked up position by position."""
         return self.model.get_input_embeddings()(inputs["input_ids"])

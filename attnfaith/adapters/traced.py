@@ -177,7 +177,8 @@ class TracedAdapter(Adapter):
     def _contexts(self, state: TracedState, weights: Tensor) -> Tensor:
         """What the deciding rows read under other weights: ``[B, K, G, N]`` to ``[B, K, H, R, D]``."""
         values = self._values(state)
-        return weights.unflatten(2, (-1, state.rows.shape[1])).to(values.dtype) @ values.unsqueeze(1)
+        edited = weights.unflatten(2, (-1, state.rows.shape[1])).to(values.dtype)
+        return torch.einsum("bkhrn,bhnd->bkhrd", edited, values)  # a broadcast product would copy the values K times
 
     def rerun_sets(self, capture: Capture, texts: Tensor, keep: Tensor, room: int) -> Tensor:
         """Run the tail on erased weights, some candidates of every text.
@@ -277,6 +278,10 @@ class TracedAdapter(Adapter):
         with Watch(len(inputs["input_ids"]), on_product, any_distribution=self.trail.any_distribution):
             self.forward(inputs)
         return found
+
+    def attended(self, capture: Capture) -> Tensor:
+        """The values of the heads that were cut, ``[B, H, N, D]``."""
+        return self._values(capture.state)
 
     def deciding_rows(self, capture: Capture) -> tuple[Tensor, Tensor]:
         """As captured."""

@@ -1,6 +1,6 @@
 """Rankings of a text's items: one file for each source of evidence, and the `Attributor` that produces them."""
 
-from attnfaith.attribution import attention, controls, gradient, integrated, occlusion, optimal, relevance
+from attnfaith.attribution import attention, controls, gradient, integrated, jain_wallace, occlusion, optimal, relevance
 from attnfaith.attribution.methods import Method, find_method, methods, register_method
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "find_method",
     "gradient",
     "integrated",
+    "jain_wallace",
     "methods",
     "occlusion",
     "optimal",

@@ -81,7 +81,7 @@ def register_method(name: str, *, level: str = "attention", cost: str = "unknown
         def run(request: Request) -> Scores:
             if level == "attention":
                 return request.scores(function(request.capture, request.cut, request.target))
-            return request.scores(function(request.cut.model, dict(request.inputs), request.target))
+            return request.scores(function(request.cut.model, dict(request.inputs), request.target), request.tokens)
 
         methods.register((level, name))(Method(level, name, run, cost, reference="yours", signed=signed))
         return function
@@ -109,8 +109,8 @@ def list_methods() -> MethodList:
 
     Example:
         >>> import attnfaith as af
-        >>> [row["name"] for row in af.methods() if row["level"] == "input"][:3]
-        ['attention', 'gradient', 'gradient_x_input']
+        >>> [row["name"] for row in af.methods() if row["level"] == "input"][:2]
+        ['attention', 'gradient']
     """
     return MethodList(
         {

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.borrow import borrowed
 from attnfaith.attribution.methods import method
 from attnfaith.attribution.request import Request, Scores
 from attnfaith.attribution.vectors import baseline_vectors, pieces, token_vectors, values_on
@@ -59,37 +56,12 @@ def omission(request: Request) -> Scores:
 
     Special tokens cannot be left out: the model would be given something that is no text; their score is undefined.
     """
-    ids, tokens = request.inputs["input_ids"], request.tokens
-    batch, length = ids.shape
-    special = torch.isin(ids, torch.tensor(sorted(request.settings.special_ids), device=ids.device))
-    leave = tokens & ~special & (tokens.sum(-1, keepdim=True) > 1)
-    values = torch.full(ids.shape, torch.nan, dtype=torch.float64, device=ids.device)
-    adapter = request.cut.adapter
-    with borrowed(request.cut.model, gradients=False):
-        whole = request.quantity(adapter.forward(request.inputs)).double()
-        places = leave.any(0).nonzero().flatten()
-        for piece in pieces(request, len(places)):
-            # a text that cannot lose this token loses another one, and what comes of it is not used
-            victims = places[piece].expand(batch, -1)
-            first = leave.int().argmax(-1, keepdim=True)
-            victims = torch.where(
-                leave.gather(1, victims), victims, torch.where(leave.any(-1, True), first, length - 1)
-            )
-            rest = torch.arange(length - 1, device=ids.device)
-            rest = rest + (rest >= victims.unsqueeze(-1)).long()  # [B, K, L - 1], the positions that stay
-            shorter = {name: _picked(value, rest, ids.shape) for name, value in request.inputs.items()}
-            without = request.quantity(adapter.forward(shorter).unflatten(0, (batch, -1))).double()
-            values[:, places[piece]] = whole.unsqueeze(-1) - without
-    undefined = tokens & ~leave
+    whole, shorter = request.shortened
+    return of_omitted(request, request.quantity(whole).double().unsqueeze(-1) - request.quantity(shorter).double())
+
+
+def of_omitted(request: Request, values: Tensor) -> Scores:
+    """Scores of what leaving each token out does; undefined for those that cannot be left out."""
+    undefined = request.tokens & ~request.omissible
     note = "a special token, or the only one, cannot be left out" if bool(undefined.any()) else ""
-    return request.scores(values.masked_fill(~leave, torch.nan), tokens, note=note)
-
-
-def _picked(value: Any, rest: Tensor, shape: torch.Size) -> Any:
-    """A model input at the positions that stay, every candidate of a text after the other."""
-    if not isinstance(value, Tensor) or not value.dim() or len(value) != shape[0]:
-        return value
-    if value.shape[:2] != shape:
-        return value.repeat_interleave(rest.shape[1], 0)
-    rows = torch.arange(shape[0], device=value.device)[:, None, None]
-    return value[rows, rest].flatten(0, 1)
+    return request.scores(values.masked_fill(~request.omissible, torch.nan), request.tokens, note=note)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
+from attnfaith.attribution.shortening import logits_when_shorter
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import Decision
 from attnfaith.types import Capture
@@ -106,6 +107,19 @@ class Request:
         """``[B, L]``, True for real tokens of the input."""
         mask: Tensor = self.inputs["attention_mask"]
         return mask.bool()
+
+    @cached_property
+    def omissible(self) -> Tensor:
+        """``[B, L]``, True for tokens that can be left out of their text: neither special, nor the only one."""
+        special = sorted(self.settings.special_ids)
+        ids: Tensor = self.inputs["input_ids"]
+        free = self.tokens & ~torch.isin(ids, torch.tensor(special, dtype=ids.dtype, device=ids.device))
+        return free & (self.tokens.sum(-1, keepdim=True) > 1)
+
+    @cached_property
+    def shortened(self) -> tuple[Tensor, Tensor]:
+        """The logits ``[B, C]`` of the texts, and ``[B, L, C]`` without each token; see `logits_when_shorter`."""
+        return logits_when_shorter(self.cut, self.inputs, self.omissible, self.settings.chunk)
 
     def quantity(self, logits: Tensor) -> Tensor:
         """The explained number of logits ``[B, ..., C]``."""

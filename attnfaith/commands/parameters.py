@@ -41,6 +41,10 @@ LabelMap = Annotated[
         rich_help_panel=_DATA,
     ),
 ]
+RationaleColumn = Annotated[
+    str | None,
+    typer.Option(help="The column of what people marked, for the test rationales.", rich_help_panel=_DATA),
+]
 Subset = Annotated[str | None, typer.Option(help="Of a data set that has several.", rich_help_panel=_DATA)]
 Split = Annotated[
     str | None, typer.Option(help='Of a data set that has several, or a part: "test[:100]".', rich_help_panel=_DATA)

@@ -17,6 +17,7 @@ OPTIONS = {
     "n_resamples": "--resamples",
     "confidence_level": "--confidence",
     "score_columns": "--explanation",
+    "rationale_column": "--rationale-column",
     "explanations": "--explanation",
     "paired": "--paired",
     "rankings": "--rankings",

@@ -35,25 +35,66 @@ def on_tokens(scores: Any, encoded: Encoded, where: str, *, sentences: int | Non
         [0.5, 2.0, 2.0]
     """
     values = _numbers(scores, where)
-    ordinary = [place for place, own in enumerate(encoded.segments) if own is not None]
     if sentences is not None and len(values) == sentences:
         return values
-    if len(values) == len(encoded.ids):
-        return values
+    numbers = entries_of(len(values), encoded)
+    if numbers is None:
+        raise InputError(f"{where}: got {len(values)} scores for a text of {counts_in(encoded)}.")
+    return [SPECIAL if number is None else values[number] for number in numbers]
+
+
+def entries_of(count: int, encoded: Encoded) -> list[int | None] | None:
+    """Which of so many entries each token has; None for all where a text has nothing that there are so many of.
+
+    Example:
+        >>> from attnfaith.attribution.words import Encoded
+        >>> two = Encoded(
+        ...     "a b", None, (1, 2, 3), {}, ("x", "a", "b"), (None, (0, 1), (2, 3)), (None, 0, 0), (None, 0, 1)
+        ... )
+        >>> entries_of(3, two), entries_of(2, two), entries_of(7, two)
+        ([0, 1, 2], [None, 0, 1], None)
+    """
+    if count == len(encoded.ids):
+        return list(range(count))
+    ordinary = ordinary_of(encoded)
     by_split = _split_words(encoded)
     places: list[tuple[int, Callable[[int], int | None]]] = [
         (len(ordinary), {place: number for number, place in enumerate(ordinary)}.get),
-        (1 + max((word for word in encoded.words if word is not None), default=-1), lambda place: encoded.words[place]),
+        (_words_in(encoded), lambda place: encoded.words[place]),
         (1 + max((word for word in by_split if word is not None), default=-1), lambda place: by_split[place]),
     ]
-    whole = len(encoded.text.split()) + len((encoded.pair or "").split())
-    for count, number_of in places:
-        fits = len(values) == count or (encoded.truncated > 0 and len(values) == whole and number_of is places[-1][1])
-        if fits:
-            numbers = [number_of(place) for place in range(len(encoded.ids))]
-            return [SPECIAL if number is None else values[number] for number in numbers]
-    counts = f"{len(encoded.ids)} tokens, {len(ordinary)} of them not special, {places[1][0]} words"
-    raise InputError(f"{where}: got {len(values)} scores for a text of {counts} ({whole} by white space).")
+    for known, number_of in places:
+        whole = encoded.truncated > 0 and count == len(split_words(encoded)) and number_of is places[-1][1]
+        if count == known or whole:
+            return [number_of(place) for place in range(len(encoded.ids))]
+    return None
+
+
+def ordinary_of(encoded: Encoded) -> list[int]:
+    """The places of the tokens that are not special."""
+    return [place for place, own in enumerate(encoded.segments) if own is not None]
+
+
+def split_words(encoded: Encoded) -> list[tuple[int, int, int]]:
+    """The words of ``text.split()``, running on over the pair: the segment of each, and its half-open range there.
+
+    Example:
+        >>> from attnfaith.attribution.words import Encoded
+        >>> split_words(Encoded("not bad", "no", (), {}, (), (), (), ()))
+        [(0, 0, 3), (0, 4, 7), (1, 0, 2)]
+    """
+    texts = enumerate((encoded.text, encoded.pair or ""))
+    return [(segment, *match.span()) for segment, text in texts for match in re.finditer(r"\S+", text)]
+
+
+def counts_in(encoded: Encoded) -> str:
+    """How many there are of everything that entries could be of, in words."""
+    counts = f"{len(encoded.ids)} tokens, {len(ordinary_of(encoded))} of them not special, {_words_in(encoded)} words"
+    return f"{counts} ({len(split_words(encoded))} by white space)"
+
+
+def _words_in(encoded: Encoded) -> int:
+    return 1 + max((word for word in encoded.words if word is not None), default=-1)
 
 
 def _numbers(scores: Any, where: str) -> list[float]:
@@ -66,13 +107,12 @@ def _numbers(scores: Any, where: str) -> list[float]:
 
 def _split_words(encoded: Encoded) -> Sequence[int | None]:
     """The number of the white-space word that each token starts in, running on over the pair."""
+    words = split_words(encoded)
     found: list[int | None] = []
-    words = [[match.span() for match in re.finditer(r"\S+", text)] for text in (encoded.text, encoded.pair or "")]
     for segment, span in zip(encoded.segments, encoded.offsets, strict=True):
         number = None
-        if segment is not None and span is not None:
-            start = 0 if segment == 0 else len(words[0])
-            inside = [place for place, (_, end) in enumerate(words[segment]) if span[1] > span[0] and span[0] < end]
-            number = start + inside[0] if inside else None
+        if segment is not None and span is not None and span[1] > span[0]:
+            own = (place for place, (of, _, end) in enumerate(words) if of == segment and span[0] < end)
+            number = next(own, None)
         found.append(number)
     return found

@@ -61,6 +61,7 @@ def conditions_of(
             "model": getattr(config, "name_or_path", "") or type(setup.cut.model).__name__,
             "kind": "affine" if setup.cut.adapter.affine(trial.capture) is not None else "transformer",
             "unit": {"attention": "tokens" if items is None else items.kind, "input": "tokens"},
+            "decision": setup.decision.kind,
             "special_tokens": setup.special_tokens == "include" and bool(trial.special_items.any()),
             "levels": list(setup.rankings),
             "hide": None if hiding is None else hiding.way,

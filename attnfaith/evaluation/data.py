@@ -6,6 +6,7 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import datasets
@@ -15,6 +16,7 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.cells import is_number, missing, scores_of, text_of
 from attnfaith.evaluation.files import open_path
 from attnfaith.evaluation.labels import Label, Labels, LabelSpace
+from attnfaith.evaluation.marks import Marks, MarksColumn
 from attnfaith.evaluation.tables import Block, Column, Frame, Records, Stored, Stream, Table
 
 __all__ = ["LabelSpace", "Row", "Source", "open_data"]
@@ -22,6 +24,9 @@ __all__ = ["LabelSpace", "Row", "Source", "open_data"]
 # Where nobody says which split is meant: those for evaluating, in the order in which `evaluate` prefers them.
 _DATASETS = (datasets.Dataset, datasets.IterableDataset)
 _SPLITS = ("test", "testing", "eval", "evaluation", "validation", "val", "valid", "dev")
+
+STREAMED = 1000
+"""Rows of a stream that are looked at before a run, to see in what form rationales are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ class Row:
         pair: the second text of a pair.
         label: a class number, a number (regression), the labels that are on (multilabel), or None.
         scores: what the data say of each item, by column; empty where they say nothing, NaN where a score is missing.
+        rationale: what people marked in it; None where nothing is said of that.
     """
 
     number: int
@@ -41,6 +47,7 @@ class Row:
     pair: str | None = None
     label: Label = None
     scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    rationale: Marks | None = None
 
 
 class Source:
@@ -58,9 +65,12 @@ class Source:
         label: Column = None,
         labels: Labels | None = None,
         scores: Sequence[str] = (),
+        marks: MarksColumn | None = None,
     ) -> None:
         self._table, self._texts, self._label, self._labels, self._scores = table, texts, label, labels, scores
-        self._wanted = [*texts, *([] if labels is None else [label]), *scores]
+        self._marks = marks
+        marked = [] if marks is None else [marks.column]
+        self._wanted = [*texts, *([] if labels is None else [label]), *scores, *marked]
         self.rows = table.rows
         self.notes: tuple[str, ...] = ()
 
@@ -92,7 +102,8 @@ class Source:
             text, pair = (None, None) if None in texts else (texts[0], texts[1] if len(texts) > 1 else None)
             label = None if self._labels is None else self._labels(given[self._label], number)
             scores = {column: scores_of(given[column], number, column) for column in self._scores}
-            rows.append(Row(number, text, pair, label, scores))
+            marks = None if self._marks is None else self._marks(given[self._marks.column], number)
+            rows.append(Row(number, text, pair, label, scores, marks))
         return rows
 
     def check(self) -> None:
@@ -141,6 +152,7 @@ def open_data(
     subset: str | None = None,
     split: str | None = None,
     score_columns: Sequence[str] = (),
+    rationale_column: str | None = None,
     labels: LabelSpace | None = None,
 ) -> Source:
     """Open data for an evaluation; what cannot be used is refused here.
@@ -155,6 +167,7 @@ def open_data(
         subset: of a data set on the hub, or in a folder, that has several.
         split: of data that have several, also a part of one: "test[:100]".
         score_columns: columns with one score for each item, to be judged as rankings.
+        rationale_column: of what people marked: see `attnfaith.evaluation.marks`.
         labels: what the model can answer; None when labels are not wanted.
 
     Example:
@@ -167,13 +180,19 @@ def open_data(
     """
     score_columns = (score_columns,) if isinstance(score_columns, str) else tuple(score_columns)
     texts = [input_column] if second_input_column is None else [input_column, second_input_column]
-    wanted = [*texts, *([] if label_column is None else [label_column]), *score_columns]
+    marked = [] if rationale_column is None else [rationale_column]
+    wanted = [*texts, *([] if label_column is None else [label_column]), *score_columns, *marked]
     table, notes = _table(data, subset, split, list(dict.fromkeys(wanted)))
     if table.empty:
         raise InputError("The data set is empty: it has no rows.")
     _check_columns(
         table.columns,
-        {"input_column": [input_column], "second_input_column": texts[1:], "score_columns": score_columns},
+        {
+            "input_column": [input_column],
+            "second_input_column": texts[1:],
+            "score_columns": score_columns,
+            "rationale_column": marked,
+        },
     )
     converter = None
     if labels is not None and label_column is not None:
@@ -183,7 +202,8 @@ def open_data(
             _check_columns(table.columns, {"label_column": [label_column]})
             converter = Labels(labels, label_mapping, table.class_names(label_column))
             notes += converter.notes
-    source = Source(table, texts, label_column, converter, score_columns)
+    marks = None if rationale_column is None else MarksColumn(rationale_column, _first(table, rationale_column))
+    source = Source(table, texts, label_column, converter, score_columns, marks)
     source.check()
     source.notes = (*notes, *source.notes)
     return source
@@ -216,6 +236,11 @@ def _table(data: Any, subset: str | None, split: str | None, wanted: Sequence[st
         "Expected data to be a datasets.Dataset (or DatasetDict, or IterableDataset), a list of dicts, a DataFrame, a "
         f"path, or the name of a data set; got {type(data).__name__}.{hint}"
     )
+
+
+def _first(table: Table, column: Column) -> Iterator[tuple[int, Any]]:
+    """The cells of a column with their row numbers; of a stream, some of the first."""
+    return islice(table.values(column), STREAMED if isinstance(table, Stream) else None)
 
 
 def _is_path(value: Any) -> bool:

@@ -51,8 +51,12 @@ class Eraser(ABC):
         """``[B, N]``, the original attention of each item."""
 
     @abstractmethod
+    def logits_of(self, texts: Tensor, keep: Tensor) -> Tensor:
+        """The logits ``[M, C]`` of texts ``[M]`` with only some items left, ``[M, N]``."""
+
     def evaluate(self, lanes: Lanes) -> Evaluate:
-        """How the steps of lanes are computed."""
+        """How the steps of lanes are computed: as sets, each once."""
+        return by_sets(lanes, self.logits_of)
 
     def order(self, scores: Tensor) -> Tensor:
         """Items by descending score ``[..., B, N]``: those that may go, those that stay, padding."""
@@ -115,11 +119,15 @@ class AttentionEraser(Eraser):
         """As captured."""
         return self.batch.weights
 
+    def logits_of(self, texts: Tensor, keep: Tensor) -> Tensor:
+        """Through the tail."""
+        return self.batch.setup.cut.rerun_sets(self.batch.capture, texts, keep)
+
     def evaluate(self, lanes: Lanes) -> Evaluate:
         """Cumulative sums where the tail is affine, else sets."""
         cut, capture = self.batch.setup.cut, self.batch.capture
         if cut.adapter.affine(capture) is None:
-            return by_sets(lanes, lambda texts, keep: cut.rerun_sets(capture, texts, keep))
+            return super().evaluate(lanes)
         orders = lanes.orders.split(len(capture.mask))
         return by_prefixes(torch.cat([cut.prefixes(capture, order) for order in orders]))
 
@@ -159,9 +167,9 @@ class TokenEraser(Eraser):
         """By token."""
         return self.batch.token_weights
 
-    def evaluate(self, lanes: Lanes) -> Evaluate:
-        """Sets, through the whole model."""
-        return by_sets(lanes, lambda texts, keep: self.hiding.run(self.batch.inputs, self.deciding, texts, keep))
+    def logits_of(self, texts: Tensor, keep: Tensor) -> Tensor:
+        """Through the whole model."""
+        return self.hiding.run(self.batch.inputs, self.deciding, texts, keep)
 
 
 ERASERS: dict[str, Callable[[Batch], Eraser]] = {"attention": AttentionEraser, "input": TokenEraser}

@@ -91,6 +91,7 @@ class Evaluator:
         second_input_column: str | None = None,
         label_column: str | None = "label",
         label_mapping: Mapping[str, int] | None = None,
+        rationale_column: str | None = None,
         rankings: str | Sequence[str] = "all",
         explanations: Mapping[str, Explain] | None = None,
         level: str | None = None,
@@ -121,6 +122,8 @@ class Evaluator:
             label_column: that of labels; they are not needed, and left out where there is no such column.
             label_mapping: from a label in the data to a class's number or name in the model; or, as in ``evaluate``,
                 from every name in the model to what stands for it in the data.
+            rationale_column: that of what people marked, for the test "rationales": 0 or 1 for each word, ranges of
+                characters, or numbers of words.
             rankings: "all", or names of methods: "gradient" wherever there is one, "input/gradient" for one.
             explanations: rankings of yours by name: a column with a list of scores, or a function from a text as the
                 model reads it (tokens, words, offsets ...) to scores.
@@ -159,9 +162,14 @@ class Evaluator:
         )
         space = LabelSpace(setup.decision.kind, tuple(self._names), self._classes or 0)
         reading |= {"label_column": label_column, "label_mapping": label_mapping}
+        chosen = resolve_tests(tests)
+        if rationale_column is not None and all(test.name != "rationales" for test in chosen):
+            raise InputError(
+                "Only the test 'rationales' reads a rationale_column. Run it too, or leave the column out."
+            )
+        reading["rationale_column"] = rationale_column
         source = open_data(data, **reading, score_columns=scored, labels=space)
         setup = replace(setup, target=self._target(target, space, source))
-        chosen = resolve_tests(tests)
         trial, setup, notes = rehearse(
             first_text(setup, self.texts, source),
             self.texts,
@@ -180,6 +188,7 @@ class Evaluator:
                 "text": input_column,
                 "second text": second_input_column,
                 "label": label_column if source.labelled else None,
+                "rationale": rationale_column,
                 "scores": list(scored),
             },
             max_length=self.texts.max_length,

@@ -77,7 +77,7 @@ def fingerprint_tokenizer(tokenizer: Any) -> str:
 
 
 def fingerprint_rows(rows: Iterable[Row]) -> str:
-    """The sha256 of rows in their order: texts, pairs, labels and scores, whatever their numbers.
+    """The sha256 of rows in their order: texts, pairs, labels, scores and rationales, whatever their numbers.
 
     Example:
         >>> from attnfaith.evaluation.data import Row
@@ -91,6 +91,9 @@ def fingerprint_rows(rows: Iterable[Row]) -> str:
         for name in sorted(row.scores):
             _add_cell(digest, name)
             _add_cell(digest, row.scores[name])
+        if row.rationale is not None:
+            _add_cell(digest, row.rationale.form)
+            _add_cell(digest, row.rationale.values)
         digest.update(b"\n")
     return digest.hexdigest()
 

@@ -15,7 +15,8 @@ CONTROL = "random"
 Explain = str | Callable[[Encoded], Sequence[float]]
 """An explanation that a user brings: a column of scores, or a function from a text as the model reads it to scores."""
 
-_ON_REQUEST = {"greedy"}  # costs as much as all others together
+_ON_REQUEST = {"greedy", "gradient_attention_fixed", "leave_one_out"}
+"""The first costs as much as all others together; the others are what the agreement test adds by itself."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +16,9 @@ from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.erasers import AttentionEraser
 from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
 from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.summaries.reading import Reader, unit_at
 from attnfaith.evaluation.summaries.sides import Side, sides_of_single_weight
+from attnfaith.evaluation.summaries.single_weight import LEVEL
 from attnfaith.evaluation.summary import summarise_single_weight
 
 if TYPE_CHECKING:
@@ -111,6 +113,17 @@ class SingleWeight(Test):
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
         """See `summarise_single_weight`."""
         return summarise_single_weight(table(self.name), table("texts"), by=by, **statistics)
+
+    @classmethod
+    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+        """How often the most attended item decides, and how often a drawn one."""
+        top, drawn = (figures.get(LEVEL, name, (LEVEL, "attention")) for name in ("only_top", "only_drawn"))
+        if top.known:
+            unit = unit_at(facts["unit"], LEVEL)
+            yield (
+                f"One at a time, at the final attention: on {top} of the texts the decision flips without the most "
+                f"attended of the {unit} and not without one drawn at random; the reverse on {drawn}."
+            )
 
     @classmethod
     def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:

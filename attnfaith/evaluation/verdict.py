@@ -68,8 +68,9 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
             add sentences.
         facts: what the figures are about: ``unit`` (what an item is, in the plural; or a mapping from level to that),
             ``special_tokens`` (whether they are among the items), ``kind`` ("affine" or "transformer"),
-            ``confidence_level``; and where there is something to say, ``aside`` (a count for each reason),
-            ``truncated`` (how many texts) and ``hide`` (how tokens are hidden at the input level).
+            ``confidence_level``; and where there is something to say, ``decision`` (how the model decides), ``aside``
+            (a count for each reason), ``truncated`` (how many texts) and ``hide`` (how tokens are hidden at the input
+            level).
 
     Example:
         >>> table = {"test": "erasure", "erase_level": "attention", "ranking": "attention", "other": "", "slice": "all"}
@@ -79,7 +80,7 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         >>> found.label, found.reason
         ('undecided', 'few texts')
     """
-    figures, single = Reader(summary), Reader(summary, "single_weight")
+    figures = Reader(summary)
     others = [
         sentence
         for name in dict.fromkeys(summary["test"])
@@ -92,4 +93,4 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         return Verdict("undecided", (REASONS[reason], *others), reason=reason)
     judged = {level: judge(figures, level, alpha_of(facts)) for level in levels}
     own = judged[levels[0]]
-    return Verdict(own.label, Speaker(figures, single, facts, judged).sentences(others), levels[0], own.reason)
+    return Verdict(own.label, Speaker(figures, facts, judged).sentences(others), levels[0], own.reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
-from attnfaith.functional.divergence import jensen_shannon
+from attnfaith.functional.divergence import jensen_shannon, total_variation
 
 Kind = Literal["multiclass", "sigmoid", "multilabel", "regression"]
 KINDS = ("multiclass", "sigmoid", "multilabel", "regression")
@@ -91,12 +92,28 @@ class Decision:
         Jensen-Shannon divergence in nats; for "multilabel" the mean of each label's own; for "regression" the absolute
         difference.
         """
+        return self._apart(before, after, jensen_shannon)
+
+    def distance(self, before: Tensor, after: Tensor) -> Tensor:
+        """Total variation distance of the outputs of two logits ``[..., C]``, over all classes; from 0 to 1.
+
+        One sigmoid logit is two classes; for "multilabel" it is the mean of each label's own, on or off; for
+        "regression" the absolute difference.
+
+        Example:
+            >>> Decision("sigmoid").distance(torch.tensor([0.0]), torch.tensor([1.0986]))
+            tensor(0.2500, dtype=torch.float64)
+        """
+        return self._apart(before, after, total_variation)
+
+    def _apart(self, before: Tensor, after: Tensor, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """A measure of distributions on the probabilities of two logits; a label's are on and off."""
         if self.kind == "regression":
             return (after - before).abs().amax(-1)
         left, right = (self.probabilities(logits.double()) for logits in (before, after))
         if self.kind == "multilabel":
-            return jensen_shannon(torch.stack((left, 1 - left), -1), torch.stack((right, 1 - right), -1)).mean(-1)
-        return jensen_shannon(left, right)
+            return measure(torch.stack((left, 1 - left), -1), torch.stack((right, 1 - right), -1)).mean(-1)
+        return measure(left, right)
 
     @property
     def _tolerance(self) -> float:

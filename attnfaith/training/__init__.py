@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnfaith.training.fitting import History as History
     from attnfaith.training.fitting import fit as fit
+    from attnfaith.training.random_labels import shuffled as shuffled
     from attnfaith.training.recipes import recipe as recipe
 
-_HOME = {"History": "fitting", "fit": "fitting", "recipe": "recipes"}
+_HOME = {"History": "fitting", "fit": "fitting", "recipe": "recipes", "shuffled": "random_labels"}
 __all__ = sorted(_HOME)
 
 

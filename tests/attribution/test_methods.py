@@ -26,9 +26,10 @@ pytestmark = FEW_STEPS
 NAMES = {
     "attention": """attention gradient gradient_x_attention greedy integrated_gradients lrp occlusion optimal
     random""".split(),
-    "input": """attention gradient gradient_x_input integrated_gradients lrp occlusion omission random
-    rollout""".split(),
+    "input": """attention gradient gradient_attention_fixed gradient_x_input integrated_gradients leave_one_out lrp
+    occlusion omission random rollout""".split(),
 }
+OMITTING = ("omission", "leave_one_out")
 MAY_BE_MISSING = {("attention", "optimal"): "affine", ("input", "rollout"): "attention"}
 NOT_LOOKED_UP = {"xlnet": "it turns ids around", "longformer": "it pads ids"}
 """Families that look other ids up than they were given, so that nothing is known about their word vectors."""
@@ -52,7 +53,7 @@ def test_every_method_scores_every_item_or_says_why_not(family):
         except af.AttnFaithError as error:  # any other exception is a failure
             problem = str(error)
         if problem:
-            vectors = level == "input" and name not in ("attention", "omission", "random", "rollout")
+            vectors = level == "input" and name not in ("attention", "random", "rollout", *OMITTING)
             assert (level, name) in MAY_BE_MISSING or (vectors and family in NOT_LOOKED_UP), (level, name, problem)
             assert len(problem) > 60
             assert "use " in problem.lower(), f"what to do instead? {problem}"
@@ -64,7 +65,7 @@ def test_every_method_scores_every_item_or_says_why_not(family):
         assert not scores.values.requires_grad
         undefined = scores.values.isnan()
         assert not scores.values.isinf().any()
-        assert not undefined.any() or (name == "omission" and scores.note)
+        assert not undefined.any() or (name in OMITTING and scores.note)
         assert scores.values[mask & ~undefined].abs().sum() > 0
         assert methods[level, name].signed or (scores.values[mask & ~undefined] >= 0).all()
         assert request.target.equal(request.decision.predict(done.capture.logits))

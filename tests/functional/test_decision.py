@@ -179,7 +179,7 @@ def test_a_text_is_compared_with_every_one_of_its_steps(kind, generator):
     before = torch.randn(4, 1, size, generator=generator, dtype=torch.float64)
     after = torch.randn(4, 6, size, generator=generator, dtype=torch.float64)
     decision = Decision(kind, tolerance=0.5 if kind == "regression" else None)
-    for ask in (decision.flips, decision.margin, decision.divergence):
+    for ask in (decision.flips, decision.margin, decision.divergence, decision.distance):
         assert torch.equal(ask(before, after), ask(before.expand_as(after), after))
         assert torch.equal(ask(before, after)[2], torch.stack([ask(before[2, 0], step) for step in after[2]]))
 
@@ -190,7 +190,7 @@ def test_nothing_has_flipped_before_anything_has_changed(kind, generator):
     decision = Decision(kind, tolerance=0.1 if kind == "regression" else None)
     assert not decision.flips(logits, logits).any()
     assert (decision.margin(logits, logits) >= 0).all()
-    assert decision.divergence(logits, logits).tolist() == [0.0] * 50
+    assert decision.divergence(logits, logits).tolist() == decision.distance(logits, logits).tolist() == [0.0] * 50
 
 
 def test_a_regression_flips_in_both_directions_and_beyond_the_tolerance_only():

@@ -111,6 +111,33 @@ def test_the_divergence_of_a_decision(kind, threshold, generator):
             assert float(got[text, step]) == pytest.approx(expected, abs=1e-13)
 
 
+def moved(left, right):
+    """Total variation: the mass that moved."""
+    return math.fsum(max(a - b, 0) for a, b in zip(left, right, strict=True))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.6])
+@pytest.mark.parametrize("kind", ["multiclass", "sigmoid", "multilabel", "regression"])
+def test_the_distance_of_a_decision(kind, threshold, generator):
+    size = {"sigmoid": 1, "regression": 1}.get(kind, 4)
+    before, after = (2 * torch.randn(30, 3, size, generator=generator, dtype=torch.float64) for _ in range(2))
+    got = Decision(kind, threshold, tolerance=1.0 if kind == "regression" else None).distance(before, after)
+    assert got.shape == (30, 3)
+    for text in range(30):
+        for step in range(3):
+            old, new = before[text, step].tolist(), after[text, step].tolist()
+            if kind == "multiclass":
+                expected = moved(softmax(old), softmax(new))
+            elif kind == "regression":
+                expected = abs(old[0] - new[0])
+            else:
+                sides = [moved(softmax([threshold, a]), softmax([threshold, b])) for a, b in zip(old, new, strict=True)]
+                expected = sum(sides) / len(sides)
+            assert float(got[text, step]) == pytest.approx(expected, abs=1e-13)
+    if kind != "regression":
+        assert 0.1 < float(got.mean()) < float(got.max()) <= 1
+
+
 def test_the_divergence_of_single_precision_is_taken_in_double():
     """Probabilities that differ by 1e-5: in float32 the divergence of 1e-11 would be noise."""
     before, after = torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 4e-5]])

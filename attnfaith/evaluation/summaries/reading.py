@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -17,9 +17,15 @@ _NAMES = {
     "gradient_x_input": "gradient x input",
     "integrated_gradients": "integrated gradients",
     "lrp": "LRP",
+    "gradient_attention_fixed": "the gradient with attention held constant",
+    "leave_one_out": "leave-one-out",
 }
 OF_EACH = "never_flipped"  # the figure that every ranking of the erasure test has
 _SEARCHES = ("optimal", "greedy")  # look for the smallest set itself: no rival that a reader could use instead
+
+
+Unit = str | Mapping[str, str]
+"""What an item is, in the plural; or that by level."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,17 @@ def spoken(key: Key, keys: Iterable[Key]) -> str:
     """
     name = _NAMES.get(key[1], key[1].replace("_", " "))
     return f"{name} ({key[0]} level)" if sum(one[1] == key[1] for one in keys) > 1 else name
+
+
+def unit_at(unit: Unit, erase_level: str) -> str:
+    """What an item of a level is, in the plural; "items" where nothing better is known.
+
+    Example:
+        >>> unit_at({"attention": "sentences", "input": "tokens"}, "attention"), unit_at("words", "input")
+        ('sentences', 'words')
+    """
+    name = unit if isinstance(unit, str) else unit.get(erase_level, "items")
+    return "pooled items" if name == "pooled" else name
 
 
 def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:

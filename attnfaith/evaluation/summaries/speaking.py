@@ -9,8 +9,7 @@ from typing import Any
 from attnfaith.evaluation.summaries.erasure import CONTROL
 from attnfaith.evaluation.summaries.grid import Key
 from attnfaith.evaluation.summaries.judging import FAITHFUL, FEW, UNFAITHFUL, Judgement, exact, worth
-from attnfaith.evaluation.summaries.reading import Figure, Reader, listed, percent
-from attnfaith.evaluation.summaries.single_weight import LEVEL
+from attnfaith.evaluation.summaries.reading import Figure, Reader, listed, percent, unit_at
 
 SILENT = 0.25
 """Of a level at which every ranking leaves this share of the decisions as they are, it is said that it says little."""
@@ -52,15 +51,12 @@ class Speaker:
 
     Args:
         figures: of the erasure test.
-        single: of the single-weight test.
         facts: what the figures are about.
         judged: the label at each level; the first is the one that is spoken of.
     """
 
-    def __init__(
-        self, figures: Reader, single: Reader, facts: Mapping[str, Any], judged: Mapping[str, Judgement]
-    ) -> None:
-        self.figures, self.single, self.facts, self.judged = figures, single, facts, judged
+    def __init__(self, figures: Reader, facts: Mapping[str, Any], judged: Mapping[str, Judgement]) -> None:
+        self.figures, self.facts, self.judged = figures, facts, judged
         self.level, *self.others = judged
         self.key: Key = figures.place(self.level, "attention") or ("", "")
         self.alpha = alpha_of(facts)
@@ -70,14 +66,12 @@ class Speaker:
         """Everything there is to say; ``others`` is what further tests say."""
         own = self.judged[self.level]
         seen = own.reason not in ("no attention", "few texts", "no control")
-        parts = [self._evidence() if seen else (), self._conclusion(own), self._levels(), self._single()]
+        parts = [self._evidence() if seen else (), self._conclusion(own), self._levels()]
         return tuple(sentence for part in [*parts, others, self._warnings(), self._data()] for sentence in part)
 
     def unit_at(self, level: str) -> str:
         """What an item of a level is, in the plural."""
-        unit = self.facts["unit"]
-        name = str(unit if isinstance(unit, str) else unit[level])
-        return "pooled items" if name == "pooled" else name
+        return unit_at(self.facts["unit"], level)
 
     def _get(self, figure: str, key: Key = ("", ""), other: Key | None = None) -> Figure:
         return self.figures.get(self.level, figure, key, other)
@@ -189,14 +183,6 @@ class Speaker:
             )
         elif self.others:
             yield "It is judged because there a token is gone from every layer, and not from the last one only."
-
-    def _single(self) -> Iterator[str]:
-        top, drawn = (self.single.get(LEVEL, name, (LEVEL, "attention")) for name in ("only_top", "only_drawn"))
-        if top.known:
-            yield (
-                f"One at a time, at the final attention: on {top} of the texts the decision flips without the most "
-                f"attended of the {self.unit_at(LEVEL)} and not without one drawn at random; the reverse on {drawn}."
-            )
 
     def _warnings(self) -> Iterator[str]:
         for level in self.judged:

@@ -11,12 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnfaith.evaluation.summaries.grid import numbers
+from attnfaith.evaluation.summaries.reading import Unit
 from attnfaith.report.plots.curves import CURVES, chosen_of, survival
 from attnfaith.report.plots.dots import efficiency
 from attnfaith.report.plots.lettering import Headline, nothing
 from attnfaith.report.plots.pairs import wins
 from attnfaith.report.plots.style import COLUMN, PAGE, Drawing
-from attnfaith.report.plots.tables import SUMMARY, Unit, keys_of, levels_of, need, overall
+from attnfaith.report.plots.tables import SUMMARY, keys_of, levels_of, need, overall
 from attnfaith.report.plots.weights import flips_table, limits_of, single_weight
 
 Path = str | PathLike[str]

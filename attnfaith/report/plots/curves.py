@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from attnfaith.errors import InputError
 from attnfaith.evaluation.summaries.grid import numbers
+from attnfaith.evaluation.summaries.reading import Unit, unit_at
 from attnfaith.report.plots.lettering import EndLabels, Headline, nothing, write
 from attnfaith.report.plots.names import Key, labels_for
 from attnfaith.report.plots.style import COLUMN, HIGHLIGHT, MUTED, RULE, Look, axes, looks_for, name_axes, percent
-from attnfaith.report.plots.tables import Unit, counted, joined, keys_of, need, of_level, place_of, rows_of, unit_at
+from attnfaith.report.plots.tables import counted, joined, keys_of, need, of_level, place_of, rows_of
 
 CURVES = ("erase_level", "ranking_level", "ranking", "fraction", "kept", "low", "high")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 from matplotlib.axes import Axes
 
 from attnfaith.evaluation.summaries.grid import numbers
+from attnfaith.evaluation.summaries.reading import Unit, unit_at
 from attnfaith.report.plots.lettering import Headline, nothing, write
 from attnfaith.report.plots.names import Key, labels_for
 from attnfaith.report.plots.style import (
@@ -26,7 +28,7 @@ from attnfaith.report.plots.style import (
     name_rows,
     percent,
 )
-from attnfaith.report.plots.tables import SUMMARY, Unit, counted, joined, need, of_level, overall, place_of, unit_at
+from attnfaith.report.plots.tables import SUMMARY, counted, joined, keys_of, need, of_level, overall, place_of
 
 
 @dataclass(frozen=True)
@@ -70,28 +72,40 @@ def efficiency(
     quantity, table = _quantity(figure, unit_at(unit, level)), table[table["figure"] == figure]
     values = numbers(table["value"])
     table = table.iloc[np.argsort(-values if quantity.more_is_better else values, kind="stable")]  # NaN goes last
-    keys: list[Key] = list(zip(table["ranking_level"], table["ranking"], strict=True))
+    keys = keys_of(table)
     axis = axes(axis, COLUMN, 1.05 + 0.15 * max(len(keys), 3))
     opened = "open dots: rankings of the input level" if any(key[0] == "input" for key in keys) else ""
     where = joined(f"removed from {place_of(level)}", counted(numbers(table["texts"])))
     Headline(axis, quantity.title, where, joined("lines: intervals", opened, by="; ") if keys else "")
     if not keys:
         return nothing(axis, "Nothing to draw: the summary\nhas no such figure.")
-    looks, labels = looks_for(keys), labels_for(keys)
-    columns = zip(*(numbers(table[name]) for name in ("value", "low", "high")), strict=True)
-    for row, (key, found) in enumerate(zip(keys, columns, strict=True)):
-        _dot(axis, row, found, looks[key], key, quantity)
-    names = [labels[key].replace("random", "random control", key[1] == "random") for key in keys]
-    name_rows(axis, range(len(keys)), keys, names)
-    axis.set_ylim(len(keys) - 0.4, -0.6)
+    draw_dots(table, axis, quantity.shown)
     axis.set_xlim(0, 1)
     axis.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
     if not quantity.more_is_better:
         axis.xaxis.set_major_formatter(percent())
-    axis.grid(axis="x", color=RULE, linewidth=0.5)
-    hide_frame(axis, "left")
     name_axes(axis, quantity.label)
     return axis
+
+
+def draw_dots(table: pd.DataFrame, axis: Axes, shown: Callable[[float], str]) -> None:
+    """A dot with its interval for each row of a table, a ranking each, the first on top, and the control's line.
+
+    Args:
+        table: Columns ``ranking_level``, ``ranking``, ``value``, ``low`` and ``high``.
+        axis: Where to draw.
+        shown: From a value to what stands at the right of it.
+    """
+    keys = keys_of(table)
+    looks, labels = looks_for(keys), labels_for(keys)
+    columns = zip(*(numbers(table[name]) for name in ("value", "low", "high")), strict=True)
+    for row, (key, found) in enumerate(zip(keys, columns, strict=True)):
+        _dot(axis, row, found, looks[key], key, shown)
+    names = [labels[key].replace("random", "random control", key[1] == "random") for key in keys]
+    name_rows(axis, range(len(keys)), keys, names)
+    axis.set_ylim(len(keys) - 0.4, -0.6)
+    axis.grid(axis="x", color=RULE, linewidth=0.5)
+    hide_frame(axis, "left")
 
 
 def _quantity(figure: str, unit: str) -> _Quantity:
@@ -106,13 +120,15 @@ def _defined(table: pd.DataFrame, figure: str) -> bool:
     return bool(np.isfinite(numbers(table.loc[table["figure"] == figure, "value"])).any())
 
 
-def _dot(axis: Axes, row: int, found: tuple[float, float, float], look: Look, key: Key, quantity: _Quantity) -> None:
+def _dot(
+    axis: Axes, row: int, found: tuple[float, float, float], look: Look, key: Key, shown: Callable[[float], str]
+) -> None:
     value, low, high = found
     placed: dict[str, Any] = {"xycoords": axis.get_yaxis_transform(), "va": "center_baseline"}
     if not np.isfinite(value):
         write(axis, "undefined", (1, row), (5, 0), size=SMALL, **placed)
         return
-    write(axis, quantity.shown(value), (1, row), (5, 0), size=SMALL, colour=INK, **placed)
+    write(axis, shown(value), (1, row), (5, 0), size=SMALL, colour=INK, **placed)
     colour, control = look.colour if look.highlighted else MUTED, key[1] == "random"
     marker, face = "D" if control else "o", "white" if key[0] == "input" else colour
     (dot,) = axis.plot([value], [row], color=colour, marker=marker, markerfacecolor=face, markersize=3.8, zorder=4)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 Key: TypeAlias = tuple[str, str]  # (ranking_level, ranking): "attention" and "random" exist at more than one level
 
 LONGEST = 28  # characters that a label shows in one line
-_WORDS = {"lrp": "LRP"}
+_WORDS = {"lrp": "LRP", "gradient_attention_fixed": "detached gradient"}
 
 
 def words_for(ranking: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -12,7 +11,6 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.summaries.rows import COLUMNS
 from attnfaith.report.plots.names import Key
 
-Unit: TypeAlias = str | Mapping[str, str]
 SUMMARY = tuple(name for name in COLUMNS if name != "note")
 _PLACES = {"attention": "the final attention", "input": "the input"}
 
@@ -68,17 +66,6 @@ def place_of(erase_level: str) -> str:
         ('the final attention', 'the input')
     """
     return _PLACES.get(erase_level, f"the level {erase_level!r}")
-
-
-def unit_at(unit: Unit, erase_level: str) -> str:
-    """What an item of a level is, in the plural; "items" where nothing better is known.
-
-    Example:
-        >>> unit_at({"attention": "sentences", "input": "tokens"}, "attention"), unit_at("words", "input")
-        ('sentences', 'words')
-    """
-    name = unit if isinstance(unit, str) else unit.get(erase_level, "items")
-    return "pooled items" if name == "pooled" else name
 
 
 def counted(texts: Iterable[float]) -> str:

@@ -1,0 +1,185 @@
+"""Rationales, as ERASER scores them (DeYoung et al. 2020): what is left without them, and whether others mark the same.
+
+Spans are half-open ranges of places, ``(start, stop)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from attnfaith.functional.ranking import order_of, ranks_of
+
+Span = tuple[int, int]
+_ROUNDING = 1e-9  # 10 % of 30 is 3, though 0.1 * 30 is a little more
+
+
+def top_count(share: float, items: int) -> int:
+    """How many items a share of them is: rounded up, and at least one.
+
+    Example:
+        >>> [top_count(share, 30) for share in (0.01, 0.1, 0.5, 1.0)]
+        [1, 3, 15, 30]
+    """
+    return max(1, math.ceil(share * items - _ROUNDING))
+
+
+def without_top(order: Tensor, counts: Tensor, everything: Tensor, floor: Tensor, top: Tensor) -> Tensor:
+    """What is left when the top of an order is erased.
+
+    Args:
+        order: ``[..., B, N]``, the items from the first to go to the last; what cannot be erased comes after.
+        counts: ``[B]``, how many items can be erased.
+        everything: ``[B, N]``, the items there are.
+        floor: ``[B, N]``, what is left when all that can be erased is.
+        top: ``[B, S]``, how many are erased.
+
+    Returns:
+        ``[..., B, S, N]``.
+
+    Example:
+        >>> all_three = torch.ones(1, 3, dtype=torch.bool)
+        >>> none = torch.zeros(1, 3, dtype=torch.bool)
+        >>> without_top(torch.tensor([[1, 0, 2]]), torch.tensor([3]), all_three, none, torch.tensor([[1, 3]])).int()
+        tensor([[[1, 0, 1],
+                 [0, 0, 0]]], dtype=torch.int32)
+    """
+    left = (ranks_of(order).unsqueeze(-2) >= top.unsqueeze(-1)) & everything.unsqueeze(-2)
+    return torch.where((top == counts.unsqueeze(-1)).unsqueeze(-1), floor.unsqueeze(-2), left)
+
+
+def only_top(order: Tensor, everything: Tensor, erasable: Tensor, top: Tensor) -> Tensor:
+    """What is left when, of all that can be erased, only the top of an order stays; as for `without_top`.
+
+    Example:
+        >>> all_three = torch.ones(1, 3, dtype=torch.bool)
+        >>> only_top(torch.tensor([[1, 0, 2]]), all_three, all_three, torch.tensor([[1, 2]])).int()
+        tensor([[[0, 1, 0],
+                 [1, 1, 0]]], dtype=torch.int32)
+    """
+    return ((ranks_of(order).unsqueeze(-2) < top.unsqueeze(-1)) | ~erasable.unsqueeze(-2)) & everything.unsqueeze(-2)
+
+
+def each_once(texts: Tensor, keep: Tensor, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """The logits of sets, of which equal ones of the same text are run once.
+
+    Args:
+        texts: ``[M]``, which text each is of.
+        keep: ``[M, N]``, what is left of it.
+        run: from some of these to logits ``[m, C]``.
+
+    Returns:
+        ``[M, C]``.
+
+    Example:
+        >>> texts, keep = torch.tensor([0, 0, 1]), torch.tensor([[True, False], [True, False], [True, False]])
+        >>> each_once(texts, keep, lambda some, sets: (print(len(some)), sets.double())[1]).shape
+        2
+        torch.Size([3, 2])
+    """
+    packed = np.packbits(keep.cpu().numpy(), axis=1)
+    numbers = texts.cpu().numpy().astype(np.int64)[:, None].view(np.uint8)
+    keys = np.ascontiguousarray(np.hstack((numbers, packed)))
+    _, first, inverse = np.unique(keys.view(f"V{keys.shape[1]}").ravel(), return_index=True, return_inverse=True)
+    chosen = torch.from_numpy(first).to(keep.device)
+    return run(texts[chosen], keep[chosen])[torch.from_numpy(inverse).to(keep.device)]
+
+
+def average_precision(scores: Tensor, relevant: Tensor, mask: Tensor) -> Tensor:
+    """The area under the curve of precision against recall, as steps: the mean precision at each relevant item.
+
+    Items of equal score come in together; those without one (NaN) after all others. Undefined (NaN) where none of the
+    items is relevant, or all are.
+
+    Args:
+        scores: ``[B, N]``, higher first.
+        relevant: ``[B, N]`` bool.
+        mask: ``[B, N]``, True for items.
+
+    Returns:
+        ``[B]``, in float64.
+
+    Example:
+        >>> relevant = torch.tensor([[True, False, True, False]])
+        >>> average_precision(torch.tensor([[0.9, 0.8, 0.7, 0.1]]), relevant, torch.ones_like(relevant)).round(
+        ...     decimals=4
+        ... )
+        tensor([0.8333], dtype=torch.float64)
+    """
+    order = order_of(scores, mask)
+    values, items = scores.double().gather(-1, order), mask.gather(-1, order)
+    hits = (relevant & mask).gather(-1, order).double()
+    same = (values[:, 1:] == values[:, :-1]) | (values[:, 1:].isnan() & values[:, :-1].isnan())
+    last = torch.ones_like(items)
+    last[:, :-1] = ~(same & items[:, 1:] & items[:, :-1])
+    places = torch.arange(items.shape[1], device=items.device).expand_as(items)
+    ends = torch.where(last, places, items.shape[1]).flip(1).cummin(1).values.flip(1)  # of the group that ties
+    precision = hits.cumsum(1).gather(1, ends) / (ends + 1)
+    total = hits.sum(1)
+    found = (hits * precision).sum(1) / total
+    return found.masked_fill((total == 0) | (total == mask.sum(1)), torch.nan)
+
+
+def runs(marked: Iterable[bool]) -> list[Span]:
+    """The longest spans of neighbours that are marked.
+
+    Example:
+        >>> runs([True, True, False, True])
+        [(0, 2), (3, 4)]
+    """
+    flags = np.concatenate(([0], np.fromiter(marked, dtype=np.int8), [0]))
+    edges = np.flatnonzero(np.diff(flags))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def matched(predicted: Sequence[Span], gold: Sequence[Span], threshold: float = 0.5) -> int:
+    """How many predicted spans have a gold one with which they share enough: intersection over union.
+
+    Example:
+        >>> matched([(0, 2), (5, 6)], [(0, 3), (5, 8)])
+        1
+    """
+    if not predicted or not gold:
+        return 0
+    (start, stop), (first, end) = np.array(predicted).T[..., None], np.array(gold).T[:, None]
+    shared = np.clip(np.minimum(stop, end) - np.maximum(start, first), 0, None)
+    union = (stop - start) + (end - first) - shared
+    return int(((shared >= threshold * union) & (shared > 0)).any(1).sum())
+
+
+def agreement(chosen: Sequence[int], relevant: Iterable[int], gold: Sequence[Span]) -> tuple[float, float, float]:
+    """How well chosen places agree with those that are relevant, and their runs with spans.
+
+    Args:
+        chosen: places, at least one.
+        relevant: places, at least one.
+        gold: spans, at least one.
+
+    Returns:
+        The F1 of the places; and the precision and recall of the runs, where one counts that is `matched`.
+
+    Example:
+        >>> agreement([0, 1, 5], [0, 1, 2, 3], [(0, 4)])
+        (0.5714285714285714, 0.5, 1.0)
+    """
+    own, others = set(np.asarray(chosen).tolist()), set(relevant)
+    predicted = runs(place in own for place in range(max(own) + 1))
+    both = matched(predicted, gold)
+    return 2 * len(own & others) / (len(own) + len(others)), both / len(predicted), both / len(gold)
+
+
+def f1(precision: ArrayLike, recall: ArrayLike) -> NDArray[np.float64]:
+    """Their harmonic mean; 0 where both are 0, NaN where either is.
+
+    Example:
+        >>> f1([0.5, 0.0], [1.0, 0.0]).round(4)
+        array([0.6667, 0.    ])
+    """
+    left, right = np.asarray(precision, dtype=np.float64), np.asarray(recall, dtype=np.float64)
+    total = left + right
+    return np.where(total == 0, 0.0, 2 * left * right / np.where(total == 0, 1.0, total))

@@ -1,0 +1,142 @@
+"""What a module reads of each text: numbers, lists of numbers, or lists of lists, from whatever they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import List, Value
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnfaith.errors import InputError
+
+Array = NDArray[np.float64]
+FORMS = ("a number", "a list of numbers", "a list of lists of numbers")
+WHOLE = ("a whole number", "a list of whole numbers", "a list of lists of whole numbers")
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a module.
+
+    Attributes:
+        depth: of lists, for one text: 0 for a number, 1 for a list, 2 for a list of lists of one length.
+        whole: whether they are whole numbers.
+        single: whether one list stands for a list of one list.
+    """
+
+    depth: int
+    whole: bool = False
+    single: bool = False
+
+    @property
+    def feature(self) -> Any:
+        """As ``datasets`` stores it."""
+        found: Any = Value("int64" if self.whole else "float64")
+        for _ in range(self.depth):
+            found = List(found)
+        return found
+
+    def read(self, value: Any, where: str) -> Array:
+        """One text's numbers as an array with as many dimensions as the depth; None is NaN.
+
+        Args:
+            value: a list, tuple, array or tensor.
+            where: what it is, for messages.
+
+        Example:
+            >>> Input(1).read([1, None], "scores of text 0")
+            array([ 1., nan])
+        """
+        try:
+            found = _array(value)
+        except (TypeError, ValueError):
+            raise InputError(f"{self._expected(where)} {_shown(value)}.") from None
+        if self.single and found.ndim == self.depth - 1:
+            found = found[None]
+        if found.ndim != self.depth and found.size == 0:
+            found = found.reshape((0,) * self.depth)
+        if found.ndim != self.depth:
+            raise InputError(f"{self._expected(where)} an array of shape {found.shape}.")
+        if self.whole and not (np.isnan(found) | (found == np.round(found))).all():
+            raise InputError(f"{self._expected(where)} {_shown(value)}.")
+        return found
+
+    def stored(self, found: Array) -> Any:
+        """What is given to ``datasets`` for an array: lists, with None where a whole number is missing."""
+        return _whole(found.tolist()) if self.whole else found.tolist()
+
+    def _expected(self, where: str) -> str:
+        return f"Expected {where} to be {(WHOLE if self.whole else FORMS)[self.depth]}, got"
+
+
+def columns_of(given: Mapping[str, Any], inputs: Mapping[str, Input], start: int = 0) -> dict[str, list[Array]]:
+    """Every input of a batch of texts as arrays, one for each text.
+
+    Args:
+        given: by name, a list, array or tensor with one entry for each text.
+        inputs: what is expected.
+        start: the number of the first text.
+    """
+    found = {}
+    for name, one in inputs.items():
+        column = given.get(name)
+        if column is None:
+            raise InputError(f"The input {name!r} is missing. Expected: {', '.join(inputs)}.")
+        if isinstance(column, str) or not hasattr(column, "__len__") or getattr(column, "ndim", 1) == 0:
+            raise InputError(f"Expected {name} to have an entry for each text, got {_shown(column)}.")
+        column = _array(column) if isinstance(column, Tensor) else column
+        found[name] = [one.read(value, f"{name} of text {start + place}") for place, value in enumerate(column)]
+    counts = {name: len(column) for name, column in found.items()}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise InputError(f"Expected an entry for each text in every input, got {said}.")
+    return found
+
+
+def padded(rows: Sequence[Array], fill: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Texts of several lengths as one tensor ``[B, N, ...]``, and where there is something ``[B, N]``.
+
+    Example:
+        >>> values, mask = padded([np.array([0.5, 0.25]), np.array([1.0])])
+        >>> values, mask.tolist()
+        (tensor([[0.5000, 0.2500],
+                [1.0000, 0.0000]], dtype=torch.float64), [[True, True], [True, False]])
+    """
+    lengths = torch.tensor([len(row) for row in rows])
+    width = int(lengths.max()) if len(rows) else 0
+    inner = next((row.shape[1:] for row in rows if len(row)), rows[0].shape[1:] if rows else ())
+    values = np.full((len(rows), width, *inner), fill)
+    for place, row in enumerate(rows):
+        values[place, : len(row)] = row
+    return torch.from_numpy(values), torch.arange(width) < lengths.unsqueeze(1)
+
+
+def _array(value: Any) -> Array:
+    """Numbers in float64; strings are none."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu().double().numpy()
+    if isinstance(value, list | tuple) and any(isinstance(one, Tensor) for one in value):
+        value = [_array(one) for one in value]
+    found = np.asarray(value)
+    if found.dtype.kind == "O" and not any(isinstance(one, str) for one in found.ravel()):
+        found = found.astype(np.float64)
+    if found.dtype.kind not in "biuf":
+        raise ValueError(found.dtype)
+    return found.astype(np.float64)
+
+
+def _whole(value: Any) -> Any:
+    """Lists of floats as lists of whole numbers, with None for NaN."""
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return None if np.isnan(value) else int(value)
+
+
+def _shown(value: Any) -> str:
+    said = repr(value)
+    return said if len(said) <= 60 else f"{said[:57]}..."

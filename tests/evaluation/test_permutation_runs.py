@@ -1,0 +1,120 @@
+"""The permutation test from end to end: a run, its summary, figure, sentences, its folder, and the command."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import attnfaith as af
+from attnfaith.errors import InputError
+from tests.commands import made
+
+TEXTS = [*made.texts(40), "fine", "", "dull plot"]
+ROWS = [{"text": text, "label": int("fine" in text)} for text in TEXTS]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return made.save_flan(tmp_path_factory.mktemp("model") / "flan")
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    return af.Evaluator(folder).compute(ROWS, tests=["permutation"], n_resamples=99, quiet=True)
+
+
+def test_a_run_and_what_it_says(results):
+    table = results.table("permutation")
+    assert results.tests == {"permutation": {"permutations": 100}}
+    assert table.text_id.tolist() == [*range(40), 42]  # one word is too short, none is set aside
+    assert (table.median_tvd <= table.max_tvd).all()
+    assert (table.mean_tvd <= table.max_tvd).all()
+    assert ((table.flips == 0) == table.never_changes).all()
+    assert table.max_tvd.max() > 0.1
+    assert set(table.prediction) == {0, 1}
+    summary = results.summary()
+    overall = summary[(summary.other == "") & (summary.slice == "all")].set_index("figure")
+    assert overall.value["median_tvd"] == pytest.approx(table.median_tvd.median())
+    assert (overall.value["too_short"], overall.value["set_aside"]) == (1, 1)
+    assert set(results.summary(by="class").slice) == {"class=0", "class=1"}
+    said = str(results)
+    assert "Shuffling the attention weights changes the output by a median of" in said
+    assert "of the texts no shuffle that was tried changes the decision" in said
+
+
+def test_it_is_the_same_in_other_batches_and_beside_other_tests(results, folder):
+    options = {"n_resamples": 99, "quiet": True, "rankings": ["attention"]}
+    alone = af.Evaluator(folder).compute(ROWS, tests=["permutation"], batch_size=1, **options)
+    among = af.Evaluator(folder).compute(ROWS, tests=["erasure", "permutation", "single_weight"], **options)
+    for other in (alone, among):
+        found = other.table("permutation")
+        pd.testing.assert_frame_equal(results.table("permutation"), found, atol=1e-6, rtol=1e-5)
+    seeded = af.Evaluator(folder).compute(ROWS, tests=["permutation"], seed=1, n_resamples=99, quiet=True)
+    assert not np.allclose(seeded.table("permutation").mean_tvd, results.table("permutation").mean_tvd)
+
+
+def test_its_figure_has_the_names_of_the_classes(results, tmp_path):
+    figure = results.plot("permutation", path=tmp_path / "figure.png")
+    assert [axis.get_title(loc="left").split(":")[0] for axis in figure.axes] == ["bad", "good"]
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    with pytest.raises(InputError, match="Kinds: distances"):
+        results.plot("permutation", kind="violins")
+
+
+def test_results_are_kept_with_their_option(folder, tmp_path):
+    asked = af.tests.Permutation(permutations=7)
+    results = af.Evaluator(folder).compute(ROWS, tests=[asked], n_resamples=99, quiet=True, output_dir=tmp_path / "run")
+    again = af.load_results(results.save(tmp_path / "copy"))
+    assert again.tests == {"permutation": {"permutations": 7}}
+    pd.testing.assert_frame_equal(again.summary(), results.summary())
+    assert str(again) == str(results)
+    assert set((results.table("permutation").flips * 7).round(9)) <= set(range(8))
+
+
+def test_the_command(folder, tmp_path):
+    data = made.write_csv(tmp_path / "data.csv", [(row["text"], row["label"]) for row in ROWS[:40]])
+    options = ("--tests", "permutation", "--option", "permutation.permutations=9", *made.FEW)
+    result = made.run("evaluate", folder, data, "--output", tmp_path / "run", *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "Shuffling the attention weights" in result.stdout
+    assert af.load_results(tmp_path / "run").tests == {"permutation": {"permutations": 9}}
+    wrong = made.run("evaluate", folder, data, *options[:3], "permutation.permutations=0", *made.FEW)
+    made.refused(wrong, 2, "Expected permutations to be a whole number of at least 1, got 0")
+
+
+def test_a_transformer(tmp_path):
+    folder = made.save_bert(tmp_path / "bert")
+    found = af.Evaluator(folder).compute(ROWS, tests=["permutation"], n_resamples=99, quiet=True)
+    table = found.table("permutation")
+    assert len(table) == 43
+    assert table["items"].min() == 2  # of a text without words: special tokens are items
+    protected = af.Evaluator(folder).compute(
+        ROWS, tests=["permutation"], special_tokens="protect", n_resamples=99, quiet=True
+    )
+    fewer = protected.table("permutation").set_index("text_id")["items"]
+    assert (table.set_index("text_id")["items"][fewer.index] - fewer == 2).all()
+    assert found.plot("permutation").axes
+
+
+KINDS = {
+    "sigmoid": ({"num_labels": 1, "problem_type": "single_label_classification"}, {}, 1),
+    "multilabel": ({"num_labels": 3, "problem_type": "multi_label_classification"}, {}, [0, 2]),
+    "regression": ({"num_labels": 1, "problem_type": "regression"}, {"tolerance": 0.05}, 0.5),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_decision(kind):
+    config, options, label = KINDS[kind]
+    tokenizer = af.models.WordTokenizer.train([" ".join(made.WORDS)], min_count=1)
+    torch.manual_seed(0)
+    model = af.models.from_preset("FLANnoenc", tokenizer=tokenizer, **config)
+    made.spread(model)
+    data = [{"text": text, "label": label} for text in made.texts(30)]
+    results = af.Evaluator(model, tokenizer, **options).compute(data, tests=["permutation"], n_resamples=99, quiet=True)
+    table = results.table("permutation")
+    assert len(table) == 30
+    assert table.max_tvd.max() > 0.01
+    assert (table.max_tvd.max() <= 1) or kind == "regression"
+    assert ("in the unit of its value" in str(results)) == (kind == "regression")
+    assert len(results.plot("permutation").axes) == (len(set(table.prediction)) if kind == "sigmoid" else 1)

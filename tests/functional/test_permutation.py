@@ -1,0 +1,69 @@
+"""Shuffles: against loops, uniform, of some positions only, and drawn the same in one call or in several."""
+
+import itertools
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from attnfaith.functional.permutation import permute, random_permutations
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def slow(movable, count, seed=0):
+    """Sort the movable places by their draws; each gets the weight of the one that came to its place."""
+    places = [place for place, moves in enumerate(movable.tolist()) if moves]
+    draws = torch.rand(count, len(places), generator=seeded(seed), dtype=torch.float64).tolist()
+    found = []
+    for row in draws:
+        order = sorted(range(len(places)), key=lambda one, row=row: row[one])
+        giver = dict(zip(places, (places[one] for one in order), strict=True))
+        found.append([giver.get(place, place) for place in range(len(movable))])
+    return found
+
+
+@pytest.mark.parametrize("items", [0, 1, 2, 3, 17, 40])
+def test_equals_a_loop_and_moves_nothing_else(items, generator):
+    movable = torch.zeros(45, dtype=torch.bool)
+    movable[torch.randperm(45, generator=generator)[:items]] = True
+    found = random_permutations(movable, 30, seeded(3))
+    assert found.tolist() == slow(movable, 30, 3)
+    for row in found.tolist():
+        assert sorted(row) == list(range(45))
+        assert all(row[place] == place for place in range(45) if not movable[place])
+
+
+@pytest.mark.parametrize("items", [1, 2, 3, 7, 8, 15, 16, 17, 64, 129])
+def test_in_one_call_or_in_several(items):
+    """The draws of a text must not depend on how many fit into memory at once."""
+    movable, one = torch.ones(items, dtype=torch.bool), seeded(5)
+    parts = [random_permutations(movable, count, one) for count in (1, 2, 16, 30, 1)]
+    assert torch.equal(torch.cat(parts), random_permutations(movable, 50, seeded(5)))
+
+
+def test_every_permutation_is_as_likely_as_every_other():
+    draws = 12000
+    seen = Counter(map(tuple, random_permutations(torch.ones(4, dtype=torch.bool), draws, seeded()).tolist()))
+    assert set(seen) == set(itertools.permutations(range(4)))
+    spread = math.sqrt(draws / 24 * 23 / 24)
+    assert all(abs(count - draws / 24) < 5 * spread for count in seen.values())
+
+
+def test_all_distributions_of_a_text_are_shuffled_alike(generator):
+    weights = torch.rand(3, 4, 6, generator=generator)
+    shuffles = torch.stack([random_permutations(torch.ones(6, dtype=torch.bool), 5, generator) for _ in range(3)])
+    found = permute(weights, shuffles)
+    assert found.shape == (3, 5, 4, 6)
+    for text, shuffle, group, item in itertools.product(range(3), range(5), range(4), range(6)):
+        assert found[text, shuffle, group, item] == weights[text, group, shuffles[text, shuffle, item]]
+    assert torch.equal(found.sort(-1).values, weights.sort(-1).values.unsqueeze(1).expand_as(found))
+
+
+def test_the_identity_is_exactly_nothing(generator):
+    weights = torch.rand(2, 3, 5, generator=generator)
+    same = permute(weights, torch.arange(5).expand(2, 4, 5))
+    assert torch.equal(same, weights.unsqueeze(1).expand(2, 4, 3, 5))

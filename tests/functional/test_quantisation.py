@@ -1,0 +1,102 @@
+"""k-means: planted clusters are found, starts are distinct, and their number is the one asked for."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from attnfaith.functional.quantisation import first_centres, number_of_clusters, one_thread, quantised, singletons
+
+
+def blobs(count, dimensions=5, seed=0, spread=0.01):
+    """Vectors around ten far-off centres, and which of them each is around."""
+    draw = np.random.default_rng(seed)
+    centres = draw.normal(size=(10, dimensions)) * 10
+    which = draw.integers(0, 10, count)
+    return (centres[which] + spread * draw.normal(size=(count, dimensions))).astype(np.float32), which
+
+
+def same_parts(one, other):
+    pairs = set(zip(one.tolist(), other.tolist(), strict=True))
+    return len(pairs) == len(set(one.tolist())) == len(set(other.tolist()))
+
+
+def test_planted_clusters_are_found():
+    vectors, which = blobs(300)
+    codes = quantised(vectors, first_centres(vectors, 10, seed=0))
+    assert same_parts(codes, which)
+
+
+def test_centres_are_distinct_vectors_however_often_they_occur():
+    few = np.repeat(np.eye(4, dtype=np.float32), 30, axis=0)
+    centres = first_centres(few, 50, seed=0)
+    assert sorted(map(tuple, centres.tolist())) == sorted(map(tuple, np.eye(4).tolist()))
+    assert same_parts(quantised(few, centres), np.repeat(np.arange(4), 30))
+    rounding = few + 1e-8 * np.random.default_rng(0).normal(size=few.shape).astype(np.float32)
+    assert len(first_centres(rounding, 50, seed=0)) == 4, "rounding makes no new vectors"
+    assert len(first_centres(np.ones((5, 3), dtype=np.float32), 9, seed=0)) == 1
+    alike = 3 + 1e-7 * np.random.default_rng(0).normal(size=(50, 1)).astype(np.float32)
+    assert len(first_centres(alike, 5, seed=0)) == 1
+
+
+def test_the_first_centres_are_a_start_for_fewer():
+    vectors, _ = blobs(200, spread=1.0)
+    centres = first_centres(vectors, 60, seed=3)
+    assert {tuple(one) for one in centres.tolist()} <= {tuple(one) for one in vectors.tolist()}
+    found = KMeans(30, init=centres[:30], n_init=1, max_iter=100).fit(vectors)
+    np.testing.assert_array_equal(quantised(vectors, centres[:30]), found.labels_)
+
+
+def test_seeds_decide_and_nothing_else():
+    vectors, _ = blobs(200, spread=1.0)
+    np.random.seed(1)  # noqa: NPY002 (no draw of anybody else's changes ours)
+    first = first_centres(vectors, 20, seed=5)
+    state = np.random.get_state()[1].tolist()  # noqa: NPY002
+    np.random.seed(2)  # noqa: NPY002
+    np.testing.assert_array_equal(first, first_centres(vectors, 20, seed=5))
+    assert not np.array_equal(first, first_centres(vectors, 20, seed=6))
+    np.random.seed(1)  # noqa: NPY002
+    first_centres(vectors, 20, seed=5)
+    assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
+
+
+def test_a_cluster_of_one_is_counted():
+    assert singletons(np.array([0, 0, 1, 3, 3, 4])) == 2
+
+
+def meets(samples, centres, count):
+    return all(
+        np.bincount(quantised(vectors, one[:count])).min() >= 2 for vectors, one in zip(samples, centres, strict=True)
+    )
+
+
+@pytest.mark.parametrize("smallest", [True, False])
+@pytest.mark.parametrize(("count", "high"), [(300, 60), (130, 60)])
+@pytest.mark.parametrize("first", [0, 3, 6])
+def test_the_number_of_clusters_is_the_first_of_all_that_would_do(smallest, count, high, first, monkeypatch):
+    monkeypatch.setattr("attnfaith.functional.quantisation.FEWEST", 8)
+    monkeypatch.setattr("attnfaith.functional.quantisation.MOST", high)
+    samples = [blobs(count, 2, seed, 3.0)[0] for seed in range(first, first + 3)]
+    centres = [first_centres(one, high, seed=0) for one in samples]
+    expected = [number for number in range(8, high + 1) if meets(samples, centres, number)]
+    assert 1 < len(expected) < high - 8
+    found = number_of_clusters([lambda one=one: one for one in samples], centres, smallest=smallest)
+    assert found == (min(expected) if smallest else max(expected), True)
+
+
+@pytest.mark.parametrize("smallest", [True, False])
+def test_where_no_number_will_do_it_is_the_smallest(smallest):
+    draw = np.random.default_rng(0)
+    vectors = np.concatenate((draw.normal(size=(199, 3)), [[1e6, 0, 0]])).astype(np.float32)  # alone in any case
+    centres = first_centres(vectors, 200, seed=0)
+    assert number_of_clusters([lambda: vectors], [centres], smallest=smallest) == (50, False)
+    few = vectors[150:]
+    assert number_of_clusters([lambda: few], [first_centres(few, 200, seed=0)], smallest=smallest) == (25, False)
+
+
+def test_one_thread_is_for_the_while():
+    from threadpoolctl import threadpool_info
+
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    with one_thread():
+        assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
