@@ -57,7 +57,7 @@ def omission(request: Request) -> Scores:
     Special tokens cannot be left out: the model would be given something that is no text; their score is undefined.
     """
     whole, shorter = request.shortened
-    return of_omitted(request, request.quantity(whole).double().unsqueeze(-1) - request.quantity(shorter).double())
+    return of_omitted(request, request.quantity(whole.double()).unsqueeze(-1) - request.quantity(shorter.double()))
 
 
 def of_omitted(request: Request, values: Tensor) -> Scores:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.divergence import jensen_shannon
 from attnfaith.functional.erasure import log_weights_of
 from attnfaith.functional.farthest import divergence_of_corner
@@ -200,6 +201,11 @@ def _overstep(
     over = ~(excess.detach() <= 0)  # an output that is not a number is not within anything
     if not bool(over.any()):
         return over, None
+    if not excess.requires_grad:
+        raise UnsupportedModelError(
+            "The adversary follows the gradient of the output in the weights, and what follows this model's attention "
+            "has none. An adapter of your own must not detach weights, nor turn gradients off, in rerun."
+        )
     (slope,) = torch.autograd.grad(torch.where(over, excess, 0).sum() * penalty, leaf)
     return over, slope.nan_to_num(0.0, 0.0, 0.0)  # one candidate that breaks the output must not stop the others
 

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.adversary import divergence_of, freedom_of, most_of, search, weights_of
 from attnfaith.functional.decision import Decision
 
@@ -235,6 +236,18 @@ def test_what_is_not_within_epsilon_when_it_is_looked_at_again_does_not_count(ge
     assert (found.satisfied > 0).any()
     assert found.js.tolist() == found.distance.tolist() == [0.0] * 3
     torch.testing.assert_close(found.weights, weights)
+
+
+def test_an_output_without_a_gradient_is_refused(generator):
+    weights, mask, distance = made(generator)
+    with pytest.raises(UnsupportedModelError, match="must not detach"):
+        search(
+            freedom_of(weights, mask),
+            lambda edited: distance(edited.detach()),
+            start_of(generator, weights),
+            epsilon=1e-6,
+            steps=2,
+        )
 
 
 def test_where_nothing_is_free_nothing_moves(generator):

@@ -61,6 +61,7 @@ def test_a_text_without_shuffles_or_with_nan_is_undefined():
     after = [[[0.5, 0.5]], [], [[math.nan, math.nan], [0.5, 0.5]]]
     found = PermutationDistance().compute(predictions=after, references=[[0.75, 0.25]] * 3)
     assert (found["texts"], found["undefined"], found["median_tvd"]) == (3, 2, 0.25)
+    assert found["never_changes"] == 1
 
 
 def best(others, weights, outputs, output, epsilon):
