@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
 
@@ -15,17 +14,16 @@ from numpy.typing import NDArray
 from attnfaith.evaluation.summaries.agreement import MEASURES
 from attnfaith.evaluation.summaries.grid import numbers
 from attnfaith.report.plots.agreement import labels_at_one_level, shown
+from attnfaith.report.plots.classes import masks_by_class, panels
 from attnfaith.report.plots.lettering import Headline, nothing
 from attnfaith.report.plots.names import shortened
 from attnfaith.report.plots.style import (
     ALERT,
     COLUMN,
     FAINT,
-    PAGE,
     PLAIN,
     RULE,
     SMALL,
-    Drawing,
     axes,
     name_axes,
     percent,
@@ -125,26 +123,16 @@ def agreement_distributions(
         2
     """
     need(table, NEEDED, figure="agreement")
-    panels = _panels(table, others)
-    across = min(max(len(panels), 1), 2 if len(panels) in (2, 4) else 3)
-    down = math.ceil(max(len(panels), 1) / across)
-    figure = Drawing.of_width(COLUMN if across == 1 else PAGE, 2.3 * down)
-    grid = figure.subplots(down, across, squeeze=False).ravel()
-    if not panels:
-        nothing(grid[0], "Nothing to draw: attention is compared\nwith none of these rankings.")
-    for place, (title, where, rows) in enumerate(panels):
-        taus(rows, grid[place], title=title, where=where, parts=_by_class(rows, labels, kind))
-        for headline in grid[place].findobj(Headline) if across > 2 else ():
-            headline.fold()
-        if place % across:
-            grid[place].set_ylabel("")
-        if place + across < len(panels):
-            grid[place].set_xlabel("")
-    for axis in grid[max(len(panels), 1) :]:
-        axis.remove()
-    if path is not None:
-        figure.savefig(path)
-    return figure
+    found = _panels(table, others)
+
+    def draw(place: int, axis: Axes) -> None:
+        if not found:
+            nothing(axis, "Nothing to draw: attention is compared\nwith none of these rankings.")
+            return
+        title, where, rows = found[place]
+        taus(rows, axis, title=title, where=where, parts=_by_class(rows, labels, kind))
+
+    return panels(max(len(found), 1), draw, height=2.3, path=path)
 
 
 def _panels(table: pd.DataFrame, others: Sequence[str] | None) -> list[tuple[str, str, pd.DataFrame]]:
@@ -167,14 +155,6 @@ def _panels(table: pd.DataFrame, others: Sequence[str] | None) -> list[tuple[str
 
 def _by_class(table: pd.DataFrame, labels: Sequence[str], kind: str) -> dict[str, NDArray[np.bool_]] | None:
     """The rows of each predicted class; None where there are too many of them, or none."""
-    if kind not in ("multiclass", "sigmoid"):
+    if kind not in ("multiclass", "sigmoid") or table["prediction"].nunique() > CLASSES:
         return None
-    classes = numbers(table["prediction"]).astype(int)
-    shown = np.unique(classes).tolist()
-    if len(shown) > CLASSES:
-        return None
-    names = {one: labels[one] if one < len(labels) else f"class {one}" for one in shown}
-    return {
-        f"{names[one]} ({one})" if len(set(names.values())) < len(names) else names[one]: classes == one
-        for one in shown
-    }
+    return masks_by_class(table, labels)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from attnfaith.evaluation.summaries.grid import numbers
 from attnfaith.report.plots.lettering import Headline
@@ -37,33 +38,56 @@ def panels_by_class(
         path: Where to write it.
         height: Of a panel, in inches.
     """
-    parts = by_class(table, labels) if kind in ("multiclass", "sigmoid") else {}
-    parts = parts or {"": table}
-    across = min(len(parts), 2 if len(parts) in (2, 4) else 3)
-    down = math.ceil(len(parts) / across)
+    masks = masks_by_class(table, labels) if kind in ("multiclass", "sigmoid") else {}
+    parts = {name: table[mask] for name, mask in masks.items()} or {"": table}
+
+    def draw_at(place: int, axis: Axes) -> None:
+        title = list(parts)[place]
+        draw(parts[title], axis, title)
+
+    return panels(len(parts), draw_at, height=height, path=path)
+
+
+def panels(
+    count: int,
+    draw: Callable[[int, Axes], object],
+    *,
+    height: float,
+    path: str | PathLike[str] | None = None,
+) -> Figure:
+    """A figure of some panels that have both axes in common.
+
+    Args:
+        count: How many; at least one.
+        draw: Called with the number of a panel and its axes.
+        height: Of a panel, in inches.
+        path: Where to write it.
+    """
+    across = min(count, 2 if count in (2, 4) else 3)
+    down = math.ceil(count / across)
     figure = Drawing.of_width(COLUMN if across == 1 else PAGE, height * down)
     grid = figure.subplots(down, across, squeeze=False).ravel()
-    for place, (title, rows) in enumerate(parts.items()):
-        draw(rows, grid[place], title)
+    for place in range(count):
+        draw(place, grid[place])
         for headline in grid[place].findobj(Headline) if across > 2 else ():
             headline.fold()
         if place % across:
             grid[place].set_ylabel("")
-        if place + across < len(parts):
+        if place + across < count:
             grid[place].set_xlabel("")
-    for axis in grid[len(parts) :]:
+    for axis in grid[count:]:
         axis.remove()
     if path is not None:
         figure.savefig(path)
     return figure
 
 
-def by_class(table: pd.DataFrame, labels: Sequence[str]) -> dict[str, pd.DataFrame]:
+def masks_by_class(table: pd.DataFrame, labels: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
     """The texts of each predicted class by its name, the least predicted of very many together.
 
     Example:
-        >>> found = by_class(pd.DataFrame({"prediction": [1, 0, 1]}), ["bad", "good"])
-        >>> {name: len(rows) for name, rows in found.items()}
+        >>> found = masks_by_class(pd.DataFrame({"prediction": [1, 0, 1]}), ["bad", "good"])
+        >>> {name: int(rows.sum()) for name, rows in found.items()}
         {'bad': 1, 'good': 2}
     """
     classes = numbers(table["prediction"]).astype(int)
@@ -71,8 +95,8 @@ def by_class(table: pd.DataFrame, labels: Sequence[str]) -> dict[str, pd.DataFra
     shown = sorted(counts.index if len(counts) <= PANELS else counts.index[: PANELS - 1])
     names = {one: labels[one] if one < len(labels) else f"class {one}" for one in shown}
     unique = names if len(set(names.values())) == len(names) else {one: f"{names[one]} ({one})" for one in shown}
-    found = {unique[one]: table[classes == one] for one in shown}
+    found = {unique[one]: classes == one for one in shown}
     rest = ~np.isin(classes, shown)
     if rest.any():
-        found[f"{len(counts) - len(shown)} other classes"] = table[rest]
+        found[f"{len(counts) - len(shown)} other classes"] = rest
     return found
