@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from attnfaith.adapters.selfcheck import tolerance_of
 from attnfaith.errors import InputError, UnsupportedModelError
@@ -93,7 +92,7 @@ class Agreement(Test):
 
     def _at(self, batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> Columns:
         """The rows of one level, text by text."""
-        mask = items_of(batch, level)
+        mask = batch.erasable(level)
         texts = (mask.sum(1) >= 2).nonzero().flatten()
         scores = torch.stack([batch.scores(one, level).double() for one in rankings], 1)[texts]
         mask, near = mask[texts], MARGIN * tolerance_of(batch.logits)
@@ -148,14 +147,6 @@ class Agreement(Test):
     def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         """How far attention agrees with the two measures of the paper."""
         yield from summaries.sentences(figures)
-
-
-def items_of(batch: Batch, level: str) -> Tensor:
-    """The items that rankings are compared on: what the erasure test could erase there."""
-    own = level == "attention"
-    mask, special = (batch.capture.mask, batch.special_items) if own else (batch.request.tokens, batch.special)
-    between = not own and batch.setup.cut.adapter.affine(batch.capture) is not None  # as a HAN's ends of sentences
-    return mask & ~special if between or batch.setup.special_tokens == "protect" else mask
 
 
 def _compared(batch: Batch) -> dict[str, tuple[Ranking, ...]]:

@@ -117,6 +117,17 @@ class Batch:
             return torch.zeros_like(self.capture.mask)
         return self.special.gather(1, items.spans[..., 0]) & self.capture.mask
 
+    def erasable(self, level: str) -> Tensor:
+        """The items that may be taken away at a level, ``[B, N]`` or ``[B, L]``, and that rankings of it are about.
+
+        Special tokens may not, where they are protected, or stand between words as a HAN's ends of sentences.
+        """
+        mask, special = (self.capture.mask, self.special_items)
+        if level == "input":
+            mask, special = self.request.tokens, self.special
+        between = level == "input" and self.setup.cut.adapter.affine(self.capture) is not None
+        return mask & ~special if between or self.setup.special_tokens == "protect" else mask
+
     @cached_property
     def weights(self) -> Tensor:
         """``[B, N]``, the mean attention over the distributions that the decision reads."""

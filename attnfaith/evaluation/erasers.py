@@ -109,9 +109,7 @@ class AttentionEraser(Eraser):
     level = "attention"
 
     def __init__(self, batch: Batch) -> None:
-        mask = batch.capture.mask
-        protect = batch.setup.special_tokens == "protect"
-        erasable = mask & ~batch.special_items if protect else mask
+        mask, erasable = batch.capture.mask, batch.erasable(self.level)
         super().__init__(batch, mask, erasable, mask & ~erasable)
 
     @property
@@ -146,10 +144,8 @@ class TokenEraser(Eraser):
         own = torch.zeros_like(tokens)
         if self.deciding is not None:
             own.scatter_(1, self.deciding.unsqueeze(1), True)
-        fixed = torch.zeros_like(tokens)
+        fixed = tokens & ~batch.erasable(self.level)
         structural = adapter.affine(batch.capture) is not None  # between words, as a HAN's ends of sentences
-        if batch.setup.special_tokens == "protect" or structural:
-            fixed |= batch.special
         if batch.setup.protect_deciding:
             fixed |= own
         floor = own if self.deciding is not None else batch.special & (not structural)

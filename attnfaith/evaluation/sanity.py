@@ -105,7 +105,7 @@ class Sanity(Test):
     def run(self, batch: Batch) -> Columns:
         """Every ranking is asked again of every other model."""
         rankings = _asked_of_models(batch)
-        items = {level: _items(batch, level) for level in dict.fromkeys(one.level for one in rankings)}
+        items = {level: batch.erasable(level) for level in dict.fromkeys(one.level for one in rankings)}
         enough = [(mask.sum(1) >= 2).tolist() for mask in items.values()]
         texts = [text for text in range(len(batch.rows)) if any(line[text] for line in enough)]
         decided = outcomes(batch.setup.decision, batch.logits)
@@ -186,16 +186,6 @@ def _asked_of_models(batch: Batch) -> list[Ranking]:
     """The rankings of all levels, each once; scores that a user brings cannot be had of another model."""
     every = [ranking for listed in batch.setup.rankings.values() for ranking in listed]
     return [ranking for ranking in dict.fromkeys(every) if ranking.level != YOURS]
-
-
-def _items(batch: Batch, level: str) -> Tensor:
-    """``[B, N]``, the items that are compared at a level of rankings: those that the erasure test may take away."""
-    if level == "attention":
-        mask, special = batch.capture.mask, batch.special_items
-    else:
-        mask, special = batch.request.tokens, batch.special
-    structural = level == "input" and batch.setup.cut.adapter.affine(batch.capture) is not None
-    return mask & ~special if structural or batch.setup.special_tokens == "protect" else mask
 
 
 def _compared(batch: Batch, ranking: Ranking, answer: Answer, mask: Tensor) -> dict[str, list[Any]]:
