@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attnfaith.adapters.borrow import borrowed
@@ -69,12 +70,14 @@ def randomised(
             f"The parameter {whole[0]!r} is of {own[whole[0]].dtype} numbers, so it cannot be drawn anew. Load the "
             "model without quantisation, or leave out the test 'sanity'."
         )
+    padding = _padding(cut.model)
     found: dict[int, list[Other]] = {depth: [] for depth in evenly(len(layers), depths)}
     for draw in range(draws):
         drawn: dict[str, Tensor] = {}
         for depth, layer in enumerate(layers, start=1):
             for name in layer.parameters:
-                drawn[name] = redrawn(own[name], keyed_generator(seed, "sanity", draw, name), how)
+                generator = keyed_generator(seed, "sanity", draw, name)
+                drawn[name] = _drawn(own[name], padding.get(id(own[name])), generator, how)
             if depth in found:
                 found[depth].append(_tried(layer.name, depth, with_weights(cut, drawn), inputs))
     return list(found.values())
@@ -124,6 +127,22 @@ def with_weights(cut: Cut, weights: Mapping[str, Tensor]) -> Cut:
             f"{type(cut.model).__name__} cannot be copied ({brief(error)}), so its layers cannot be drawn anew. Leave "
             "out the test 'sanity'."
         ) from error
+
+
+def _padding(model: nn.Module) -> dict[int, int]:
+    """The row of padding of each table of vectors that has one, by the table's id."""
+    tables = (module for module in model.modules() if isinstance(module, nn.Embedding))
+    return {id(table.weight): table.padding_idx for table in tables if table.padding_idx is not None}
+
+
+def _drawn(own: Tensor, padding: int | None, generator: torch.Generator, how: str) -> Tensor:
+    """A parameter drawn anew; the vector of padding stays, or what is nothing to some models would be something."""
+    if padding is None:
+        return redrawn(own, generator, how)
+    rows = torch.arange(len(own), device=own.device) != padding
+    drawn = own.detach().clone()
+    drawn[rows] = redrawn(own[rows], generator, how)
+    return drawn
 
 
 def _tried(layer: str, depth: int, cut: Cut, inputs: Mapping[str, Any]) -> Other:

@@ -41,13 +41,19 @@ def slow_model(model, inputs, depth, draw, how="permuted", seed=0):
     with torch.no_grad():
         for layer in layers_of(model, inputs)[:depth]:
             for name in layer.parameters:
-                generator, flat = keyed_generator(seed, "sanity", draw, name), weights[name].flatten()
+                generator, values = keyed_generator(seed, "sanity", draw, name), weights[name].clone()
+                words = other.get_input_embeddings()
+                mine = torch.ones(len(values), dtype=torch.bool)
+                if weights[name] is words.weight:
+                    mine[words.padding_idx] = False
+                flat = values[mine].flatten()
                 if how == "permuted":
                     drawn = flat[torch.randperm(len(flat), generator=generator)]
                 else:
                     noise = torch.randn(len(flat), generator=generator, dtype=torch.float64)
                     drawn = noise * flat.std(correction=0) + flat.mean()
-                weights[name].copy_(drawn.view_as(weights[name]))
+                values[mine] = drawn.view_as(values[mine])
+                weights[name].copy_(values)
     return other
 
 

@@ -21,7 +21,7 @@ _NAMES = {
     "leave_one_out": "leave-one-out",
 }
 OF_EACH = "never_flipped"  # the figure that every ranking of the erasure test has
-_SEARCHES = ("optimal", "greedy")  # look for the smallest set itself: no rival that a reader could use instead
+SEARCHES = ("optimal", "greedy")  # look for the smallest set itself: no rival that a reader could use instead
 
 
 Unit = str | Mapping[str, str]
@@ -84,7 +84,7 @@ class Reader:
 
     def rivals(self, level: str, key: Key) -> list[Key]:
         """The rankings that could be read in a ranking's stead, the one that removes least first."""
-        keys = [one for one in self.keys(level) if one != key and one[1] not in (CONTROL, *_SEARCHES)]
+        keys = [one for one in self.keys(level) if one != key and one[1] not in (CONTROL, *SEARCHES)]
         return sorted(keys, key=lambda one: self.get(level, "mean_fraction", one).value)
 
     def against_control(self, level: str, key: Key, alpha: float) -> str:

@@ -11,7 +11,7 @@ from attnfaith.evaluation.summaries.erasure import CONTROL
 from attnfaith.evaluation.summaries.grid import Array, Key, Pivot
 from attnfaith.evaluation.summaries.judging import FEW
 from attnfaith.evaluation.summaries.parts import Intervals, begun, summary_of
-from attnfaith.evaluation.summaries.reading import Figure, Reader, listed, spoken
+from attnfaith.evaluation.summaries.reading import SEARCHES, Figure, Reader, listed, spoken
 from attnfaith.evaluation.summaries.rows import Rows, written
 from attnfaith.evaluation.summaries.sides import Side, columns
 from attnfaith.evaluation.summaries.slices import Part
@@ -110,7 +110,8 @@ def sentences(figures: Reader) -> Iterator[str]:
     key = next((one for one in sorted(keys) if one[1] == "attention"), None)
     if key is not None:
         yield from _own(figures, key)
-    others = [one for one in keys if one != key and one[1] != CONTROL and _verdict(figures, one) == "keeps"]
+    rankings = [one for one in keys if one != key and one[1] not in (CONTROL, *SEARCHES)]
+    others = [one for one in rankings if _verdict(figures, one) == "keeps"]
     if others:
         told = listed(f"{spoken(one, keys)} ({said(figures.get('', 'kept', one))})" for one in others)
         if key is not None and _verdict(figures, key) == "keeps":
