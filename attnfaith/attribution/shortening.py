@@ -27,7 +27,8 @@ def logits_when_shorter(cut: Cut, inputs: Mapping[str, Any], leave: Tensor, chun
         without = torch.full((*leave.shape, whole.shape[-1]), torch.nan, dtype=whole.dtype, device=whole.device)
         longest = mask.sum(1).argsort(descending=True, stable=True)
         row, victim = leave[longest].nonzero(as_tuple=True)  # like lengths together: the shorter run without padding
-        for text, place in zip(longest[row].split(chunk), victim.split(chunk), strict=True):
+        parts = zip(longest[row].split(chunk), victim.split(chunk), strict=True)
+        for text, place in parts if len(victim) else ():  # nothing, split, is one part in which there is nothing
             rest = torch.arange(leave.shape[1] - 1, device=leave.device)
             rest = rest + (rest >= place.unsqueeze(1)).long()  # [K, L - 1], the positions that stay
             used = mask[text.unsqueeze(1), rest].bool().any(0).nonzero()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.evaluation.batch import Batch
-from attnfaith.evaluation.marks import Laid, lay
+from attnfaith.evaluation.laying import Laid, lay
 from attnfaith.functional.rationale import Span, runs
 
 

@@ -58,7 +58,8 @@ class Rationales(Test):
         shares: of the items, each rounded up to at least one, that are erased, or kept.
         top: the share of the items that is compared with what people marked; None for as much as they marked, over all
             texts.
-        form: of the column of rationales, where it does not tell: "mask", "spans", "words", "tokens" or "sentences".
+        form: of the column of rationales, where it does not tell: "mask", "spans" (of characters), "word_spans", or the
+            numbers of "words", "tokens" or "sentences".
     """
 
     name: ClassVar[str] = "rationales"

@@ -11,8 +11,9 @@ itself on short texts: of three tokens, any order soon finds the one that matter
   "wide" (the interval reaches from unfaithful to faithful), "same" (attention may have skill, but cannot be told from a
   random order), "easy" (a random order itself hardly ever removes more than the smallest set does), "rivals" (the
   smallest sets are not known of `SETTLED` of the texts, and fewer than `RIVALS` other rankings looked for small ones),
-  "no attention", "no control" (attention, or a random order, was not run), "no skill" (figures that leave out the texts
-  that never flip), "no erasure" (the erasure test was not run: the label rests on nothing else).
+  "no texts" (none has two items), "no attention", "no control" (attention, or a random order, was not run), "no skill"
+  (figures that leave out the texts that never flip), "no erasure" (the erasure test was not run: the label rests on
+  nothing else).
 
 "Better than a random order" takes two things: a paired interval of the mean difference in the fraction removed that
 leaves out 0, and a sign test, corrected by Holm for all pairs of rankings.
@@ -35,7 +36,7 @@ import pandas as pd
 from attnfaith.evaluation.protocol import tests
 from attnfaith.evaluation.summaries.judging import FAITHFUL, FEW, RIVALS, SETTLED, UNFAITHFUL, judge
 from attnfaith.evaluation.summaries.reading import Reader
-from attnfaith.evaluation.summaries.speaking import LATE, REASONS, SILENT, Speaker, alpha_of
+from attnfaith.evaluation.summaries.speaking import LATE, REASONS, SILENT, Speaker, alpha_of, unjudged
 
 __all__ = ["FAITHFUL", "FEW", "LATE", "RIVALS", "SETTLED", "SILENT", "UNFAITHFUL", "Verdict", "verdict"]
 
@@ -69,7 +70,7 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         facts: what the figures are about: ``unit`` (what an item is, in the plural; or a mapping from level to that),
             ``special_tokens`` (whether they are among the items), ``kind`` ("affine" or "transformer"),
             ``confidence_level``; and where there is something to say, ``decision`` (how the model decides), ``aside``
-            (a count for each reason), ``truncated`` (how many texts) and ``hide`` (how tokens are hidden at the input
+            (a count for each reason), ``texts`` and ``truncated`` (how many) and ``hide`` (how tokens are hidden at the input
             level).
 
     Example:
@@ -89,8 +90,9 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
     first = "attention" if facts["kind"] == "affine" else "input"
     levels = sorted(figures.levels, key=lambda level: level != first)
     if not levels:
-        reason = "no attention" if "erasure" in set(summary["test"]) else "no erasure"
-        return Verdict("undecided", (REASONS[reason], *others), reason=reason)
+        reason = "no texts" if "erasure" in set(summary["test"]) else "no erasure"
+        short = summary.loc[(summary["figure"] == "too_short") & (summary["slice"] == "all"), "value"].max()
+        return Verdict("undecided", (REASONS[reason], *others, *unjudged(facts, short)), reason=reason)
     judged = {level: judge(figures, level, alpha_of(facts)) for level in levels}
     own = judged[levels[0]]
     return Verdict(own.label, Speaker(figures, facts, judged).sentences(others), levels[0], own.reason)

@@ -16,7 +16,7 @@ from torch import Tensor
 from attnfaith.functional.ranking import order_of, ranks_of
 
 Span = tuple[int, int]
-_ROUNDING = 1e-9  # 10 % of 30 is 3, though 0.1 * 30 is a little more
+_ROUNDING = 1e-9  # 7 % of 100 is 7, though 0.07 * 100 is a little more
 
 
 def top_count(share: float, items: int) -> int:

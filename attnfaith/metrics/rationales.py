@@ -11,7 +11,7 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.rationales import SHARES
 from attnfaith.evaluation.summaries.rationales import at
 from attnfaith.functional.ranking import order_of
-from attnfaith.functional.rationale import average_precision, f1, matched, runs, top_count
+from attnfaith.functional.rationale import agreement, average_precision, f1, runs, top_count
 from attnfaith.metrics.base import Metric
 from attnfaith.metrics.checks import check_same, check_share
 from attnfaith.metrics.figures import Measured
@@ -180,8 +180,8 @@ class RationaleAgreement(Metric):
         found = np.full((4, len(marks)), np.nan)
         found[0] = average_precision(scores, marked.bool(), mask).numpy()
         for place in np.flatnonzero(~bare):
-            length = int(items[place])
-            found[1:, place] = _compared(orders[place, : top_count(top, length)], marks[place])
+            chosen, gold = orders[place, : top_count(top, int(items[place]))], marks[place] > 0
+            found[1:, place] = agreement(chosen, np.flatnonzero(gold).tolist(), runs(gold))
         each = dict(zip(("auprc", "token_f1", "iou_precision", "iou_recall"), found, strict=True))
         return Measured(
             np.isnan(found).any(0) & ~bare,
@@ -190,15 +190,6 @@ class RationaleAgreement(Metric):
             said={"without_rationale": int(bare.sum()), "rationale_share": share, "top_share": top},
             each=each,
         )
-
-
-def _compared(top: Array, marks: Array) -> tuple[float, float, float]:
-    """The token F1 of the top items, and the precision and recall of their runs."""
-    chosen = np.zeros(len(marks), dtype=bool)
-    chosen[top.astype(int)] = True
-    predicted, gold = runs(chosen), runs(marks > 0)
-    both = matched(predicted, gold)
-    return 2 * float(marks[chosen].sum()) / (len(top) + float(marks.sum())), both / len(predicted), both / len(gold)
 
 
 def _is_share(value: Any) -> bool:

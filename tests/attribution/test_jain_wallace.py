@@ -148,6 +148,15 @@ def test_a_single_token_cannot_be_left_out():
     assert scores.values[1].isfinite().all()
 
 
+@pytest.mark.parametrize("name", ["leave_one_out", "omission"])
+def test_of_texts_of_a_single_token_nothing_can_be_left_out(name):
+    ids = torch.tensor([[5], [6]])
+    batch = batch_of("FLANrnn", inputs={"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+    scores = methods["input", name].run(batch.request)
+    assert scores.values.shape == (2, 1) and scores.values.isnan().all()
+    assert "cannot be left out" in scores.note
+
+
 def test_omission_and_leaving_one_out_run_the_shorter_texts_once(monkeypatch):
     batch, runs = batch_of("FLANrnn"), []
     forward = type(batch.setup.cut.adapter).forward

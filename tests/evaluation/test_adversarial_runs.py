@@ -42,7 +42,7 @@ def test_a_run_and_what_it_says(results):
     assert set(results.summary(by="class").slice) == {"class=0", "class=1"}
     said = str(results)
     assert "give the same output (it moves by at most 0.01 in total variation distance)" in said
-    assert "The search reaches a median of" in said
+    assert "The search reaches a median divergence of" in said
 
 
 def test_it_is_the_same_in_other_batches_and_beside_other_tests(results, folder):

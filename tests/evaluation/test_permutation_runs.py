@@ -38,7 +38,7 @@ def test_a_run_and_what_it_says(results):
     assert (overall.value["too_short"], overall.value["set_aside"]) == (1, 1)
     assert set(results.summary(by="class").slice) == {"class=0", "class=1"}
     said = str(results)
-    assert "Shuffling the attention weights changes the output by a median of" in said
+    assert "Shuffling the weights of the final attention changes the output by a median of" in said
     assert "of the texts no shuffle that was tried changes the decision" in said
 
 
@@ -76,7 +76,7 @@ def test_the_command(folder, tmp_path):
     options = ("--tests", "permutation", "--option", "permutation.permutations=9", *made.FEW)
     result = made.run("evaluate", folder, data, "--output", tmp_path / "run", *options)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "Shuffling the attention weights" in result.stdout
+    assert "Shuffling the weights of the final attention" in result.stdout
     assert af.load_results(tmp_path / "run").tests == {"permutation": {"permutations": 9}}
     wrong = made.run("evaluate", folder, data, *options[:3], "permutation.permutations=0", *made.FEW)
     made.refused(wrong, 2, "Expected permutations to be a whole number of at least 1, got 0")

@@ -1,6 +1,7 @@
 """Rationales against loops of full reruns and scikit-learn; and what must hold whatever the model."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -40,9 +41,10 @@ def close(found, expected, tolerance=1e-9):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_erasing_and_keeping_one_set_at_a_time(family, kind):
     batch = marked_batch(family, kind, lengths=(3, *LENGTHS))
-    rows, seen, effect, undefined = table(Rationales().run(batch)), 0, 0.0, 0
+    shares = (*SHARES, 1.0)
+    rows, seen, effect, undefined = table(Rationales(shares=shares).run(batch)), 0, 0.0, 0
     for level, rankings in RANKINGS.items():
-        slow = SlowRationales(batch, level)
+        slow = SlowRationales(batch, level, shares)
         for text in range(len(batch.rows)):
             count = len(slow.slow.erasable(text))
             for ranking in rankings:
@@ -56,8 +58,8 @@ def test_equals_erasing_and_keeping_one_set_at_a_time(family, kind):
                 assert (row["items"], row["undefined"]) == (count, 0)
                 close(row["comprehensiveness_at"], without)
                 close(row["sufficiency_at"], alone)
-                close(row["comprehensiveness"], sum(without) / len(SHARES))
-                close(row["sufficiency"], sum(alone) / len(SHARES))
+                close(row["comprehensiveness"], sum(without) / len(shares))
+                close(row["sufficiency"], sum(alone) / len(shares))
                 close(row["all_erased"], slow.all_erased(text))
                 agreed = slow.agreement(ranking, text)
                 if agreed is None:
@@ -187,7 +189,8 @@ def test_numbers_that_are_not_finite_set_the_batch_aside(monkeypatch):
 
 
 def test_texts_that_are_too_short_have_no_rows():
-    found = Rationales().run(with_words(batch_of("FLANnoenc", rankings={"attention": (UP,)}, lengths=(1, 1))))
+    inputs = {"input_ids": torch.tensor([[5], [6]]), "attention_mask": torch.ones(2, 1, dtype=torch.long)}
+    found = Rationales().run(with_words(batch_of("FLANnoenc", rankings={"attention": (UP,)}, inputs=inputs)))
     assert found == {name: [] for name, _ in COLUMNS}
 
 
@@ -205,6 +208,18 @@ def test_ranges_of_characters_stay_apart_where_they_touch():
     assert Rationales().run(batch)["rationale"] == [[(0, 2), (1, 3), (0, 1)]]
 
 
+def test_ranges_in_one_sentence_are_one_range_of_sentences():
+    batch = with_words(batch_of("HANnoenc", rankings={"attention": ranked("attention/attention")}, lengths=(12,)))
+    spans = batch.capture.items.spans[0].tolist()
+    assert len(spans) > 2
+    words = [match.span() for match in re.finditer(r"\S+", batch.encoded[0].text)]
+    ordinary = [place for place, own in enumerate(batch.encoded[0].segments) if own is not None]
+    inside = [words[number] for number, place in enumerate(ordinary) if spans[1][0] <= place < spans[1][1]]
+    assert len(inside) > 1
+    batch = with_words(batch, [Marks(tuple(inside), "spans")])
+    assert Rationales().run(batch)["rationale"] == [[(1, 2)]]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -218,7 +233,7 @@ def test_ranges_of_characters_stay_apart_where_they_touch():
         ({"top": 0}, "top"),
         ({"top": 1.5}, "top"),
         ({"top": "all"}, "top"),
-        ({"form": "list"}, "mask, spans, words, tokens, sentences"),
+        ({"form": "list"}, "mask, spans, word_spans, words, tokens, sentences"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, words):

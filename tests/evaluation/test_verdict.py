@@ -68,7 +68,7 @@ def test_every_reason_not_to_decide(changed, reason):
 
 
 def test_every_reason_is_said_in_words():
-    assert len(REASONS) == 10  # each is met here
+    assert len(REASONS) == 11  # each is met here
 
 
 def test_just_enough_texts_are_enough():
@@ -85,13 +85,27 @@ def test_too_few_texts_are_not_described_either():
 def test_nothing_at_all():
     found = judged(level()[:0])
     assert (found.label, found.level, found.reason) == ("undecided", None, "no erasure")
-    assert found.sentences == (REASONS["no erasure"],)
+    assert found.sentences[0] == REASONS["no erasure"]
+
+
+def test_without_the_erasure_test_the_texts_are_spoken_of_too():
+    short = level()[:1].assign(test="agreement", ranking="", ranking_level="", figure="too_short", value=7.0)
+    about = {"texts": 500, "aside": {"empty": 3}, "truncated": 1200, "special_tokens": True}
+    found = judged(short, **about)
+    assert found.reason == "no erasure"
+    assert found.sentences[1:] == (
+        "500 texts were looked at; 7 had fewer than two words to rank; set aside: 3 (empty); 1,200 were cut off at the "
+        "longest length the model reads.",
+        "Special tokens such as [CLS] are among the words.",
+        "In brackets: 95 % intervals over texts.",
+    )
 
 
 def test_an_erasure_of_no_text():
     counts = level()[:1].assign(ranking="", ranking_level="", erase_level="", figure="texts")
     found = judged(counts)
-    assert (found.label, found.level, found.reason) == ("undecided", None, "no attention")
+    assert (found.label, found.level, found.reason) == ("undecided", None, "no texts")
+    assert found.sentences[0] == "No text has two items or more to erase, so there is nothing to judge."
 
 
 def test_searches_are_no_rivals():

@@ -24,7 +24,7 @@ from attnfaith.functional.rationale import (
 NAN = math.nan
 
 
-@pytest.mark.parametrize("percent", [1, 5, 10, 12, 20, 29, 50, 70, 100])
+@pytest.mark.parametrize("percent", [1, 5, 7, 10, 14, 20, 29, 50, 55, 70, 100])
 def test_a_share_is_rounded_up_as_exact_fractions_are(percent):
     for items in range(1, 600):
         assert top_count(percent / 100, items) == max(1, math.ceil(Fraction(percent, 100) * items))

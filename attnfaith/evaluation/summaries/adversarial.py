@@ -126,7 +126,7 @@ def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
     near, epsilon = (figures.get("", name).value for name in ("near", "epsilon"))
     unit = "in the unit of its value" if facts.get("decision") == "regression" else "in total variation distance"
     same = f"the same output (it moves by at most {epsilon:g} {unit})"
-    far = f"entirely different weights (a divergence of {100 * near:g} % of ln 2 or more)"
+    far = f"entirely different weights of the final attention (a divergence of {100 * near:g} % of ln 2 or more)"
     exact, low, high = (figures.get("", f"near_ln2_{end}") for end in ("exact", "low", "high"))
     if exact.known:
         yield f"On {exact} of the texts {far} give {same}; a search finds such weights on {found}."
@@ -139,7 +139,7 @@ def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"On {found} of the texts a search finds {far} that give {same}."
     most = figures.get("", "most_mean")
     yield (
-        f"The search reaches a median of {nats(median)}{_known(figures)}; whatever becomes of the output, {nats(most)} "
+        f"The search reaches a median divergence of {nats(median)}{_known(figures)}; whatever becomes of the output, {nats(most)} "
         "can be reached on average."
     )
 

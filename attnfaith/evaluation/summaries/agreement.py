@@ -122,7 +122,7 @@ def sentences(figures: Reader) -> Iterator[str]:
             where = f"At {_PLACES[level]}, " if several else ""
             yield f"{where}Kendall's tau of attention is, on average over the texts, {'; '.join(parts)}."
     if any(said.values()):
-        yield "Agreement says how alike two orders are, and not which of them is right."
+        yield "Tau says how alike two orders are (the same: 1, the reverse: -1), and not which of them is right."
 
 
 def _said(figures: Reader, level: str) -> Iterator[str]:

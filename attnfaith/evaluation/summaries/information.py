@@ -193,7 +193,7 @@ def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         return
     if not informative.known:
         same = figures.get("", "outputs", key).value == 1
-        why = "the model says the same of all texts" if same else f"{samples.value:,.0f} texts are too few"
+        why = "the model says the same of all texts" if same else informative.note
         yield f"What the attended {unit} say of the output was not measured: {why}."
         return
     if not informative.value:
@@ -201,8 +201,8 @@ def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         return
     known = figures.get("", "output_entropy", key).value
     first, last = (figures.get("", "mi_corrected", key, (str(rank),)) for rank in (0, int(ranks.value) - 1))
-    most = f"the most attended of a text's {unit} says {_shown(first)} of the output's {known:.2f} nats"
-    least = f"; the least attended of the {ranks.value:.0f} that were looked at {_shown(last)}"
+    most = f"the most attended of a text's {unit} says {_nats(first)} of the output's {known:.2f} nats"
+    least = f"; the least attended of the {ranks.value:.0f} that were looked at {_nats(last)}"
     yield f"Beyond chance, {most}{least if ranks.value > 1 else ''}."
     tau, raw = (figures.get("", name, key) for name in ("weighted_kendall_corrected", "weighted_kendall"))
     if tau.known:
@@ -215,16 +215,20 @@ def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         yield "Whether more attention goes with more of it cannot be said: all ranks have alike of one or the other."
 
 
-def bracketed(value: float, low: float, high: float) -> str:
+def bracketed(value: float, low: float, high: float, unit: str = "") -> str:
     """A figure and its interval.
 
     Example:
-        >>> bracketed(0.123, -0.001, 0.5)
-        '0.12 [0.00, 0.50]'
+        >>> bracketed(0.123, -0.001, 0.5), bracketed(0.123, -0.001, 0.5, " nats")
+        ('0.12 [0.00, 0.50]', '0.12 nats [0.00, 0.50]')
     """
     shown, *ends = (f"{round(number, 2) + 0.0:.2f}" for number in (value, low, high))  # never -0.00
-    return f"{shown} [{', '.join(ends)}]"
+    return f"{shown}{unit} [{', '.join(ends)}]"
 
 
 def _shown(figure: Figure) -> str:
     return bracketed(figure.value, figure.low, figure.high)
+
+
+def _nats(figure: Figure) -> str:
+    return bracketed(figure.value, figure.low, figure.high, " nats")

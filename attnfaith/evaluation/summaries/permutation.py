@@ -111,7 +111,7 @@ def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         return
     scaled = facts.get("decision") != "regression"
     unit = "total variation distance, from 0 to 1" if scaled else "in the unit of its value"
-    yield f"Shuffling the attention weights changes the output by a median of {said(moved)} ({unit})."
+    yield f"Shuffling the weights of the final attention changes the output by a median of {said(moved)} ({unit})."
     yield f"On {never} of the texts no shuffle that was tried changes the decision{_conclusion(moved, never, scaled)}."
 
 

@@ -250,15 +250,17 @@ def said(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
     unit = unit_at(facts["unit"], level)
     gap = figures.get(level, "comprehensiveness_difference", key, control)
     told = "more than" if gap.low > 0 else "less than" if gap.high < 0 else "not to be told from"
-    moved, left = (
-        ("changes the value by", "it is off by")
-        if facts.get("decision") == "regression"
-        else ("lowers the probability of the explained class by", "it is lower by")
-    )
+    value = facts.get("decision") == "regression"
+    moved = "changes the value by" if value else "lowers the probability of the explained class by"
+
+    def shown(found: Figure) -> str:
+        return _number(found, ".3g" if value else ".2f")
+
     yield (
-        f"Erasing attention's top {unit} {moved} {_number(own['comprehensiveness'])} on average over several shares of "
-        f"the text: {told} a random order's {_number(chance['comprehensiveness'])}. With the top {unit} alone {left} "
-        f"{_number(own['sufficiency'])}, and with a random order's by {_number(chance['sufficiency'])}."
+        f"Erasing attention's top {unit} {moved} {shown(own['comprehensiveness'])} on average over several shares of "
+        f"the text: {told} a random order's {shown(chance['comprehensiveness'])}. With the top {unit} alone it "
+        f"{'changes' if value else 'falls'} by {shown(own['sufficiency'])}, with a random order's by "
+        f"{shown(chance['sufficiency'])}."
     )
     if own["token_f1"].known:
         share = figures.get(level, "rationale_share")
@@ -269,6 +271,6 @@ def said(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _number(figure: Figure) -> str:
-    ends = f" [{figure.low:.2f}, {figure.high:.2f}]" if not np.isnan(figure.low) else ""
-    return f"{figure.value:.2f}{ends}"
+def _number(figure: Figure, form: str = ".2f") -> str:
+    value, *ends = (f"{float(format(one, form)) + 0.0:{form}}" for one in (figure.value, figure.low, figure.high))
+    return value if np.isnan(figure.low) else f"{value} [{', '.join(ends)}]"

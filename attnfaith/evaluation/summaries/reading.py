@@ -30,12 +30,16 @@ Unit = str | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a summary, its interval, and the number of texts behind it; NaN and 0 for one that is not there."""
+    """A figure of a summary, its interval, the number of texts behind it, and what is noted of it.
+
+    NaN, 0 and "" for one that is not there.
+    """
 
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
     texts: int = 0
+    note: str = ""
 
     @property
     def known(self) -> bool:
@@ -61,7 +65,7 @@ class Reader:
         table = summary[(summary["test"] == test) & (summary["slice"] == "all")]
         place = ["erase_level", "ranking_level", "ranking", "other", "figure"]
         about = table[place].itertuples(index=False, name=None)
-        said = zip(*(table[name].tolist() for name in ("value", "low", "high", "texts")), strict=True)
+        said = zip(*(table[name].tolist() for name in ("value", "low", "high", "texts", "note")), strict=True)
         self._found = dict(zip(about, (Figure(*numbers) for numbers in said), strict=True))
         self.levels = levels_of(table[table["figure"] == OF_EACH])
 

@@ -26,6 +26,7 @@ WAYS = {
 }
 REASONS = {
     "no erasure": "Whether attention explains is judged by the erasure test, which was not run.",
+    "no texts": "No text has two items or more to erase, so there is nothing to judge.",
     "no attention": "Attention was not among the rankings, so there is nothing to judge.",
     "no control": "No random order was run to compare with, so there is no verdict.",
     "few texts": f"There are too few texts to say anything: fewer than {FEW}.",
@@ -201,19 +202,36 @@ class Speaker:
         if late.value >= LATE:
             yield f"On {late} of the texts attention flips the decision only once all {self.unit} are removed."
         judged, short = self._never(self.level).texts, self._get("too_short").value
-        parts = [f"{judged:,} texts were judged"]
-        if short > 0:
-            parts.append(f"{short:,.0f} had fewer than two {self.unit} to remove")
-        aside = dict(self.facts.get("aside") or {})
-        if aside:
-            parts.append(f"set aside: {listed(f'{count:,} ({reason})' for reason, count in aside.items())}")
-        if self.facts.get("truncated"):
-            parts.append(f"{self.facts['truncated']:,} were cut off at the longest length the model reads")
-        yield f"{'; '.join(parts)}."
-        if self.facts["special_tokens"]:
-            yield f"Special tokens such as [CLS] are among the {self.unit}."
-        level = percent(self.facts["confidence_level"])
-        yield f"Shares of {self.unit} are medians over texts. In brackets: {level} intervals over texts."
+        yield from behind(self.facts, self.unit, f"{judged:,} texts were judged", short, "to remove")
+        yield f"Shares of {self.unit} are medians over texts. {brackets(self.facts)}"
+
+
+def unjudged(facts: Mapping[str, Any], short: float) -> Iterator[str]:
+    """The texts behind what other tests say, where nothing was erased; ``short`` of them have too few items."""
+    unit = unit_at(facts["unit"], "attention" if facts["kind"] == "affine" else "input")
+    if "texts" in facts:
+        yield from behind(facts, unit, f"{facts['texts']:,} texts were looked at", short, "to rank")
+        yield brackets(facts)
+
+
+def behind(facts: Mapping[str, Any], unit: str, opening: str, short: float, what: str) -> Iterator[str]:
+    """How many texts there were, which were left out, and what is among their items."""
+    parts = [opening]
+    if short > 0:
+        parts.append(f"{short:,.0f} had fewer than two {unit} {what}")
+    aside = dict(facts.get("aside") or {})
+    if aside:
+        parts.append(f"set aside: {listed(f'{count:,} ({reason})' for reason, count in aside.items())}")
+    if facts.get("truncated"):
+        parts.append(f"{facts['truncated']:,} were cut off at the longest length the model reads")
+    yield f"{'; '.join(parts)}."
+    if facts["special_tokens"]:
+        yield f"Special tokens such as [CLS] are among the {unit}."
+
+
+def brackets(facts: Mapping[str, Any]) -> str:
+    """What stands in brackets."""
+    return f"In brackets: {percent(facts['confidence_level'])} intervals over texts."
 
 
 def alpha_of(facts: Mapping[str, Any]) -> float:

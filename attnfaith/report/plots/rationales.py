@@ -107,7 +107,9 @@ def _curve(axis: Axes, rows: pd.DataFrame, look: Look, label: str, solid: bool) 
     over, shade = (5, 0.15) if look.highlighted else (3, 0.05)
     axis.fill_between(share, low, high, color=look.colour, alpha=shade, linewidth=0, zorder=over - 1)
     (line,) = axis.plot(share, value, color=look.colour, linestyle=look.line, linewidth=look.width, zorder=over)
-    line.set(label=label)
+    line.set(label=label, clip_on=False)
+    if len(share) == 1:
+        axis.vlines(share, low, high, color=look.colour, linewidth=1.2, clip_on=False, zorder=over)
     marker = look.marker or ("o" if len(share) == 1 else "")
     if marker:
         line.set(marker=marker, markersize=3.2, markerfacecolor=look.colour if solid else "white", markeredgewidth=0.8)

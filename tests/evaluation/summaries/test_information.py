@@ -173,7 +173,7 @@ def said_of(table):
 
 def test_sentences_say_which_way_it_goes():
     more, tau = said_of(table_of([0.5, 0.3, 0.1, 0.0]))
-    assert more.startswith("Beyond chance, the most attended of a text's tokens says 0.50 [")
+    assert more.startswith("Beyond chance, the most attended of a text's tokens says 0.50 nats [")
     assert "of the output's 1.50 nats; the least attended of the 4 that were looked at 0.0" in more
     assert tau == "By rank, more attention goes with more of it: weighted Kendall's tau is 1.00 [1.00, 1.00]."
     assert "goes with less of it" in said_of(table_of([0.0, 0.1, 0.3, 0.5]))[1]
