@@ -64,11 +64,22 @@ def _typed(text: str, name: str, known: Mapping[str, Any], option: str) -> Any:
             return _read(text, kind)
         except ValueError:
             continue
-    wanted = " or ".join(_NAMES.get(kind, getattr(kind, "__name__", str(kind))) for kind in _members(known[option]))
+    wanted = " or ".join(_name(kind) for kind in _members(known[option]))
     raise InputError(f"Expected the option {name!r} to be {wanted}, got {text!r}.")
 
 
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", type(None): "none"}
+
+
+def _name(kind: Any) -> str:
+    if typing.get_origin(kind) in (tuple, list):
+        return f"one or more with commas, each {_name(_inner(kind))}"
+    return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _inner(kind: Any) -> Any:
+    """What each of several is."""
+    return next((one for one in typing.get_args(kind) if one is not Ellipsis), str)
 
 
 def _members(kind: Any) -> list[Any]:
@@ -89,8 +100,7 @@ def _read(text: str, kind: Any) -> Any:
             raise ValueError
         return None
     if typing.get_origin(kind) in (tuple, list):
-        inner = next((one for one in typing.get_args(kind) if one is not Ellipsis), str)
-        return typing.get_origin(kind)(_read(entry, inner) for entry in listed(text))
+        return typing.get_origin(kind)(_read(entry, _inner(kind)) for entry in listed(text))
     if kind in (int, float, str):
         return kind(text)
     raise ValueError

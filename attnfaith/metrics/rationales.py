@@ -181,7 +181,7 @@ class RationaleAgreement(Metric):
         found[0] = average_precision(scores, marked.bool(), mask).numpy()
         for place in np.flatnonzero(~bare):
             chosen, gold = orders[place, : top_count(top, int(items[place]))], marks[place] > 0
-            found[1:, place] = agreement(chosen, np.flatnonzero(gold).tolist(), runs(gold))
+            found[1:, place] = agreement(chosen.tolist(), np.flatnonzero(gold).tolist(), runs(gold))
         each = dict(zip(("auprc", "token_f1", "iou_precision", "iou_recall"), found, strict=True))
         return Measured(
             np.isnan(found).any(0) & ~bare,

@@ -63,6 +63,7 @@ class Reader:
 
     def __init__(self, summary: pd.DataFrame, test: str = "erasure") -> None:
         table = summary[(summary["test"] == test) & (summary["slice"] == "all")]
+        table = table.assign(note=table.get("note", ""))
         place = ["erase_level", "ranking_level", "ranking", "other", "figure"]
         about = table[place].itertuples(index=False, name=None)
         said = zip(*(table[name].tolist() for name in ("value", "low", "high", "texts", "note")), strict=True)
