@@ -26,6 +26,15 @@ MAIN = {
     "skill": "skill",
     "only_top": "only the top one flips",
     "only_drawn": "only a drawn one flips",
+    "tau:input/gradient_attention_fixed": "tau with the gradient (attention held constant)",
+    "tau:input/leave_one_out": "tau with leave-one-out",
+    "median_tvd": "output change when shuffled (median)",
+    "never_changes": "no shuffle changes the decision",
+    "js_mean": "divergence an adversary reaches (mean, nats)",
+    "comprehensiveness": "fall without the top (mean)",
+    "sufficiency": "fall with the top alone (mean)",
+    "auprc": "AUPRC of what people marked",
+    "kept": "correlation with itself, all layers drawn anew",
 }
 """The figures of the table; JSON has all."""
 
@@ -183,8 +192,8 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
 
 
 def _cells(row: Any) -> list[str]:
-    interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{row.low:+.3f}, {row.high:+.3f}]"
-    difference = row.note or ("undefined" if math.isnan(row.difference) else f"{row.difference:+.3f}{interval}")
+    interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{_signed(row.low)}, {_signed(row.high)}]"
+    difference = row.note or ("undefined" if math.isnan(row.difference) else f"{_signed(row.difference)}{interval}")
     texts = str(row.texts_a) if row.texts_a == row.texts_b else f"{row.texts_a}, {row.texts_b}"
     own = row.ranking_level in ("", row.erase_level)
     ranking = row.ranking if own else f"{row.ranking_level}/{row.ranking}"
@@ -194,4 +203,8 @@ def _cells(row: Any) -> list[str]:
 
 
 def _value(number: float) -> str:
-    return "undefined" if math.isnan(number) else f"{number:.3f}"
+    return "undefined" if math.isnan(number) else f"{round(number, 3) + 0.0:.3f}"
+
+
+def _signed(number: float) -> str:
+    return f"{round(number, 3) + 0.0:+.3f}"  # never -0.000

@@ -171,7 +171,9 @@ class Batch:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = ranking.method.run(request)
-        if caught:  # each batch has figures of its own; in the same words, the reader is told once
+        told = self.setup.kept.setdefault("told of", set())
+        if caught and ranking not in told:  # each batch has figures of its own; in the same words, and once
+            told.add(ranking)
             warnings.warn(
                 f"Some scores of the ranking {ranking} are not as exact as they should be (an Attributor with the "
                 "method says by how much); more steps= may help.",

@@ -153,7 +153,8 @@ def test_of_texts_of_a_single_token_nothing_can_be_left_out(name):
     ids = torch.tensor([[5], [6]])
     batch = batch_of("FLANrnn", inputs={"input_ids": ids, "attention_mask": torch.ones_like(ids)})
     scores = methods["input", name].run(batch.request)
-    assert scores.values.shape == (2, 1) and scores.values.isnan().all()
+    assert scores.values.shape == (2, 1)
+    assert scores.values.isnan().all()
     assert "cannot be left out" in scores.note
 
 

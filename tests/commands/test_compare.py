@@ -96,3 +96,20 @@ def test_what_is_no_finished_run(finished, tmp_path):
     shutil.copytree(finished, tmp_path / "torn")
     (tmp_path / "torn" / "erasure" / "00000.parquet").write_bytes(b"PAR1")
     refused(run("compare", finished, tmp_path / "torn"), 2, "00000.parquet", "cannot be read")
+
+
+def test_the_other_tests_are_in_the_table_too(reviews, flan, tmp_path):
+    asked = ("--tests", "agreement,permutation,adversarial,rationales,sanity", "--option", "adversarial.steps=2", *FEW)
+    for number in (0, 1):
+        result = run("evaluate", flan, reviews, "--output", tmp_path / str(number), "--seed", number, *asked)
+        assert result.exit_code == 0, result.stderr
+    lines = run("compare", tmp_path / "0", tmp_path / "1", *FEW).stdout.splitlines()
+    for told in (
+        "tau with leave-one-out",
+        "no shuffle changes the decision",
+        "an adversary reaches",
+        "without the top",
+    ):
+        assert any(told in line for line in lines), told
+    assert any("attention/attention" in line and "all layers drawn anew" in line for line in lines)
+    assert not any("-0.000" in line for line in lines)

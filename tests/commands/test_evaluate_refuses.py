@@ -80,6 +80,10 @@ def test_a_folder_with_a_tokenizer_missing(bert, reviews, tmp_path):
         (["--option", "erasure.bounds=maybe"], ["true or false", "maybe"]),
         (["--option", "erasure.reference=book"], ["book"]),
         (["--option", "bounds"], ["name=value"]),
+        (
+            ["--tests", "rationales", "--option", "rationales.shares=a"],
+            ["one or more with commas, each a number", "'a'"],
+        ),
         (["--tests", "erasure", "--option", "single_weight.reference=paper"], ["not run"]),
         (["--explanation", "human"], ["--explanation", "name=value"]),
         (["--explanation", "human=label"], ["Row 0", "'label'", "a list of numbers"]),

@@ -1,5 +1,7 @@
 """The Evaluator from end to end: the same numbers however a run is cut up, and what is asked for is what is run."""
 
+import warnings
+
 import datasets
 import numpy as np
 import pandas as pd
@@ -7,6 +9,7 @@ import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.attribution.methods import methods
 from attnfaith.evaluation import runner as running
 
 WORDS = "good bad fine dull long short film plot cast story very not quite never the a".split()
@@ -272,3 +275,18 @@ def test_what_is_asked_for_wrongly_is_refused_at_the_door(flan, rows):
             af.Evaluator(*flan).compute(rows, quiet=True, **options)
     with pytest.raises(af.InputError, match="tokenizer"):
         af.Evaluator(flan[0])
+
+
+def test_scores_that_are_not_exact_are_mentioned_once_however_many_batches_there_are(flan, rows):
+    def rough(capture, cut, target):
+        warnings.warn("the path is too short", stacklevel=1)
+        return capture.weights.mean(1)
+
+    af.register_method("rough", level="attention")(rough)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            evaluated(flan, rows, rankings=["rough"], batch_size=8)
+    finally:
+        del methods["attention", "rough"]
+    assert sum("ranking attention/rough are not as exact" in str(one.message) for one in caught) == 1

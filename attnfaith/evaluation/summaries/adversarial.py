@@ -139,8 +139,8 @@ def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"On {found} of the texts a search finds {far} that give {same}."
     most = figures.get("", "most_mean")
     yield (
-        f"The search reaches a median divergence of {nats(median)}{_known(figures)}; whatever becomes of the output, {nats(most)} "
-        "can be reached on average."
+        f"The search reaches a median divergence of {nats(median)}{_known(figures)}; whatever becomes of the output, "
+        f"{nats(most)} can be reached on average."
     )
 
 

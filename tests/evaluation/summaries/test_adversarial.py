@@ -125,7 +125,10 @@ def said(table, **facts):
 def test_sentences():
     alone = said(made())
     assert "On 33 % [" in alone
-    assert "a search finds entirely different weights of the final attention (a divergence of 90 % of ln 2 or more)" in alone
+    assert (
+        "a search finds entirely different weights of the final attention (a divergence of 90 % of ln 2 or more)"
+        in alone
+    )
     assert "the same output (it moves by at most 0.05 in total variation distance)" in alone
     assert "The search reaches a median divergence of 0.25 nats [" in alone
     assert "can be reached;" not in alone

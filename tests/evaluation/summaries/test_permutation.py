@@ -145,8 +145,8 @@ def test_what_is_said(moved, never, words):
     first, second = spoken(moved, never)
     value, low, high = moved
     assert first == (
-        f"Shuffling the weights of the final attention changes the output by a median of {value:.3f} [{low:.3f}, {high:.3f}] (total "
-        "variation distance, from 0 to 1)."
+        f"Shuffling the weights of the final attention changes the output by a median of {value:.3f} [{low:.3f}, "
+        f"{high:.3f}] (total variation distance, from 0 to 1)."
     )
     share, least, most = (f"{100 * end:.0f}" for end in never)
     assert second == (
