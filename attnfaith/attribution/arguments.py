@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
@@ -17,6 +18,8 @@ def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     if isinstance(model, str) or hasattr(model, "__fspath__"):
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+        if str(model).startswith((".", "/", "~")) and not Path(model).expanduser().is_dir():
+            raise InputError(f"No classifier could be loaded from {str(model)!r}: there is no such folder.")
         try:
             loaded, info = AutoModelForSequenceClassification.from_pretrained(model, output_loading_info=True)
             tokenizer = AutoTokenizer.from_pretrained(model) if tokenizer is None else tokenizer

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -24,7 +27,8 @@ class Commands(TyperGroup):
         from attnfaith.errors import AttnFaithError, InputError, StorageError
 
         try:
-            return super().invoke(ctx)
+            with _plain_warnings():
+                return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
             _say(str(stopped) or "Interrupted.")
             raise typer.Exit(INTERRUPTED) from stopped
@@ -32,6 +36,22 @@ class Commands(TyperGroup):
             _say(f"Error: {for_the_command_line(' '.join(str(error).split()))}")
             code = STORAGE if isinstance(error, StorageError) else WRONG if isinstance(error, InputError) else FAILED
             raise typer.Exit(code) from error
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """What attnfaith warns of is said in a line, without the place in its code."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if category is UserWarning:
+                _say(f"Warning: {' '.join(str(message).split())}")
+            else:
+                usual(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def process_number() -> int:

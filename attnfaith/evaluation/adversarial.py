@@ -68,6 +68,7 @@ class Adversarial(Test):
     """
 
     name: ClassVar[str] = "adversarial"
+    ranked: ClassVar[bool] = False
     epsilon: float | None = None
     candidates: int = 5
     steps: int = 500

@@ -62,6 +62,7 @@ class Information(Test):
     """
 
     name: ClassVar[str] = "information"
+    ranked: ClassVar[bool] = False
     concluded: ClassVar[str | None] = "information_by_rank"
     clusters: int | str | None = None
     ranks: int | None = None

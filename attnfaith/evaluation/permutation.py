@@ -52,6 +52,7 @@ class Permutation(Test):
     """
 
     name: ClassVar[str] = "permutation"
+    ranked: ClassVar[bool] = False
     permutations: int = 100
 
     def __post_init__(self) -> None:

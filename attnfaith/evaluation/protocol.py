@@ -33,11 +33,13 @@ class Test(ABC):
 
     Attributes:
         name: of the test, and of its table.
+        ranked: whether it reads the rankings that were asked for.
         concluded: the name of the table that `conclude` makes; None where there is none.
     """
 
     __test__: ClassVar[bool] = False  # not for pytest
     name: ClassVar[str]
+    ranked: ClassVar[bool] = True
     concluded: ClassVar[str | None] = None
 
     @abstractmethod

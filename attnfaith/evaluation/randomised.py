@@ -16,7 +16,7 @@ from attnfaith.adapters.cut import Cut
 from attnfaith.adapters.outputs import logits_of
 from attnfaith.adapters.selfcheck import brief, gap, scale_of, tolerance_of
 from attnfaith.attribution.controls import keyed_generator
-from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
+from attnfaith.errors import AttnFaithError, InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.layers import layers_of
 from attnfaith.functional.randomise import evenly, redrawn
 
@@ -150,6 +150,8 @@ def _tried(layer: str, depth: int, cut: Cut, inputs: Mapping[str, Any]) -> Other
     try:
         capture = cut.capture(**inputs)
         logits = cut.rerun(capture, weights=capture.weights.unsqueeze(1))[:, 0]
+    except NumericalError:
+        return Other(layer, depth, cut, "its logits are not finite")
     except AttnFaithError as error:
         return Other(layer, depth, cut, brief(error))
     off = gap(logits, capture.logits, scale_of(capture.logits))

@@ -55,6 +55,8 @@ def rehearse(
     found: dict[str, tuple[Ranking, ...]] = {}
     for erase_level in levels:
         listed = rankings_for(erase_level, rankings, explanations, by_token=by_token, affine=affine)
+        if rankings == "all" and not explanations and not any(test.ranked for test in tests):
+            listed = []
         works = []
         for ranking in listed:
             try:

@@ -56,6 +56,7 @@ class SingleWeight(Test):
     """
 
     name: ClassVar[str] = "single_weight"
+    ranked: ClassVar[bool] = False
     reference: str = "paper"
 
     def __post_init__(self) -> None:

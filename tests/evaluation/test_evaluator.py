@@ -11,6 +11,7 @@ import torch
 import attnfaith as af
 from attnfaith.attribution.methods import methods
 from attnfaith.evaluation import runner as running
+from attnfaith.evaluation.protocol import tests
 
 WORDS = "good bad fine dull long short film plot cast story very not quite never the a".split()
 
@@ -44,6 +45,14 @@ def evaluated(flan, data, **options):
 def same(one, other, name):
     left, right = one.table(name), other.table(name)
     pd.testing.assert_frame_equal(left, right, rtol=1e-9, atol=1e-12)
+
+
+def test_rankings_are_made_only_for_tests_that_read_them(flan, rows):
+    for name, kind in tests.items():
+        run = evaluated(flan, rows[:12], tests=[name]).manifest["run"]
+        assert bool(run["rankings"]["attention"]) == kind.ranked, name
+    named = evaluated(flan, rows[:12], tests=["permutation"], rankings=["attention"]).manifest["run"]
+    assert named["rankings"]["attention"] == ["attention/random", "attention/attention"]
 
 
 def test_the_decisions_flip_so_that_there_is_something_to_compare(flan, rows):

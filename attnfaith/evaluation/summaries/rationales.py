@@ -262,6 +262,9 @@ def said(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         f"{'changes' if value else 'falls'} by {shown(own['sufficiency'])}, with a random order's by "
         f"{shown(chance['sufficiency'])}."
     )
+    falls = [one[name].value for one in (own, chance) for name in MEASURES]
+    if not value and min(falls) < -0.005:
+        yield "Less than 0 is a probability that rises."
     if own["token_f1"].known:
         share = figures.get(level, "rationale_share")
         yield (

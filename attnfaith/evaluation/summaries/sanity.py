@@ -77,10 +77,11 @@ def _add_figures(rows: Rows, pivot: Pivot, places: np.ndarray, resamples: Resamp
     missing = np.where(there, np.isnan(pivot.matrix("spearman")[places]), np.nan)
     notes = [reasons.get(key, "") for key in pivot.keys]
     rows.add_each("undefined", resamples.share(missing), keys, others=others, notes=notes)
+    deepest = {key[:2]: key for key in sorted(pivot.keys, key=lambda key: int(key[2]))}
     for suffix in ("", "_absolute"):
         own, values = _last(pivot, f"spearman{suffix}")
         kept, draws = values[places], _last(pivot, "draw")[1][places]
-        rows.add_each(f"kept{suffix}", resamples.mean(kept), own)
+        rows.add_each(f"kept{suffix}", resamples.mean(kept), own, notes=[reasons.get(deepest[key], "") for key in own])
         for end, found in _ends(kept, draws, resamples).items():
             rows.add_each(f"kept{suffix}_{end}", found, own)
         rows.add_each(f"notices{suffix}", resamples.share(np.where(np.isnan(kept), np.nan, kept < HALF)), own)
@@ -126,8 +127,8 @@ def _own(figures: Reader, key: Key) -> Iterator[str]:
     beside = f" (a random order: {said(chance)})" if chance.known else ""
     if not kept.known:
         yield (
-            "With all layers drawn anew, attention has no rank correlation with what it was, on no text: all items "
-            "have the same weight, before or after."
+            "With all layers drawn anew, attention has a rank correlation with what it was on no text "
+            f"({kept.note or 'the table says why'})."
         )
     else:
         still, meaning = {

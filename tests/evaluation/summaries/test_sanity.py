@@ -121,7 +121,7 @@ KEPT = (0.62, 0.58, 0.66)
 GONE, CHANCE = (0.05, -0.02, 0.11), (0.0, -0.03, 0.03)
 
 
-def spoken(texts=500, labels=None, **kept):
+def spoken(texts=500, labels=None, note="", **kept):
     """What is said of what rankings keep: a value with its interval, or that with the ends over draws."""
     rows = []
     for ranking, (value, low, high, *ends) in kept.items():
@@ -137,7 +137,7 @@ def spoken(texts=500, labels=None, **kept):
         about = {"ranking_level": "attention", "ranking": "attention", "other": RANDOM_LABELS, "texts": texts}
         rows.append(about | dict(zip(("figure", "value", "low", "high"), ("spearman", *labels), strict=True)))
     columns = ["ranking_level", "ranking", "other", "texts", "figure", "value", "low", "high"]
-    table = pd.DataFrame(rows, columns=columns).assign(test="sanity", erase_level="", slice="all")
+    table = pd.DataFrame(rows, columns=columns).assign(test="sanity", erase_level="", slice="all", note=note)
     return list(Sanity.sentences(Reader(table, "sanity"), {}))
 
 
@@ -174,7 +174,9 @@ def test_where_texts_are_few_or_draws_or_resamples_differ_nothing_is_concluded(t
 
 def test_attention_that_is_the_same_everywhere():
     (sentence,) = spoken(attention=(NAN, NAN, NAN))
-    assert sentence.endswith("on no text: all items have the same weight, before or after.")
+    assert sentence.endswith("on no text (the table says why).")
+    (sentence,) = spoken(attention=(NAN, NAN, NAN), note="all items have the same score: 20")
+    assert sentence.endswith("on no text (all items have the same score: 20).")
     assert spoken() == []
     assert spoken(random=CHANCE) == []
 
