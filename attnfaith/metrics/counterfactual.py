@@ -33,14 +33,16 @@ class PermutationDistance(Metric):
         references: the output of the text as it is.
 
     Returns:
-        texts: how many.
-        undefined: those without a shuffle, or with an output that is NaN.
-        never_changes: the share of texts whose decision no shuffle changes.
-        median_tvd: the median over texts of each text's median total variation distance.
-        max_tvd: the median over texts of the largest distance that any shuffle made.
-        median_tvd_mean: the mean over texts of each text's median distance.
-        flips: the mean over texts of the share of shuffles that change the decision.
-        per_text: if asked for, the lists ``median_tvd``, ``max_tvd`` and ``flips``.
+        A flat dict.
+
+        - texts: how many.
+        - undefined: those without a shuffle, or with an output that is NaN.
+        - never_changes: the share of texts whose decision no shuffle changes.
+        - median_tvd: the median over texts of each text's median total variation distance.
+        - max_tvd: the median over texts of the largest distance that any shuffle made.
+        - median_tvd_mean: the mean over texts of each text's median distance.
+        - flips: the mean over texts of the share of shuffles that change the decision.
+        - per_text: if asked for, the lists ``median_tvd``, ``max_tvd`` and ``flips``.
 
     Example:
         >>> shuffled, as_it_is = [[[0.7, 0.3], [0.9, 0.1], [0.4, 0.6]]], [[0.9, 0.1]]
@@ -89,14 +91,16 @@ class AdversarialDivergence(Metric):
         near: from which share of ln 2 on a divergence is near it; by default 0.9.
 
     Returns:
-        texts: how many.
-        too_short: those with fewer than two items, which are set aside.
-        undefined: those with a number that is NaN.
-        near_ln2: the share of texts where the largest divergence is near ln 2.
-        unsatisfied: the share of texts with no candidate that counts.
-        js_median, js_mean: the median and mean over texts of the largest Jensen-Shannon divergence of a candidate that
-            counts, in nats.
-        per_text: if asked for, the lists ``js`` and ``satisfied``: how many candidates count.
+        A flat dict.
+
+        - texts: how many.
+        - too_short: those with fewer than two items, which are set aside.
+        - undefined: those with a number that is NaN.
+        - near_ln2: the share of texts where the largest divergence is near ln 2.
+        - unsatisfied: the share of texts with no candidate that counts.
+        - js_median, js_mean: the median and mean over texts of the largest Jensen-Shannon divergence of a candidate
+          that counts, in nats.
+        - per_text: if asked for, the lists ``js`` and ``satisfied``: how many candidates count.
 
     Example:
         >>> found = AdversarialDivergence().compute(

@@ -27,14 +27,17 @@ class DecisionFlip(Metric):
         references: the decision about each text as it is.
 
     Returns:
-        texts: how many.
-        too_short: those with fewer than two items, which are set aside.
-        undefined: those of which the first flip is not known.
-        never_flipped: the share of texts whose decision never flips.
-        flipped_at_all: the share of those that flip with everything removed, and not before.
-        median_fraction: of the items, removed at the flip; inf, "not reached", where fewer than half of the texts flip.
-        mean_fraction: the same as a mean; a text that never flips counts as 1.
-        per_text: if asked for, the lists ``removed`` and ``fraction``; inf where the decision never flips.
+        A flat dict.
+
+        - texts: how many.
+        - too_short: those with fewer than two items, which are set aside.
+        - undefined: those of which the first flip is not known.
+        - never_flipped: the share of texts whose decision never flips.
+        - flipped_at_all: the share of those that flip with everything removed, and not before.
+        - median_fraction: of the items, removed at the flip; inf, "not reached", where fewer than half of the texts
+          flip.
+        - mean_fraction: the same as a mean; a text that never flips counts as 1.
+        - per_text: if asked for, the lists ``removed`` and ``fraction``; inf where the decision never flips.
 
     Example:
         >>> decisions = [[0, 1, 1, 0], [1, 1], [0, 1, 1, 1]]

@@ -47,15 +47,17 @@ class RankAgreement(PairedScores):
         near: scores that differ by no more than this share of the larger one are tied; by default 0.
 
     Returns:
-        texts: how many.
-        too_short: those with fewer than two items, which are set aside.
-        undefined: those without a tau.
-        significant: the share of texts whose tau has a p value of at most alpha.
-        tau: the mean of Kendall's tau-b.
-        spearman: that of Spearman's rho.
-        overlap: that of the share of common items among the first of both.
-        tau_sd: the standard deviation of tau over texts (divided by their number).
-        per_text: if asked for, the lists ``tau``, ``p``, ``spearman`` and ``overlap``.
+        A flat dict.
+
+        - texts: how many.
+        - too_short: those with fewer than two items, which are set aside.
+        - undefined: those without a tau.
+        - significant: the share of texts whose tau has a p value of at most alpha.
+        - tau: the mean of Kendall's tau-b.
+        - spearman: that of Spearman's rho.
+        - overlap: that of the share of common items among the first of both.
+        - tau_sd: the standard deviation of tau over texts (divided by their number).
+        - per_text: if asked for, the lists ``tau``, ``p``, ``spearman`` and ``overlap``.
 
     Example:
         >>> attention, gradient = [[0.5, 0.3, 0.2], [0.9, 0.1]], [[3.0, 1.0, 2.0], [5.0, 4.0]]
@@ -109,11 +111,13 @@ class TopOverlap(PairedScores):
             By default (1, 3, 5).
 
     Returns:
-        texts: how many.
-        too_short: those with fewer than two items, which are set aside.
-        undefined: those with no item that both lists score.
-        overlap_at_1, and so on: the mean share of common items among so many, one figure for each of ``tops``.
-        per_text: if asked for, a list of each.
+        A flat dict.
+
+        - texts: how many.
+        - too_short: those with fewer than two items, which are set aside.
+        - undefined: those with no item that both lists score.
+        - overlap_at_1, and so on: the mean share of common items among so many, one figure for each of ``tops``.
+        - per_text: if asked for, a list of each.
 
     Example:
         >>> found = TopOverlap(tops=[1, 2]).compute(predictions=[[0.5, 0.3, 0.2]], references=[[3.0, 1.0, 2.0]])
@@ -153,13 +157,15 @@ class RandomisationAgreement(PairedScores):
         near: scores that differ by no more than this share of the larger one are tied; by default 0.
 
     Returns:
-        texts: how many.
-        too_short: those with fewer than two items, which are set aside.
-        undefined: those for which a correlation is not defined, since all scores of a list are equal.
-        notices, notices_absolute: the shares of texts whose ``spearman``, or ``spearman_absolute``, is below 0.5.
-        spearman, spearman_absolute, tau: the means of Spearman's rho, of the same between absolute scores, and of
-            Kendall's tau-b.
-        per_text: if asked for, a list of each of the three.
+        A flat dict.
+
+        - texts: how many.
+        - too_short: those with fewer than two items, which are set aside.
+        - undefined: those for which a correlation is not defined, since all scores of a list are equal.
+        - notices, notices_absolute: the shares of texts whose ``spearman``, or ``spearman_absolute``, is below 0.5.
+        - spearman, spearman_absolute, tau: the means of Spearman's rho, of the same between absolute scores, and of
+          Kendall's tau-b.
+        - per_text: if asked for, a list of each of the three.
 
     Example:
         >>> found = RandomisationAgreement().compute(predictions=[[0.2, 0.3, 0.5]], references=[[0.5, 0.3, 0.2]])

@@ -47,17 +47,19 @@ class RankInformation(Metric):
         most_ranks: at most so many; by default 32.
 
     Returns:
-        texts: how many.
-        undefined: those with a number that is NaN, and those without items; they are left out.
-        weighted_kendall, weighted_kendall_corrected: of mean attention and information by rank, raw and corrected; NaN
-            where nothing could be measured, and then ``reason`` says why.
-        informative: at how many ranks there is more information than by chance.
-        output_entropy: what there is to know of the output, in nats.
-        samples, ranks, ranks_by_length, ranks_by_weight, clusters, outputs: how many texts (with as many items as that)
-            and ranks were looked at, what the paper's two rules allow, and numbers of clusters and outputs.
-        by_rank: lists by rank, the most attended first: ``mean_weight``; ``mi`` as measured; ``null``, by chance;
-            ``mi_corrected``, their difference; ``mi_miller_madow``; ``p``, of more than chance, corrected for how many
-            ranks there are; ``singletons``, clusters of one vector.
+        A flat dict.
+
+        - texts: how many.
+        - undefined: those with a number that is NaN, and those without items; they are left out.
+        - weighted_kendall, weighted_kendall_corrected: of mean attention and information by rank, raw and corrected;
+          NaN where nothing could be measured, and then ``reason`` says why.
+        - informative: at how many ranks there is more information than by chance.
+        - output_entropy: what there is to know of the output, in nats.
+        - samples, ranks, ranks_by_length, ranks_by_weight, clusters, outputs: how many texts (with as many items as
+          that) and ranks were looked at, what the paper's two rules allow, and numbers of clusters and outputs.
+        - by_rank: lists by rank, the most attended first: ``mean_weight``; ``mi`` as measured; ``null``, by chance;
+          ``mi_corrected``, their difference; ``mi_miller_madow``; ``p``, of more than chance, corrected for how many
+          ranks there are; ``singletons``, clusters of one vector.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -74,12 +74,14 @@ class Comprehensiveness(_Drops):
         shares: of the items that are erased; by default 1, 5, 10, 20 and 50 %.
 
     Returns:
-        texts: how many.
-        undefined: those with a probability that is NaN.
-        comprehensiveness: the mean over texts and shares of how much the probability falls.
-        comprehensiveness_at_10%, and so on: at one share.
-        aopc_comprehensiveness: the mean with one more step, at which nothing is erased.
-        per_text: if asked for, a list of each.
+        A flat dict.
+
+        - texts: how many.
+        - undefined: those with a probability that is NaN.
+        - comprehensiveness: the mean over texts and shares of how much the probability falls.
+        - comprehensiveness_at_10%, and so on: at one share.
+        - aopc_comprehensiveness: the mean with one more step, at which nothing is erased.
+        - per_text: if asked for, a list of each.
 
     Example:
         >>> found = Comprehensiveness(shares=[0.1, 0.5]).compute(without=[[0.75, 0.25]], references=[1.0])
@@ -105,12 +107,14 @@ class Sufficiency(_Drops):
             is an ``aopc_sufficiency``.
 
     Returns:
-        texts: how many.
-        undefined: those with a probability that is NaN.
-        sufficiency: the mean over texts and shares (without 0) of how much the probability falls.
-        sufficiency_at_10%, and so on: at one share.
-        aopc_sufficiency: the mean with one more step, at which nothing is kept.
-        per_text: if asked for, a list of each.
+        A flat dict.
+
+        - texts: how many.
+        - undefined: those with a probability that is NaN.
+        - sufficiency: the mean over texts and shares (without 0) of how much the probability falls.
+        - sufficiency_at_10%, and so on: at one share.
+        - aopc_sufficiency: the mean with one more step, at which nothing is kept.
+        - per_text: if asked for, a list of each.
 
     Example:
         >>> found = Sufficiency(shares=[0, 0.1, 0.5]).compute(kept=[[0.25, 0.75, 1.0]], references=[1.0])
@@ -135,16 +139,18 @@ class RationaleAgreement(Metric):
             all texts.
 
     Returns:
-        texts: how many.
-        undefined: those without an AUPRC, since everything is marked.
-        token_f1: the mean F1 of the top items and the marked ones.
-        auprc: the mean area under the curve of precision against recall of the marked items.
-        iou_f1: of the runs of neighbours that the top items make, each of which counts where it shares half of its
-            union with a marked run: the F1 of mean precision and mean recall.
-        without_rationale: the number of texts in which nothing is marked; they are left out of the three.
-        rationale_share: the share of the items that is marked, in all texts.
-        top_share: the share that is compared.
-        per_text: if asked for, the lists ``token_f1``, ``auprc``, ``iou_precision`` and ``iou_recall``.
+        A flat dict.
+
+        - texts: how many.
+        - undefined: those without an AUPRC, since everything is marked.
+        - token_f1: the mean F1 of the top items and the marked ones.
+        - auprc: the mean area under the curve of precision against recall of the marked items.
+        - iou_f1: of the runs of neighbours that the top items make, each of which counts where it shares half of its
+          union with a marked run: the F1 of mean precision and mean recall.
+        - without_rationale: the number of texts in which nothing is marked; they are left out of the three.
+        - rationale_share: the share of the items that is marked, in all texts.
+        - top_share: the share that is compared.
+        - per_text: if asked for, the lists ``token_f1``, ``auprc``, ``iou_precision`` and ``iou_recall``.
 
     Example:
         >>> scores, marked = [[0.6, 0.3, 0.1, 0.0], [0.1, 0.2, 0.3, 0.4]], [[1, 1, 0, 0], [0, 1, 0, 1]]

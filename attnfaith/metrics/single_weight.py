@@ -30,13 +30,15 @@ class SingleWeight(Metric):
             mean is taken: of all other items they give the expectation over all draws.
 
     Returns:
-        texts: how many.
-        undefined: those with an output that is NaN.
-        delta_js_negative: the share of texts where the other item changes the output more.
-        both, only_top, only_drawn, neither: the shares of texts whose decision flips without the one, the other,
-            either, or neither; with several others, means.
-        delta_js: the mean difference of the two changes: Jensen-Shannon divergence, nats.
-        per_text: if asked for, the lists ``delta_js``, ``top_flips`` and ``drawn_flips``.
+        A flat dict.
+
+        - texts: how many.
+        - undefined: those with an output that is NaN.
+        - delta_js_negative: the share of texts where the other item changes the output more.
+        - both, only_top, only_drawn, neither: the shares of texts whose decision flips without the one, the other,
+          either, or neither; with several others, means.
+        - delta_js: the mean difference of the two changes: Jensen-Shannon divergence, nats.
+        - per_text: if asked for, the lists ``delta_js``, ``top_flips`` and ``drawn_flips``.
 
     Example:
         >>> without_top, as_it_is, without_another = [[0.3, 0.7], [0.6, 0.4]], [[0.9, 0.1]] * 2, [[0.9, 0.1]] * 2

@@ -25,7 +25,13 @@ def undisturbed(flan, many, tmp_path_factory):
 def stopped_at(found, arguments, signum):
     """Start a command, and send a signal as soon as a file is there."""
     process = subprocess.Popen(
-        made.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=made.environment()
+        made.command(*arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=made.environment(),
+        # where the tests run in the background, interrupts are ignored, and what they start would ignore them too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     until = time.monotonic() + 120
     while not Path(found).exists():
