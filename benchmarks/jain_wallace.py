@@ -2,7 +2,8 @@
 
 python -m benchmarks.jain_wallace sst2
 python -m benchmarks.jain_wallace sst2 --models runs/
-python -m benchmarks.jain_wallace sst2 --models runs/ --seeds 3 --experiment unknown
+python -m benchmarks.jain_wallace sst2 --models runs/ --seeds 3 --experiment unknown coverage
+python -m benchmarks.jain_wallace sst2 --vectors wiki.simple.vec
 
 It needs the texts and word vectors of `docs/data.md`. What it prints is explained in `docs/reproductions.md`.
 """
@@ -13,18 +14,17 @@ import argparse
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+from transformers.utils import logging
 
-import attnfaith as af
-from attnfaith.training import fit, recipe
+from benchmarks.sst import BASE, ENCODERS, Bench, Settings, register_definitions
 
-ENCODERS = {"BiLSTM": "JW-lstm-additive", "average": "JW-average-additive"}
 MEASURES = {"gradient": "gradient_attention_fixed", "leave-one-out": "leave_one_out"}
 NEAR = 0.05
 """A mean tau further from the published one than this has a cause that an experiment shows."""
@@ -39,63 +39,31 @@ class Line(NamedTuple):
 
 
 FIGURES = ("tau", "tau_sd", "significant")
-"""Their names in a summary."""
+"""The names of a line's numbers in a summary."""
 
-Measured = dict[tuple[str, int], Line]
-"""By measure and predicted class."""
+Lines = tuple[Line, Line]
+"""Of class 0 and of class 1."""
 
-PUBLISHED = {  # table 2 of the paper: by encoder, measure and predicted class
+PUBLISHED: dict[tuple[str, str], Lines] = {  # table 2 of the paper
     ("BiLSTM", "gradient"): (Line(0.34, 0.21, 0.48), Line(0.36, 0.21, 0.49)),
     ("average", "gradient"): (Line(0.61, 0.20, 0.87), Line(0.60, 0.21, 0.83)),
     ("BiLSTM", "leave-one-out"): (Line(0.27, 0.19, 0.33), Line(0.32, 0.19, 0.40)),
 }
 COUNTED = {"train": (3034, 3321), "test": (863, 862)}  # table 1: texts of each class
+WORDS = 16175  # table 1: the size of the vocabulary
 
-
-@dataclass(frozen=True)
-class Settings:
-    """What a model is trained on and how; the defaults are the paper's, or the plainest where it does not say.
-
-    Attributes:
-        words_only: leave out punctuation.
-        at_least: texts with fewer words are left out, and so is each split's longest; 0 keeps them all.
-        lowercase: "The" and "the" are one word.
-        every_split: words of the validation and test texts have vectors of their own, too, though they are not trained.
-        min_count: rarer words are unknown.
-        vectors: whether words start from GloVe's vectors; if not, and where it has none, from normal numbers.
-        spread: the standard deviation of those; None for that of GloVe's.
-        width: numbers of a word vector; GloVe's 50 are rotated into more.
-        epochs: passes over the training texts.
-        choose: take the weights of the epoch with the best validation accuracy, not the last one's.
-        logits: 1 for a sigmoid, 2 for a softmax.
-        decay: of weights.
-    """
-
-    words_only: bool = True
-    at_least: int = 6
-    lowercase: bool = True
-    every_split: bool = True
-    min_count: int = 1
-    vectors: bool = True
-    spread: float | None = 0.0
-    width: int = 50
-    epochs: int = 8
-    choose: bool = True
-    logits: int = 1
-    decay: float = 1e-5
-
-
-BASE = Settings()
+DRAWN = replace(BASE, spread=None)
 EXPERIMENTS = {
     "vectors": {
-        "all drawn, as spread as GloVe's": replace(BASE, vectors=False, spread=None),
-        "all drawn, spread 0.1, 300 wide": replace(BASE, vectors=False, spread=0.1, width=300),
+        "none, as spread as GloVe's": replace(BASE, vectors=0, spread=None),
+        "none, spread 0.1, 300 wide": replace(BASE, vectors=0, spread=0.1, width=300),
     },
     "unknown": {
-        "no vector: drawn, as spread as GloVe's": replace(BASE, spread=None),
-        "unseen in training: unknown": replace(BASE, every_split=False),
+        "no vector: drawn, spread as GloVe's": DRAWN,
+        "unseen in training: one zero vector": replace(BASE, every_split=False),
         "both": replace(BASE, spread=None, every_split=False),
     },
+    "coverage": {f"GloVe's first {count:,} words": replace(BASE, vectors=count) for count in (20000, 10000, 5000)},
     "width": {"GloVe's, rotated into 300": replace(BASE, width=300)},
     "texts": {
         "punctuation kept": replace(BASE, words_only=False),
@@ -108,190 +76,147 @@ EXPERIMENTS = {
     "logits": {"two logits, softmax": replace(BASE, logits=2)},
 }
 
+OF_GLOVE = {"coverage", "width"}
+
 
 def main() -> None:
     """Train or read the models, and print what was published and what they give."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", default="sst2", choices=["sst2"])
     parser.add_argument("--seeds", type=int, default=5, help="of training; means over them are printed")
+    parser.add_argument("--vectors", metavar="FILE", type=Path, help="word vectors as text, in the place of GloVe's")
     parser.add_argument("--models", metavar="DIR", help="where models and runs are kept; a temporary folder by default")
-    parser.add_argument("--experiment", nargs="*", default=[], choices=EXPERIMENTS, help="one factor changed at a time")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--experiment", nargs="+", default=[], choices=[*EXPERIMENTS, *OTHERS], help="one factor changed at a time"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="more of them give other sums, and so other models")
     options = parser.parse_args()
+    if options.vectors and set(options.experiment) & OF_GLOVE:
+        parser.error(f"The experiments {', '.join(sorted(OF_GLOVE))} are about GloVe's vectors; leave out --vectors.")
     torch.set_num_threads(options.threads)
+    logging.disable_progress_bar()
     source = os.environ.get("ATTNFAITH_DATA")
     if not source:
         print("left out (set ATTNFAITH_DATA)")
         return
     with tempfile.TemporaryDirectory() as temporary:
-        bench = Bench(Path(source), Path(options.models or temporary), options.seeds)
-        bench.show_texts()
-        base = {encoder: bench.measured(encoder, BASE) for encoder in ENCODERS}
-        print_table(base)
+        kept = Path(options.models or temporary) / (options.vectors.stem if options.vectors else "glove")
+        bench, seeds = Bench(Path(source), kept, options.vectors), range(options.seeds)
+        print_texts(bench)
+        print_table({encoder: summaries_of(bench, encoder, BASE, seeds) for encoder in ENCODERS})
         for name in options.experiment:
-            found = {"as above": base}
-            for label, settings in EXPERIMENTS[name].items():
-                found[label] = {encoder: bench.measured(encoder, settings) for encoder in ENCODERS}
-            print_experiment(name, found)
+            print(f"\nexperiment {name}: mean tau of class 0 / class 1")
+            if name in OTHERS:
+                OTHERS[name](bench, seeds)
+            else:
+                print_experiment(bench, seeds, EXPERIMENTS[name])
 
 
-@dataclass(frozen=True)
-class Bench:
-    """The data, where models are kept, and how many of each are trained."""
-
-    source: Path
-    models: Path
-    seeds: int
-
-    def texts(self, settings: Settings) -> dict[str, pd.DataFrame]:
-        """The three splits, as the settings want them."""
-        return {split: self._split(split, settings) for split in ("train", "dev", "test")}
-
-    def _split(self, split: str, settings: Settings) -> pd.DataFrame:
-        texts = pd.read_parquet(self.source / f"sst2-{split}.parquet", columns=["text", "label"])
-        words = words_of(texts["text"])
-        lengths = words.str.split().str.len()
-        if settings.words_only:
-            texts["text"] = words
-        if settings.at_least:
-            texts = texts[lengths.between(settings.at_least, lengths.max(), inclusive="left")]
-        return texts.reset_index(drop=True)
-
-    def show_texts(self) -> None:
-        """How many texts there are, beside the paper's counts."""
-        for split, published in COUNTED.items():
-            counts = self.texts(BASE)[split]["label"].value_counts().sort_index().tolist()
-            print(f"{split}: {counts[0]} negative and {counts[1]} positive texts (published: {published})")
-
-    def measured(self, encoder: str, settings: Settings) -> list[Measured]:
-        """What each seed's model gives."""
-        found = []
-        for seed in range(self.seeds):
-            folder = self.models / encoder / name_of(settings) / str(seed)
-            if not (folder / "model" / "config.json").exists():
-                self._train(encoder, settings, seed, folder / "model")
-            evaluator = af.Evaluator(folder / "model", device="cpu")
-            results = evaluator.compute(
-                self.texts(settings)["test"],
-                rankings=["attention"],
-                level="input",
-                tests=[af.tests.Agreement(pairs="attention")],
-                n_resamples=100,
-                output_dir=folder / "run",
-                quiet=True,
-            )
-            found.append(lines_of(results.summary(by="class")))
-        return found
-
-    def _train(self, encoder: str, settings: Settings, seed: int, folder: Path) -> None:
-        texts = self.texts(settings)
-        read = self.texts(replace(settings, at_least=0)) if settings.every_split else {"train": texts["train"]}
-        words = af.models.WordTokenizer.train(
-            pd.concat([split["text"] for split in read.values()]),
-            min_count=settings.min_count,
-            lowercase=settings.lowercase,
+def print_texts(bench: Bench) -> None:
+    """How many texts and words there are, beside the paper's counts."""
+    texts = bench.texts(BASE)
+    for split, published in COUNTED.items():
+        counts = texts[split]["label"].value_counts().sort_index().tolist()
+        print(
+            f"{split}: {counts[0]} negative and {counts[1]} positive texts (published: {published[0]}, {published[1]})"
         )
-        vectors = self._vectors(words, settings)
-        spread = float(vectors.matrix.std()) if settings.spread is None else settings.spread
-        torch.manual_seed(seed)
-        model = af.models.from_preset(
-            ENCODERS[encoder],
-            tokenizer=words,
-            embedding_size=settings.width,
-            initializer_range=spread,
-            num_labels=settings.logits,
-            problem_type="single_label_classification",
-        )
-        if settings.vectors:
-            model.set_word_vectors(words, vectors)
-        history = fit(
-            model,
-            words,
-            texts["train"],
-            texts["dev"] if settings.choose else None,
-            epochs=settings.epochs,
-            patience=None,
-            seed=seed,
-            **recipe(ENCODERS[encoder]) | {"weight_decay": settings.decay},
-        )
-        words.save_pretrained(folder)
-        model.save_pretrained(folder)
-        print(f"  {encoder}, seed {seed}: epoch {history.best_epoch}, {history.seconds:.0f} s", flush=True)
-
-    def _vectors(self, words: Any, settings: Settings) -> af.models.WordVectors:
-        """GloVe's; in more numbers, as far from each other as they were."""
-        folder = self.source / "glove-6b-50d"
-        found = af.models.load_vectors(
-            folder / "vectors-top40k.float16.npy", folder / "words-top40k.txt", only=words.get_vocab()
-        )
-        size = found.matrix.shape[1]
-        if settings.width == size:
-            return found
-        generator = np.random.default_rng(0)
-        rotation, _ = np.linalg.qr(generator.standard_normal((settings.width, size)))
-        return replace(found, matrix=(found.matrix @ rotation.T).astype(np.float32))
+    print(f"vocabulary: {len(bench.tokenizer(BASE))} (published: {WORDS})")
 
 
-def words_of(texts: pd.Series) -> pd.Series:
-    """Texts without punctuation: a space stands for what is no letter, digit or underscore.
-
-    Example:
-        >>> words_of(pd.Series(["It 's well-made ."])).tolist()
-        ['It s well made']
-    """
-    return texts.str.replace(r"\W+", " ", regex=True).str.strip()
-
-
-def name_of(settings: Settings) -> str:
-    """What is not as in the base.
-
-    Example:
-        >>> name_of(BASE), name_of(Settings(width=300, logits=2))
-        ('base', 'width=300,logits=2')
-    """
-    base = asdict(BASE)
-    return ",".join(f"{name}={value}" for name, value in asdict(settings).items() if value != base[name]) or "base"
-
-
-def lines_of(summary: pd.DataFrame) -> Measured:
-    """From a summary by class: attention with the paper's measures."""
-    figures = summary[summary["ranking"] == "attention"].set_index(["other", "slice", "figure"])["value"]
-    return {
-        (measure, label): Line(*(figures[f"input/{name}", f"class={label}", figure] for figure in FIGURES))
-        for measure, name in MEASURES.items()
-        for label in (0, 1)
-    }
-
-
-def mean_line(found: Sequence[Measured], measure: str, label: int) -> Line:
-    """The mean over models."""
-    return Line(*np.mean([one[measure, label] for one in found], axis=0))
-
-
-def print_table(found: Mapping[str, list[Measured]]) -> None:
-    """Published and found, side by side."""
+def print_table(found: Mapping[str, Sequence[pd.DataFrame]]) -> None:
+    """Published and found, side by side; ``found`` has the summaries by class of each encoder's models."""
     seeds = len(next(iter(found.values())))
-    print(f"\nKendall's tau-b of attention: mean ± std over texts (share significant); {seeds} models each")
+    print(f"\nKendall's tau-b of attention: mean ± std over texts (share significant); means over {seeds} models")
     print(f"{'':<24}class  {'published':<21}{'found':<21}{'difference':<12}of single models")
     for (encoder, measure), published in PUBLISHED.items():
+        models = [lines_of(summary, MEASURES[measure]) for summary in found[encoder]]
         for label, line in enumerate(published):
-            mean = mean_line(found[encoder], measure, label)
+            mean, single = mean_of(models)[label], [lines[label].mean for lines in models]
             apart = mean.mean - line.mean
-            single = [one[measure, label].mean for one in found[encoder]]
             print(
                 f"{encoder + ' ' + measure:<24}{label:>5}  {written(line):<21}{written(mean):<21}"
-                f"{f'{apart:+.2f}' + ('' if abs(apart) <= NEAR else ' !'):<12}{min(single):.2f} to {max(single):.2f}"
+                f"{f'{apart:+.3f}' + ('' if abs(apart) <= NEAR else ' !'):<12}{min(single):.2f} to {max(single):.2f}"
             )
 
 
-def print_experiment(name: str, found: Mapping[str, Mapping[str, list[Measured]]]) -> None:
-    """Mean taus by predicted class with and without each factor."""
-    print(f"\nexperiment {name}: mean tau of class 0 / class 1")
-    print(f"{'':<40}" + "".join(f"{encoder + ' ' + measure:<24}" for encoder, measure in PUBLISHED))
-    print(f"{'published':<40}" + "".join(f"{pair_of(lines):<24}" for lines in PUBLISHED.values()))
-    for label, models in found.items():
-        pairs = [[mean_line(models[encoder], measure, at) for at in (0, 1)] for encoder, measure in PUBLISHED]
-        print(f"{label:<40}" + "".join(f"{pair_of(lines):<24}" for lines in pairs))
+def print_experiment(bench: Bench, seeds: Sequence[int], variants: Mapping[str, Settings]) -> None:
+    """Mean taus with and without each factor."""
+    rows = [("published", list(PUBLISHED.values()))]
+    for label, settings in {"as in the table": BASE, **variants}.items():
+        found = {encoder: summaries_of(bench, encoder, settings, seeds) for encoder in ENCODERS}
+        lines = {key: [lines_of(one, MEASURES[key[1]]) for one in found[key[0]]] for key in PUBLISHED}
+        rows.append((label, [mean_of(models) for models in lines.values()]))
+    print_rows([" ".join(key) for key in PUBLISHED], rows)
+
+
+def print_definitions(bench: Bench, seeds: Sequence[int]) -> None:
+    """Mean taus with other gradients of the same models."""
+    names = register_definitions()
+    found = [summaries_of(bench, encoder, BASE, seeds, names) for encoder in ENCODERS]
+    rows = [("published", [PUBLISHED[encoder, "gradient"] for encoder in ENCODERS])]
+    for name in (MEASURES["gradient"], *names):
+        rows.append((name, [mean_of([lines_of(one, name) for one in summaries]) for summaries in found]))
+    print_rows(list(ENCODERS), rows)
+
+
+def print_missing(bench: Bench, seeds: Sequence[int]) -> None:
+    """Mean taus on texts with so many words that have no pretrained vector, which start as zeros or are drawn."""
+    missing = bench.missing(BASE)
+    print("words without a vector: " + ", ".join(f"{count} in {(missing == count).mean():.0%}" for count in range(3)))
+    rows = [("published, all texts", list(PUBLISHED.values()))]
+    for start, settings in (("zeros", BASE), ("drawn", DRAWN)):
+        for label, chosen in (("none", missing == 0), ("one", missing == 1), ("two or more", missing >= 2)):
+            cells = []
+            for encoder, measure in PUBLISHED:
+                tables = [bench.run(encoder, settings, seed).table("agreement") for seed in seeds]
+                cells.append(mean_of([lines_on(table, MEASURES[measure], chosen) for table in tables]))
+            rows.append((f"{start}: texts with {label}", cells))
+    print_rows([" ".join(key) for key in PUBLISHED], rows)
+
+
+OTHERS = {"gradient": print_definitions, "missing": print_missing}
+
+
+def print_rows(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Lines]]]) -> None:
+    """A table of pairs of means."""
+    print(f"{'':<40}" + "".join(f"{column:<24}" for column in columns))
+    for label, cells in rows:
+        print(f"{label:<40}" + "".join(f"{f'{low.mean:.2f} / {high.mean:.2f}':<24}" for low, high in cells))
+
+
+def lines_of(summary: pd.DataFrame, measure: str) -> Lines:
+    """Attention with a measure, from a summary by class."""
+    own = summary[(summary["ranking"] == "attention") & (summary["other"] == f"input/{measure}")]
+    figures = own.set_index(["slice", "figure"])["value"]
+    low, high = (Line(*(figures[f"class={label}", figure] for figure in FIGURES)) for label in (0, 1))
+    return low, high
+
+
+def lines_on(table: pd.DataFrame, measure: str, chosen: pd.Series) -> Lines:
+    """Attention with a measure on chosen texts, from the rows of a run."""
+    own = table[(table["ranking"] == "attention") & (table["other"] == measure)]
+    own = own[chosen[own["text_id"]].to_numpy()]
+    low, high = (own[own["prediction"] == label] for label in (0, 1))
+    first, second = (Line(one["tau"].mean(), one["tau"].std(ddof=0), (one["p"] <= 0.05).mean()) for one in (low, high))
+    return first, second
+
+
+def summaries_of(
+    bench: Bench, encoder: str, settings: Settings, seeds: Sequence[int], rankings: Sequence[str] = ()
+) -> list[pd.DataFrame]:
+    """The summary by class of each seed's model."""
+    return [bench.run(encoder, settings, seed, rankings).summary(by="class") for seed in seeds]
+
+
+def mean_of(models: Sequence[Lines]) -> Lines:
+    """The mean over models, number by number.
+
+    Example:
+        >>> mean_of([(Line(0.2, 0.1, 0.4), Line(0, 0, 0)), (Line(0.4, 0.3, 0.8), Line(1, 1, 1))])[1]
+        Line(mean=0.5, deviation=0.5, significant=0.5)
+    """
+    low, high = (Line(*map(float, line)) for line in np.mean(models, axis=0))
+    return low, high
 
 
 def written(line: Line) -> str:
@@ -302,11 +227,6 @@ def written(line: Line) -> str:
         '0.34 ± 0.21 (0.48)'
     """
     return f"{line.mean:.2f} ± {line.deviation:.2f} ({line.significant:.2f})"
-
-
-def pair_of(lines: Sequence[Line]) -> str:
-    """The means of both classes."""
-    return " / ".join(f"{line.mean:.2f}" for line in lines)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,209 @@
+"""Jain & Wallace's models on the Stanford Sentiment Treebank: what they read, how they are trained, what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+import attnfaith as af
+from attnfaith.training import fit, recipe
+
+ENCODERS = {"BiLSTM": "JW-lstm-additive", "average": "JW-average-additive"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a model is trained on and how; the defaults are the paper's where it, or its program, says.
+
+    Attributes:
+        words_only: leave out punctuation.
+        at_least: texts with fewer words are left out, and so is each split's longest; 0 keeps them all.
+        lowercase: "The" and "the" are one word.
+        every_split: the vocabulary has the words of validation and test texts too; if not, they are unknown.
+        min_count: rarer words are unknown.
+        vectors: how many of GloVe's words, the most frequent, start from its vectors.
+        spread: the standard deviation of the normal numbers that others start from; None for that of the vectors.
+        width: numbers of a word vector; GloVe's 50 are rotated into more.
+        epochs: passes over the training texts.
+        choose: take the weights of the epoch with the best validation accuracy, not the last one's.
+        logits: 1 for a sigmoid, 2 for a softmax.
+        decay: of weights.
+    """
+
+    words_only: bool = True
+    at_least: int = 6
+    lowercase: bool = True
+    every_split: bool = True
+    min_count: int = 1
+    vectors: int = 40000
+    spread: float | None = 0.0
+    width: int = 50
+    epochs: int = 8
+    choose: bool = True
+    logits: int = 1
+    decay: float = 1e-5
+
+
+BASE = Settings()
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the data are, and where models and runs are kept; ``own`` is a file of word vectors in GloVe's place."""
+
+    source: Path
+    kept: Path
+    own: Path | None = None
+
+    def texts(self, settings: Settings) -> dict[str, pd.DataFrame]:
+        """The three splits, as the settings want them."""
+        return {split: self._split(split, settings) for split in ("train", "dev", "test")}
+
+    def _split(self, split: str, settings: Settings) -> pd.DataFrame:
+        texts = pd.read_parquet(self.source / f"sst2-{split}.parquet", columns=["text", "label"])
+        words = words_of(texts["text"])
+        lengths = words.str.split().str.len()
+        if settings.words_only:
+            texts["text"] = words
+        if settings.at_least:
+            texts = texts[lengths.between(settings.at_least, lengths.max(), inclusive="left")]
+        return texts.reset_index(drop=True)
+
+    def tokenizer(self, settings: Settings) -> Any:
+        """Its words are those of all texts, the short ones too."""
+        texts = self.texts(replace(settings, at_least=0))
+        read = texts.values() if settings.every_split else [texts["train"]]
+        return af.models.WordTokenizer.train(
+            pd.concat([split["text"] for split in read]), min_count=settings.min_count, lowercase=settings.lowercase
+        )
+
+    def run(self, encoder: str, settings: Settings, seed: int, rankings: Sequence[str] = ()) -> af.Results:
+        """The agreement of attention with the paper's measures (and more rankings); the model is trained if need be."""
+        folder = self.kept / encoder / name_of(settings) / str(seed)
+        if not (folder / "model" / "config.json").exists():
+            self.train(encoder, settings, seed, folder / "model")
+        return af.Evaluator(folder / "model", device="cpu").compute(
+            self.texts(settings)["test"],
+            rankings=["attention", *rankings],
+            level="input",
+            tests=[af.tests.Agreement(pairs="attention")],
+            n_resamples=100,
+            output_dir=folder / "-".join(("run", *rankings)),
+            quiet=True,
+        )
+
+    def train(self, encoder: str, settings: Settings, seed: int, folder: Path) -> None:
+        """A model and its tokenizer, saved."""
+        texts, tokenizer = self.texts(settings), self.tokenizer(settings)
+        vectors = self._vectors(tokenizer, settings)
+        torch.manual_seed(seed)
+        model = af.models.from_preset(
+            ENCODERS[encoder],
+            tokenizer=tokenizer,
+            embedding_size=vectors.matrix.shape[1] if settings.vectors else settings.width,
+            initializer_range=float(vectors.matrix.std()) if settings.spread is None else settings.spread,
+            num_labels=settings.logits,
+            problem_type="single_label_classification",
+        )
+        if settings.vectors:
+            model.set_word_vectors(tokenizer, vectors)
+        history = fit(
+            model,
+            tokenizer,
+            texts["train"],
+            texts["dev"] if settings.choose else None,
+            epochs=settings.epochs,
+            patience=None,
+            seed=seed,
+            **recipe(ENCODERS[encoder]) | {"weight_decay": settings.decay},
+        )
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+        place = f"{encoder}, {name_of(settings)}, seed {seed}"
+        print(f"  {place}: epoch {history.best_epoch}, {history.seconds:.0f} s", flush=True)
+
+    def missing(self, settings: Settings) -> pd.Series:
+        """How many words of each test text start without a pretrained vector."""
+        tokenizer = self.tokenizer(settings)
+        known = set(self._vectors(tokenizer, settings).words)
+        texts = self.texts(settings)["test"]["text"]
+        return texts.map(lambda text: sum(word not in known for word in tokenizer.tokenize(text)))
+
+    def _vectors(self, tokenizer: Any, settings: Settings) -> af.models.WordVectors:
+        """Of the words that there are; GloVe's may be rotated into more numbers, as far apart as they were."""
+        words = {form for word in tokenizer.get_vocab() for form in (word, word.lower())}
+        if self.own is not None:
+            return af.models.load_vectors(self.own, only=words)
+        folder = self.source / "glove-6b-50d"
+        names = folder / "words-top40k.txt"
+        wanted = words & set(names.read_text(encoding="utf-8").splitlines()[: settings.vectors or None])
+        found = af.models.load_vectors(folder / "vectors-top40k.float16.npy", names, only=wanted)
+        size = found.matrix.shape[1]
+        if settings.width == size:
+            return found
+        rotation, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((settings.width, size)))
+        return replace(found, matrix=(found.matrix @ rotation.T).astype(np.float32))
+
+
+def words_of(texts: pd.Series) -> pd.Series:
+    """Texts without punctuation: a space stands for what is no letter, digit or underscore.
+
+    Example:
+        >>> words_of(pd.Series(["It 's well-made ."])).tolist()
+        ['It s well made']
+    """
+    return texts.str.replace(r"\W+", " ", regex=True).str.strip()
+
+
+def name_of(settings: Settings) -> str:
+    """What is not as in the base.
+
+    Example:
+        >>> name_of(BASE), name_of(Settings(width=300, logits=2))
+        ('base', 'width=300,logits=2')
+    """
+    base = asdict(BASE)
+    return ",".join(f"{name}={value}" for name, value in asdict(settings).items() if value != base[name]) or "base"
+
+
+def register_definitions() -> list[str]:
+    """Other gradients than the paper's, as rankings; their names."""
+    made = {"signed": signed, "norm": norm, "through_attention": through_attention}
+    for name, function in made.items():
+        af.register_method(name, level="input")(function)
+    return list(made)
+
+
+def signed(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
+    """As the paper's, but what speaks against the prediction is negative."""
+    vectors, gradient = _gradient(model, inputs, target, held=True)
+    return (vectors * gradient).sum(-1)
+
+
+def norm(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
+    """The length of the gradient, not multiplied by the word's vector."""
+    return _gradient(model, inputs, target, held=True)[1].norm(dim=-1)
+
+
+def through_attention(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
+    """As the paper's, but attention is not held constant."""
+    vectors, gradient = _gradient(model, inputs, target, held=False)
+    return (vectors * gradient).sum(-1).abs()
+
+
+def _gradient(model: Any, inputs: dict[str, Tensor], target: Tensor, *, held: bool) -> tuple[Tensor, Tensor]:
+    """Word vectors ``[B, N, E]``, and the gradient there of the predicted class's probability."""
+    with torch.enable_grad():
+        vectors = model.get_input_embeddings()(inputs["input_ids"]).detach().requires_grad_()
+        attended = model.attend(inputs["input_ids"], inputs["attention_mask"], inputs_embeds=vectors)
+        weights = attended.weights.detach() if held else attended.weights
+        logits = model.decide(torch.einsum("bn,bnd->bd", weights, attended.values))[:, 0]
+        (gradient,) = torch.autograd.grad(torch.sigmoid(logits * (2 * target - 1)).sum(), vectors)
+    return vectors.detach(), gradient
