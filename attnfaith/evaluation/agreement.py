@@ -15,7 +15,7 @@ from attnfaith.adapters.selfcheck import tolerance_of
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.erasers import MARGIN
-from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.protocol import Columns, Test, gathered, gold_of, outcomes, tests
 from attnfaith.evaluation.rankings import CONTROL, Ranking
 from attnfaith.evaluation.summaries import agreement as summaries
 from attnfaith.evaluation.summaries.reading import Reader
@@ -84,11 +84,8 @@ class Agreement(Test):
         kept = batch.setup.kept
         if self.name not in kept:  # on the trial's one text, so that what the model does not have is found only once
             kept[self.name] = {level: _supported(batch, level, listed) for level, listed in _compared(batch).items()}
-        rows: Columns = {name: [] for name, _ in COLUMNS}
-        for level, rankings in kept[self.name].items():
-            for name, values in self._at(batch, level, rankings).items():
-                rows[name] += values
-        return rows
+        levels = kept[self.name].items()
+        return gathered(dict(COLUMNS), (self._at(batch, level, rankings) for level, rankings in levels))
 
     def _at(self, batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> Columns:
         """The rows of one level, text by text."""

@@ -15,7 +15,7 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.bounds import Smallest, smallest_sets
 from attnfaith.evaluation.erasers import ERASERS, AttentionEraser, Eraser
-from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.protocol import Columns, Test, gathered, gold_of, outcomes, tests
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.summaries.sides import Side, sides_of_erasure
 from attnfaith.evaluation.summary import summarise_erasure
@@ -75,11 +75,8 @@ class Erasure(Test):
 
     def run(self, batch: Batch) -> Columns:
         """Erase at every level that was asked for."""
-        found: Columns = {name: [] for name, _ in COLUMNS}
-        for level, rankings in batch.setup.rankings.items():
-            for name, values in self._level(ERASERS[level](batch), rankings).items():
-                found[name] += values
-        return found
+        levels = batch.setup.rankings.items()
+        return gathered(dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels))
 
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
         """See `summarise_erasure`."""

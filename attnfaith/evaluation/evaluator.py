@@ -214,10 +214,10 @@ class Evaluator:
         processes.wait()
         with processes.first():
             if index == 0 and not store.complete:
+                seed = runner.setup.settings.seed
                 for test in runner.tests:
-                    if test.concluded is not None:
-                        seed = runner.setup.settings.seed
-                        store.conclude(test.concluded, test.conclude(store, seed=seed, quiet=quiet))
+                    for name, table in test.conclude(store, seed=seed, quiet=quiet).items():
+                        store.conclude(name, table)
                 store.finish(counts_of(store))
         return Results(Store.load(output_dir), temporary)
 

@@ -43,6 +43,10 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
 ]
 
 
+BY_RANK = "information_by_rank"
+"""The table of what all texts together say."""
+
+
 @tests.register("information")
 @dataclass(frozen=True)
 class Information(Test):
@@ -63,7 +67,6 @@ class Information(Test):
 
     name: ClassVar[str] = "information"
     ranked: ClassVar[bool] = False
-    concluded: ClassVar[str | None] = "information_by_rank"
     clusters: int | str | None = None
     ranks: int | None = None
     kmeans_seeds: int = 5
@@ -120,7 +123,7 @@ class Information(Test):
                 rows["vector"] += list(tables[place][text, :count])
         return rows
 
-    def conclude(self, store: Store, *, seed: int, quiet: bool) -> pa.Table:
+    def conclude(self, store: Store, *, seed: int, quiet: bool) -> dict[str, pa.Table]:
         """The information of each rank, from all texts."""
         kind = store.manifest["run"]["decision"]["kind"]
         ranked = read_ranked(store, self.name, ranks=self.most_ranks, texts=self.most_texts, seed=seed)
@@ -148,12 +151,11 @@ class Information(Test):
             vectors = spread_out(store, self.name, Path(folder), wanted)
             rows = [row for group, one in asked.items() for row in one.rows(vectors.get(group), advance)]
         schema = pa.schema(MEASURED)
-        return pa.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)
+        return {BY_RANK: pa.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)}
 
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
         """See `attnfaith.evaluation.summaries.information.summarise`."""
-        assert self.concluded is not None
-        return summed.summarise(table(self.concluded), table("texts"), by=by, weights=self.weights, **statistics)
+        return summed.summarise(table(BY_RANK), table("texts"), by=by, weights=self.weights, **statistics)
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
         """Information by rank with what chance would say, over mean attention by rank; and of each head."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,13 +34,11 @@ class Test(ABC):
     Attributes:
         name: of the test, and of its table.
         ranked: whether it reads the rankings that were asked for.
-        concluded: the name of the table that `conclude` makes; None where there is none.
     """
 
     __test__: ClassVar[bool] = False  # not for pytest
     name: ClassVar[str]
     ranked: ClassVar[bool] = True
-    concluded: ClassVar[str | None] = None
 
     @abstractmethod
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
@@ -50,9 +48,9 @@ class Test(ABC):
     def run(self, batch: Batch) -> Columns:
         """The rows of a batch, text by text."""
 
-    def conclude(self, store: Store, *, seed: int, quiet: bool) -> pa.Table:
-        """What can only be found when all rows are there, as a table; called once, where `concluded` names it."""
-        raise NotImplementedError
+    def conclude(self, store: Store, *, seed: int, quiet: bool) -> dict[str, pa.Table]:
+        """What can only be found when all rows are there, as tables by name; called once, at the end of a run."""
+        return {}
 
     @abstractmethod
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
@@ -116,6 +114,20 @@ def outcomes(decision: Decision, logits: Tensor) -> list[Any]:
     if decision.kind == "multilabel":
         return [row.nonzero().flatten().tolist() for row in decision.labels_on(logits)]
     return decision.predict(logits).tolist()
+
+
+def gathered(names: Iterable[str], parts: Iterable[Columns]) -> Columns:
+    """Rows that were made in parts, such as level by level, one part after the other.
+
+    Example:
+        >>> gathered(["text_id"], [{"text_id": [0, 1]}, {}, {"text_id": [0]}])
+        {'text_id': [0, 1, 0]}
+    """
+    found: Columns = {name: [] for name in names}
+    for part in parts:
+        for name, values in part.items():
+            found[name] += values
+    return found
 
 
 def gold_of(label: Any) -> Any:

@@ -16,7 +16,7 @@ from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.erasers import ERASERS, Eraser
 from attnfaith.evaluation.marked import marked_items
 from attnfaith.evaluation.marks import FORMS
-from attnfaith.evaluation.protocol import Columns, Test, tests
+from attnfaith.evaluation.protocol import Columns, Test, gathered, tests
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.summaries import rationales as summaries
 from attnfaith.evaluation.summaries.reading import Reader
@@ -86,11 +86,8 @@ class Rationales(Test):
 
     def run(self, batch: Batch) -> Columns:
         """All sets of a level are run together, and equal ones once."""
-        found: Columns = {name: [] for name, _ in COLUMNS}
-        for level, rankings in batch.setup.rankings.items():
-            for name, values in self._level(ERASERS[level](batch), rankings).items():
-                found[name] += values
-        return found
+        levels = batch.setup.rankings.items()
+        return gathered(dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels))
 
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
         """See `summarise_rationales`."""

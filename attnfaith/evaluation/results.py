@@ -131,8 +131,7 @@ class _Tables(Mapping[str, pd.DataFrame]):
 
     def __init__(self, results: Results) -> None:
         self._results = results
-        concluded = (tests[name].concluded for name in results.tests)
-        self._names = ("texts", *results.tests, *(name for name in concluded if name is not None))
+        self._names = ("texts", *results.tests, *results._store.concluded)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self._results.table(name)

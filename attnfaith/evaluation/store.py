@@ -148,6 +148,11 @@ class Store:
                 (self.directory / name).mkdir(exist_ok=True)
                 put(self._path(name, shard), _written(table.replace_schema_metadata({_ROWS: rows_hash.encode()})))
 
+    @property
+    def concluded(self) -> list[str]:
+        """The names of the tables that were made of all shards."""
+        return sorted(path.stem for path in self.directory.glob("*.parquet"))
+
     def conclude(self, name: str, table: pa.Table) -> None:
         """Write a table that was made of all shards, whole or not at all."""
         with storing(self.directory):
@@ -214,9 +219,9 @@ class Store:
                 for name in reversed(names):
                     (other.directory / name).mkdir(exist_ok=True)
                     put(other._path(name, shard), self._path(name, shard).read_bytes())
-        for path in sorted(self.directory.glob("*.parquet")):
+        for name in self.concluded:
             with storing(other.directory):
-                put(other.directory / path.name, path.read_bytes())
+                put(other._whole(name), self._whole(name).read_bytes())
         if "counts" in self.manifest:
             other.finish(self.manifest["counts"])
         return other
@@ -240,7 +245,7 @@ class Store:
         return {int(match[1]): Path(entry.path) for match, entry in found.items() if match}
 
     def _parts(self, name: str, columns: Sequence[str] | None) -> Iterator[pa.Table]:
-        if self._whole(name).is_file():
+        if name in self.concluded:
             with reading(self._whole(name)):
                 yield pq.ParquetFile(self._whole(name), page_checksum_verification=True).read(columns=columns)
             return

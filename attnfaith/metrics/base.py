@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ _SETTINGS = tuple(inspect.signature(evaluate.EvaluationModule).parameters)
 _ONE = {"prediction": "predictions", "reference": "references"}  # as ``evaluate`` names the inputs of a single text
 
 
-class Metric(evaluate.Metric):
+class Module(evaluate.Metric, ABC):
     """One test of the debate, for numbers that were computed elsewhere.
 
     Options may be given when the module is made, and for one call to ``compute``. What is added is kept in memory, and
@@ -36,7 +37,7 @@ class Metric(evaluate.Metric):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        Metric._every_input.update(cls.inputs)
+        Module._every_input.update(cls.inputs)
 
     def __init__(self, **settings: Any) -> None:
         chosen = {name: settings.pop(name) for name in self._known if name in settings}
@@ -45,6 +46,7 @@ class Metric(evaluate.Metric):
         settings.setdefault("keep_in_memory", settings.get("num_process", 1) == 1)
         super().__init__(**settings)
 
+    @abstractmethod
     def summarise(
         self, columns: dict[str, list[Array]], options: Mapping[str, Any], asked: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -55,11 +57,6 @@ class Metric(evaluate.Metric):
             options: the module's own.
             asked: the settings of `figures_of`.
         """
-        return figures_of(self.measure(columns, options), **asked)
-
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
-        """Every text's numbers, from its inputs, which have been checked."""
-        raise NotImplementedError
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
         """Refuse the inputs of one text that do not go together; ``where`` is which, for the message."""
@@ -163,3 +160,17 @@ class Metric(evaluate.Metric):
                 f"Inputs: {', '.join(self.inputs)}. Settings: {', '.join(self._known)}. A setting of one of several "
                 "combined modules is given where that module is made."
             )
+
+
+class Metric(Module):
+    """A module whose figures are made of a number of each text: the base of one of your own."""
+
+    @abstractmethod
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+        """Every text's numbers, from its inputs, which have been checked."""
+
+    def summarise(
+        self, columns: dict[str, list[Array]], options: Mapping[str, Any], asked: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Means, shares and medians over texts."""
+        return figures_of(self.measure(columns, options), **asked)

@@ -15,7 +15,7 @@ from attnfaith.evaluation.ranked import ALL, Ranked
 from attnfaith.evaluation.summaries.information import summarise
 from attnfaith.functional.quantisation import one_thread
 from attnfaith.functional.ranking import order_of
-from attnfaith.metrics.base import Metric
+from attnfaith.metrics.base import Module
 from attnfaith.metrics.checks import check_same
 from attnfaith.metrics.inputs import Array, Input, padded
 from attnfaith.metrics.papers import WEN
@@ -25,7 +25,7 @@ _COUNTS = ("samples", "ranks", "ranks_by_length", "ranks_by_weight", "clusters",
 _OPTIONS = ("clusters", "ranks", "kmeans_seeds", "permutations", "weights", "fewest", "most_ranks")
 
 
-class RankInformation(Metric):
+class RankInformation(Module):
     """Does what is attended most say most about the output?
 
     The vectors of each attention rank are one sample: they are clustered, and the mutual information of their clusters

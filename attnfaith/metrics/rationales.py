@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -59,9 +60,9 @@ class _Drops(Metric):
             means[f"aopc_{self.measured}"] = (some.sum(1) + first) / (some.shape[1] + 1)
         return Measured(np.isnan(np.array(list(means.values()))).any(0), means=means, each=means)
 
+    @abstractmethod
     def _first(self, some: Array, none: Array) -> Array | None:
         """The drop at the step with an empty top, where it is known."""
-        raise NotImplementedError
 
 
 class Comprehensiveness(_Drops):

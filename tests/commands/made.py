@@ -41,6 +41,17 @@ def save_flan(folder, *, seed=0):
     return folder
 
 
+def save_han(folder):
+    """The smallest model of sentences."""
+    tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1, sentences=True)
+    torch.manual_seed(0)
+    model = af.models.from_preset("HANnoenc", num_labels=2, tokenizer=tokenizer)
+    spread(model)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def save_bert(folder):
     """A tiny BERT with three classes and a small WordPiece tokenizer."""
     tiny_model("bert").save_pretrained(folder)

@@ -3,15 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import attnfaith as af
 from attnfaith.errors import InputError
 from tests.commands import made
-
-TEXTS = [*made.texts(40), "fine", "", "dull plot"]
-ROWS = [{"text": text, "label": int("fine" in text)} for text in TEXTS]
-QUICK = af.tests.Adversarial(steps=40, rate=0.05)
+from tests.evaluation.runs import KINDS, QUICK, ROWS, computed, evaluator_of
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +41,8 @@ def test_a_run_and_what_it_says(results):
     assert "The search reaches a median divergence of" in said
 
 
-def test_it_is_the_same_in_other_batches_and_beside_other_tests(results, folder):
-    options = {"n_resamples": 99, "quiet": True, "rankings": ["attention"]}
-    alone = af.Evaluator(folder).compute(ROWS, tests=["adversarial"], batch_size=1, **options)
-    among = af.Evaluator(folder).compute(ROWS, tests=["single_weight", "adversarial"], **options)
-    for other in (alone, among):
-        found = other.table("adversarial")
-        pd.testing.assert_frame_equal(results.table("adversarial"), found, atol=1e-4, rtol=1e-4)
-    seeded = af.Evaluator(folder).compute(ROWS, tests=["adversarial"], seed=1, n_resamples=99, quiet=True)
+def test_another_seed_searches_elsewhere_and_what_is_exact_stays(results, folder):
+    seeded = computed(af.Evaluator(folder), ROWS, "adversarial", seed=1)
     assert not np.allclose(seeded.table("adversarial").js, results.table("adversarial").js, atol=1e-3)
     np.testing.assert_allclose(seeded.table("adversarial").js_high, results.table("adversarial").js_high)
 
@@ -92,7 +82,7 @@ def test_the_command(folder, tmp_path):
 
 def test_a_transformer(tmp_path):
     folder = made.save_bert(tmp_path / "bert")
-    found = af.Evaluator(folder).compute(ROWS, tests=[QUICK], n_resamples=99, quiet=True)
+    found = af.Evaluator(folder).compute(ROWS, tests=[QUICK["adversarial"]], n_resamples=99, quiet=True)
     table = found.table("adversarial")
     assert len(table) == 43
     assert table.js_high.isna().all()
@@ -103,23 +93,9 @@ def test_a_transformer(tmp_path):
     assert not figures.str.endswith(("_exact", "_low", "_high")).any()
 
 
-KINDS = {
-    "sigmoid": ({"num_labels": 1, "problem_type": "single_label_classification"}, {}, 1),
-    "multiclass": ({"num_labels": 3}, {}, 2),
-    "multilabel": ({"num_labels": 3, "problem_type": "multi_label_classification"}, {}, [0, 2]),
-    "regression": ({"num_labels": 1, "problem_type": "regression"}, {"tolerance": 0.05}, 0.5),
-}
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_decision(kind):
-    config, options, label = KINDS[kind]
-    tokenizer = af.models.WordTokenizer.train([" ".join(made.WORDS)], min_count=1)
-    torch.manual_seed(0)
-    model = af.models.from_preset("FLANnoenc", tokenizer=tokenizer, **config)
-    made.spread(model)
-    data = [{"text": text, "label": label} for text in made.texts(30)]
-    results = af.Evaluator(model, tokenizer, **options).compute(data, tests=[QUICK], n_resamples=99, quiet=True)
+    results = computed(*evaluator_of(kind), "adversarial")
     table = results.table("adversarial")
     assert len(table) == 30
     assert table.js.max() > 0.01

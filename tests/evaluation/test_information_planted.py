@@ -62,7 +62,7 @@ def planted_figures(folder, attends, longest=9):
         store.write(shard, {"texts": pa.table(about, texts), "information": rows}, "rows")
     store.finish({})
     tables = {
-        "information_by_rank": test.conclude(store, seed=0, quiet=True).to_pandas(),
+        "information_by_rank": test.conclude(store, seed=0, quiet=True)["information_by_rank"].to_pandas(),
         "texts": store.table("texts"),
     }
     return test.summarise(tables.__getitem__, by=None, confidence_level=0.95, seed=0)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import mutual_info_score
 
-from attnfaith.evaluation.information import COLUMNS, Information
+from attnfaith.evaluation.information import BY_RANK, COLUMNS, Information
 from attnfaith.evaluation.measuring import SAME, UNMET
 from attnfaith.evaluation.protocol import schema_of
 from attnfaith.evaluation.store import Store
@@ -44,7 +44,7 @@ def stored(folder, vectors, logits, *, weights=None, lengths=None, kind="multicl
 
 
 def measured(store, *, seed=0, **options):
-    return Information(**options).conclude(store, seed=seed, quiet=True).to_pandas()
+    return Information(**options).conclude(store, seed=seed, quiet=True)[BY_RANK].to_pandas()
 
 
 def variables(count=1500, classes=3, seed=0):

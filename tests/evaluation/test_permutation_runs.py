@@ -3,14 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import attnfaith as af
 from attnfaith.errors import InputError
 from tests.commands import made
-
-TEXTS = [*made.texts(40), "fine", "", "dull plot"]
-ROWS = [{"text": text, "label": int("fine" in text)} for text in TEXTS]
+from tests.evaluation.runs import KINDS, ROWS, computed, evaluator_of
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +39,8 @@ def test_a_run_and_what_it_says(results):
     assert "of the texts no shuffle that was tried changes the decision" in said
 
 
-def test_it_is_the_same_in_other_batches_and_beside_other_tests(results, folder):
-    options = {"n_resamples": 99, "quiet": True, "rankings": ["attention"]}
-    alone = af.Evaluator(folder).compute(ROWS, tests=["permutation"], batch_size=1, **options)
-    among = af.Evaluator(folder).compute(ROWS, tests=["erasure", "permutation", "single_weight"], **options)
-    for other in (alone, among):
-        found = other.table("permutation")
-        pd.testing.assert_frame_equal(results.table("permutation"), found, atol=1e-6, rtol=1e-5)
-    seeded = af.Evaluator(folder).compute(ROWS, tests=["permutation"], seed=1, n_resamples=99, quiet=True)
+def test_another_seed_draws_other_shuffles(results, folder):
+    seeded = computed(af.Evaluator(folder), ROWS, "permutation", seed=1)
     assert not np.allclose(seeded.table("permutation").mean_tvd, results.table("permutation").mean_tvd)
 
 
@@ -96,25 +87,14 @@ def test_a_transformer(tmp_path):
     assert found.plot("permutation").axes
 
 
-KINDS = {
-    "sigmoid": ({"num_labels": 1, "problem_type": "single_label_classification"}, {}, 1),
-    "multilabel": ({"num_labels": 3, "problem_type": "multi_label_classification"}, {}, [0, 2]),
-    "regression": ({"num_labels": 1, "problem_type": "regression"}, {"tolerance": 0.05}, 0.5),
-}
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_decision(kind):
-    config, options, label = KINDS[kind]
-    tokenizer = af.models.WordTokenizer.train([" ".join(made.WORDS)], min_count=1)
-    torch.manual_seed(0)
-    model = af.models.from_preset("FLANnoenc", tokenizer=tokenizer, **config)
-    made.spread(model)
-    data = [{"text": text, "label": label} for text in made.texts(30)]
-    results = af.Evaluator(model, tokenizer, **options).compute(data, tests=["permutation"], n_resamples=99, quiet=True)
+    results = computed(*evaluator_of(kind), "permutation")
     table = results.table("permutation")
     assert len(table) == 30
     assert table.max_tvd.max() > 0.01
     assert (table.max_tvd.max() <= 1) or kind == "regression"
     assert ("in the unit of its value" in str(results)) == (kind == "regression")
-    assert len(results.plot("permutation").axes) == (len(set(table.prediction)) if kind == "sigmoid" else 1)
+    assert len(results.plot("permutation").axes) == (
+        len(set(table.prediction)) if kind in ("sigmoid", "multiclass") else 1
+    )

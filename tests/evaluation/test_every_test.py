@@ -1,0 +1,134 @@
+"""What every test must do, drawn from the registry: a new one is tested because it exists."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+import attnfaith as af
+from attnfaith.errors import InputError
+from attnfaith.evaluation.protocol import tests
+from attnfaith.evaluation.summaries.rows import COLUMNS
+from tests.commands import made
+from tests.evaluation.runs import KINDS, QUICK, ROWS, TEXTS, computed, evaluator_of
+
+CLOSE = {"atol": 1e-6, "rtol": 1e-6}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return made.save_flan(tmp_path_factory.mktemp("model") / "flan")
+
+
+@pytest.fixture(scope="module")
+def evaluator(folder):
+    """In double precision: in single precision, scores that rounding makes equal depend on the batch."""
+    model, tokenizer = (kind.from_pretrained(folder) for kind in (AutoModelForSequenceClassification, AutoTokenizer))
+    return af.Evaluator(model.double(), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def results(evaluator, tmp_path_factory):
+    """Of all tests, in one run."""
+    more = {"rationale_column": "marks", "output_dir": tmp_path_factory.mktemp("run") / "run"}
+    return computed(evaluator, ROWS, **more)
+
+
+def own(results, name):
+    """The tables that a test makes when it is run by itself."""
+    return [one for one in results.tables if one.startswith(name) and (one == name or one not in tests)]
+
+
+@pytest.mark.parametrize("name", tests)
+def test_it_is_the_same_by_itself_text_by_text(name, results, evaluator):
+    more = {"rationale_column": "marks"} if name == "rationales" else {}
+    alone = computed(evaluator, ROWS, name, batch_size=1, **more)
+    assert set(alone.tables) == {"texts", *own(alone, name)}
+    for table in own(alone, name):
+        assert len(results.table(table)) > 0
+        pd.testing.assert_frame_equal(results.table(table), alone.table(table), **CLOSE)
+
+
+@pytest.mark.parametrize("name", tests)
+def test_its_summary_has_intervals_and_counts(name, results):
+    summary = results.summary()
+    assert summary.columns.tolist() == list(COLUMNS)
+    mine = summary[summary["test"] == name]
+    counts = mine.set_index("figure")["value"]
+    assert (counts["texts"], counts["set_aside"]) == (len(TEXTS), 1)
+    known = mine[mine["low"].notna()]
+    assert len(known) > 0
+    assert (known["low"] <= known["high"]).all()
+    assert (mine["texts"] <= len(TEXTS)).all()
+    place = ["erase_level", "ranking_level", "ranking", "other", "slice", "figure", "note"]
+    assert not mine.duplicated(place).any()
+    parts = results.summary(by="class")
+    assert {"class=0", "class=1"} <= set(parts[parts["test"] == name]["slice"])
+
+
+@pytest.mark.parametrize("name", tests)
+def test_every_figure_of_it_is_drawn(name, results, tmp_path):
+    kinds = list(QUICK[name].figures(results))
+    assert kinds
+    for kind in kinds if name != "information" else kinds[:1]:  # there are no heads to draw
+        results.plot(name, kind=kind, path=tmp_path / f"{kind}.png")
+        assert (tmp_path / f"{kind}.png").stat().st_size > 10_000
+    with pytest.raises(InputError, match="Kinds: "):
+        results.plot(name, kind="pie")
+
+
+@pytest.mark.parametrize("name", tests)
+def test_it_says_something_and_only_where_it_was_run(name, evaluator):
+    if name == "erasure":
+        pytest.skip("its sentences are the verdict's own")
+    rows = ROWS * 3  # some conclude nothing from few texts
+    more = {"rationale_column": "marks"} if name == "rationales" else {}
+    said = computed(evaluator, rows, name, **more).verdict.sentences
+    without = computed(evaluator, rows, "erasure").verdict.sentences
+    assert set(said) - set(without)
+    assert all(sentence.endswith((".", ":")) and not sentence[0].islower() for sentence in said)
+    assert not any("nan" in sentence.split() or "-0.00 " in sentence for sentence in said)
+
+
+def test_results_are_kept_with_their_options(results, tmp_path):
+    again = af.load_results(results.save(tmp_path / "copy"))
+    assert again.tests == results.tests == {name: dict(again.tests[name]) for name in QUICK}
+    assert list(again.tables) == list(results.tables)
+    pd.testing.assert_frame_equal(again.summary(), results.summary())
+    assert str(again) == str(results)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", tests)
+def test_every_kind_of_decision(name, kind):
+    found = computed(*evaluator_of(kind), name)
+    assert found.table(name)["text_id"].nunique() == 30
+    figures = found.summary()
+    assert np.isfinite(figures[figures["test"] == name]["value"]).any()
+    assert found.plot(name).axes
+    assert str(found)
+
+
+@pytest.mark.parametrize("name", tests)
+def test_a_transformer_and_a_network_of_sentences(name, tmp_path):
+    han = made.save_han(tmp_path / "han")
+    rows = [
+        {"text": ". ".join((one, other, one)) + "."}
+        for one, other in zip(made.texts(12), made.texts(12, seed=1), strict=True)
+    ]
+    for model, data in ((made.save_bert(tmp_path / "bert"), ROWS[:12]), (han, rows)):
+        found = computed(af.Evaluator(model), data, name, rankings=["attention", "gradient"])
+        assert found.table(name)["text_id"].nunique() == 12
+        assert str(found)
+
+
+@pytest.mark.parametrize("name", tests)
+def test_from_a_shell(name, folder, tmp_path):
+    data = made.write_csv(tmp_path / "data.csv", [(row["text"], row["label"]) for row in ROWS[:40]])
+    options = [f"{name}.{option}={value}" for option, value in {"adversarial": {"steps": 20}}.get(name, {}).items()]
+    asked = ["--tests", name, *made.FEW, *(part for option in options for part in ("--option", option))]
+    done = made.run("evaluate", folder, data, "--output", tmp_path / "run", *asked)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert list(af.load_results(tmp_path / "run").tests) == [name]
+    wrong = made.run("evaluate", folder, data, "--tests", name, "--option", f"{name}.colour=red")
+    made.refused(wrong, 2, f"There is no option '{name}.colour'.")
