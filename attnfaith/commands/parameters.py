@@ -65,12 +65,19 @@ Explanations = Annotated[
         rich_help_panel=_RUN,
     ),
 ]
-Tests = Annotated[str, typer.Option(help="Names of tests, with commas.", rich_help_panel=_RUN)]
+Tests = Annotated[
+    str,
+    typer.Option(
+        help='"all", or names with commas: erasure, single_weight, agreement, permutation, adversarial, information, '
+        "rationales, sanity.",
+        rich_help_panel=_RUN,
+    ),
+]
 TestOptions = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TEST.OPTION=VALUE",
-        help="An option of a test, such as erasure.reference=paper; repeatable.",
+        help="An option of a test, such as erasure.reference=paper; repeatable. A name that is not known lists them.",
         rich_help_panel=_RUN,
     ),
 ]

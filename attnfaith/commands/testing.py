@@ -21,7 +21,7 @@ def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bo
     """The tests that are named, with their options.
 
     Args:
-        names: a list with commas.
+        names: "all", or a list with commas.
         options: ``test.option=value`` each.
         bounds: short for ``erasure.bounds=true``.
 
@@ -31,9 +31,9 @@ def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bo
     """
     from attnfaith.evaluation.protocol import tests
 
-    chosen = listed(names)
+    chosen = list(tests) if names == "all" else listed(names)
     if not chosen:
-        raise InputError(f"--tests is empty. Known: {', '.join(tests)}.")
+        raise InputError(f"--tests is empty. Known: all, {', '.join(tests)}.")
     if len(set(chosen)) < len(chosen):
         raise InputError(f"--tests names a test twice: {names}. Name each once.")
     given: dict[str, dict[str, Any]] = {name: {} for name in chosen}

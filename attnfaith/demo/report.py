@@ -116,8 +116,8 @@ def how_to_go_on(names: Sequence[str], *, yours: bool) -> list[str]:
 
 def verdict_lines(results: Results) -> list[str]:
     """The verdict: its label in bold, then its sentences."""
-    label, *sentences = str(results.verdict).splitlines()
-    return [f"**{label}**", "", *(f"- {sentence}" for sentence in sentences)]
+    label, *_ = str(results.verdict).splitlines()
+    return [f"**{label}**", "", *(f"- {sentence}" for sentence in results.verdict.sentences)]
 
 
 def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> list[str]:

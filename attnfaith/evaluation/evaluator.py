@@ -95,7 +95,7 @@ class Evaluator:
         rankings: str | Sequence[str] = "all",
         explanations: Mapping[str, Explain] | None = None,
         level: str | None = None,
-        tests: Sequence[str | Test] = ("erasure", "single_weight"),
+        tests: str | Sequence[str | Test] = ("erasure", "single_weight"),
         target: str | int = "predicted",
         output: str | None = None,
         steps: int | None = None,
@@ -128,7 +128,7 @@ class Evaluator:
             explanations: rankings of yours by name: a column with a list of scores, or a function from a text as the
                 model reads it (tokens, words, offsets ...) to scores.
             level: where to erase: "attention", "input" or "both"; None for "attention" on a HAN or FLAN, else "both".
-            tests: names, or tests with options, such as ``af.tests.Erasure(bounds=True)``.
+            tests: "all", or names, or tests with options, such as ``af.tests.Erasure(bounds=True)``.
             target: the class explained: "predicted", "gold", a number or a name.
             output: what of it is explained: "probability", "logit" or "log_odds"; by default each method's own.
             steps: points of integrated paths; by default each level's own number.

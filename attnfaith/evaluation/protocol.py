@@ -90,10 +90,11 @@ tests: Registry[str, type[Test]] = Registry("test")
 """Tests by name."""
 
 
-def resolve_tests(asked: Sequence[str | Test]) -> list[Test]:
-    """Tests from their names (with default options) or as they are, each name once."""
-    if isinstance(asked, str):
-        raise InputError(f"Expected tests to be a list, got {asked!r}. Use tests=[{asked!r}].")
+def resolve_tests(asked: str | Sequence[str | Test]) -> list[Test]:
+    """Tests from their names (with default options) or as they are, each name once; "all" for every one."""
+    if isinstance(asked, str) and asked != "all":
+        raise InputError(f"Expected tests to be 'all' or a list, got {asked!r}. Use tests=[{asked!r}].")
+    asked = list(tests) if asked == "all" else asked
     found = [one if isinstance(one, Test) else tests[one]() for one in asked]
     names = [one.name for one in found]
     if not names or len(set(names)) != len(names):

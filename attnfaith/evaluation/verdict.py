@@ -36,7 +36,7 @@ import pandas as pd
 from attnfaith.evaluation.protocol import tests
 from attnfaith.evaluation.summaries.judging import FAITHFUL, FEW, RIVALS, SETTLED, UNFAITHFUL, judge
 from attnfaith.evaluation.summaries.reading import Reader
-from attnfaith.evaluation.summaries.speaking import LATE, REASONS, SILENT, Speaker, alpha_of, unjudged
+from attnfaith.evaluation.summaries.speaking import LATE, REASONS, SILENT, Speaker, alpha_of, capital, unjudged
 
 __all__ = ["FAITHFUL", "FEW", "LATE", "RIVALS", "SETTLED", "SILENT", "UNFAITHFUL", "Verdict", "verdict"]
 
@@ -47,18 +47,42 @@ class Verdict:
 
     Attributes:
         label: "faithful", "partly", "unfaithful" or "undecided".
-        sentences: the evidence, the conclusion, what it speaks of, warnings, and the texts behind it.
+        parts: the sentences by what they are about: "" for the label (the evidence, the conclusion, what it speaks of,
+            warnings), then each further test by its name, and "texts" for the texts behind it all.
         level: of erasing that the label is about, "attention" or "input"; None where nothing was erased.
         reason: why it is undecided, in a word or two; else empty.
     """
 
     label: str
-    sentences: tuple[str, ...]
+    parts: Mapping[str, tuple[str, ...]]
     level: str | None = None
     reason: str = ""
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of them, one after the other."""
+        return tuple(sentence for part in self.parts.values() for sentence in part)
+
     def __str__(self) -> str:
-        return "\n".join((f"Attention as an explanation: {self.label}.", *self.sentences))
+        """A line for each sentence; with a heading for each part where other tests than erasure have something to say.
+
+        Example:
+            >>> print(Verdict("partly", {"": ("It is so.",), "single_weight": ("Removed.",), "texts": ("9 texts.",)}))
+            Attention as an explanation: partly.
+            It is so.
+            <BLANKLINE>
+            Single weight
+            Removed.
+            <BLANKLINE>
+            Texts
+            9 texts.
+        """
+        first, *others = self.parts
+        lines = [f"Attention as an explanation: {self.label}.", *self.parts[first]]
+        for name in others:
+            heading = () if others == ["texts"] else ("", capital(name.replace("_", " ")))
+            lines += [*heading, *self.parts[name]]
+        return "\n".join(lines)
 
 
 def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
@@ -82,17 +106,15 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         ('undecided', 'few texts')
     """
     figures = Reader(summary)
-    others = [
-        sentence
-        for name in dict.fromkeys(summary["test"])
-        for sentence in tests[name].sentences(Reader(summary, name), facts)
-    ]
+    told = {name: tuple(tests[name].sentences(Reader(summary, name), facts)) for name in dict.fromkeys(summary["test"])}
+    others = {name: sentences for name, sentences in told.items() if sentences}
     first = "attention" if facts["kind"] == "affine" else "input"
     levels = sorted(figures.levels, key=lambda level: level != first)
     if not levels:
         reason = "no texts" if "erasure" in set(summary["test"]) else "no erasure"
         short = summary.loc[(summary["figure"] == "too_short") & (summary["slice"] == "all"), "value"].max()
-        return Verdict("undecided", (REASONS[reason], *others, *unjudged(facts, short)), reason=reason)
+        parts = {"": (REASONS[reason],), **others, "texts": tuple(unjudged(facts, short))}
+        return Verdict("undecided", parts, reason=reason)
     judged = {level: judge(figures, level, alpha_of(facts)) for level in levels}
-    own = judged[levels[0]]
-    return Verdict(own.label, Speaker(figures, facts, judged).sentences(others), levels[0], own.reason)
+    own, speaker = judged[levels[0]], Speaker(figures, facts, judged)
+    return Verdict(own.label, {"": speaker.judgement(), **others, "texts": speaker.texts()}, levels[0], own.reason)

@@ -265,7 +265,7 @@ def test_what_is_asked_for_wrongly_is_refused_at_the_door(flan, rows):
     wrong = [
         ({"rankings": "attention"}, "'all' or a list"),
         ({"rankings": ["atention"]}, "attention"),
-        ({"tests": "erasure"}, "Expected tests to be a list"),
+        ({"tests": "erasure"}, "Expected tests to be 'all' or a list"),
         ({"tests": ["erasrue"]}, "erasure"),
         ({"level": "words"}, "level"),
         ({"hide": "mask_token", "level": "input"}, "mask token"),

@@ -83,9 +83,11 @@ def test_it_says_something_and_only_where_it_was_run(name, evaluator):
         pytest.skip("its sentences are the verdict's own")
     rows = ROWS * 3  # some conclude nothing from few texts
     more = {"rationale_column": "marks"} if name == "rationales" else {}
-    said = computed(evaluator, rows, name, **more).verdict.sentences
-    without = computed(evaluator, rows, "erasure").verdict.sentences
-    assert set(said) - set(without)
+    verdict = computed(evaluator, rows, name, **more).verdict
+    said = verdict.parts[name]
+    assert said
+    assert f"\n\n{name.replace('_', ' ').capitalize()}\n{said[0]}\n" in str(verdict)
+    assert list(computed(evaluator, rows, "erasure").verdict.parts) == ["", "texts"]
     assert all(sentence.endswith((".", ":")) and not sentence[0].islower() for sentence in said)
     assert not any("nan" in sentence.split() or "-0.00 " in sentence for sentence in said)
 

@@ -167,6 +167,6 @@ def test_more_texts_decide_what_fewer_could_not():
 
 
 def test_a_verdict_is_a_value():
-    assert Verdict("partly", ("a.",)) == Verdict("partly", ("a.",))
+    assert Verdict("partly", {"": ("a.",)}) == Verdict("partly", {"": ("a.",)})
     with pytest.raises(AttributeError):
-        Verdict("partly", ()).label = "faithful"
+        Verdict("partly", {}).label = "faithful"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attnfaith.evaluation.summaries.erasure import CONTROL
@@ -63,12 +63,16 @@ class Speaker:
         self.alpha = alpha_of(facts)
         self.unit = self.unit_at(self.level)
 
-    def sentences(self, others: Sequence[str] = ()) -> tuple[str, ...]:
-        """Everything there is to say; ``others`` is what further tests say."""
+    def judgement(self) -> tuple[str, ...]:
+        """The evidence, the conclusion, what it speaks of, and warnings."""
         own = self.judged[self.level]
         seen = own.reason not in ("no attention", "few texts", "no control")
-        parts = [self._evidence() if seen else (), self._conclusion(own), self._levels()]
-        return tuple(sentence for part in [*parts, others, self._warnings(), self._data()] for sentence in part)
+        parts = [self._evidence() if seen else (), self._conclusion(own), self._levels(), self._warnings()]
+        return tuple(sentence for part in parts for sentence in part)
+
+    def texts(self) -> tuple[str, ...]:
+        """The texts behind it."""
+        return tuple(self._data())
 
     def unit_at(self, level: str) -> str:
         """What an item of a level is, in the plural."""
