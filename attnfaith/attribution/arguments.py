@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
@@ -14,7 +16,11 @@ from attnfaith.errors import InputError
 
 
 def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
-    """A model and its tokenizer from an object, a path, or a text-classification pipeline."""
+    """A model and its tokenizer from an object, a path, or a text-classification pipeline.
+
+    From a path, weights that are kept in half precision are read into single: rounding would order what hardly matters,
+    and a processor is many times slower in half precision. For a model that is given so, a warning says it.
+    """
     if isinstance(model, str) or hasattr(model, "__fspath__"):
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -36,12 +42,24 @@ def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
                 "The tokenizer knows no words, only special tokens: Transformers makes such a one where the files of a "
                 "tokenizer are missing. Save the model's tokenizer beside it, or pass it as the second argument."
             )
-        return loaded, tokenizer
-    if isinstance(model, nn.Module | Cut):
-        return model, tokenizer
-    if hasattr(model, "model") and hasattr(model, "tokenizer"):
-        return model.model, model.tokenizer if tokenizer is None else tokenizer
-    raise InputError(f"Expected a model, a path, or a text-classification pipeline; got {type(model).__name__}.")
+        return loaded.float() if _halved(loaded) else loaded, tokenizer
+    if not isinstance(model, nn.Module) and hasattr(model, "model") and hasattr(model, "tokenizer"):
+        model, tokenizer = model.model, model.tokenizer if tokenizer is None else tokenizer
+    if not isinstance(model, nn.Module | Cut):
+        raise InputError(f"Expected a model, a path, or a text-classification pipeline; got {type(model).__name__}.")
+    if _halved(model):
+        warnings.warn(
+            "The model is in half precision: the order of what hardly matters is then left to rounding, and on a "
+            "processor everything is many times slower. Load it with dtype=torch.float32, or pass its path.",
+            stacklevel=3,
+        )
+    return model, tokenizer
+
+
+def _halved(model: nn.Module | Cut) -> bool:
+    inner = model.model if isinstance(model, Cut) else model
+    halved = any(weight.dtype in (torch.float16, torch.bfloat16) for weight in inner.parameters())
+    return halved and not getattr(inner, "is_quantized", False)
 
 
 def where_to_cut(layer: int | str, head: int | None, method: str) -> dict[str, Any]:

@@ -35,6 +35,25 @@ def test_a_model_a_path_a_pipeline_or_a_cut(family, tmp_path):
         assert one.probability == pytest.approx(said["score"], rel=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_read_into_single_from_a_path_and_warned_of_elsewhere(dtype, tmp_path):
+    model, tokenizer = named("bert").to(dtype), word_piece()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    found = Attributor(tmp_path)
+    assert {weight.dtype for weight in found.cut.model.parameters()} == {torch.float32}
+    same(scores(found(TEXTS)), scores(Attributor(named("bert").to(dtype).float(), tokenizer)(TEXTS)))
+    pipe = pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")
+    for given in (model, af.cut(model), pipe):
+        with pytest.warns(UserWarning, match=r"half precision.*dtype=torch.float32"):
+            kept = Attributor(given, tokenizer)
+        assert {weight.dtype for weight in kept.cut.model.parameters()} == {dtype}
+    double = tmp_path / "double"
+    named("bert").double().save_pretrained(double)
+    tokenizer.save_pretrained(double)
+    assert Attributor(double).cut.model.dtype == torch.float64
+
+
 def test_what_is_no_model_is_refused(tmp_path):
     for wrong in (tmp_path, str(tmp_path / "none")):
         with pytest.raises(af.InputError, match="could be loaded from"):
