@@ -124,6 +124,21 @@ def test_a_transformer_and_a_network_of_sentences(name, tmp_path):
         assert str(found)
 
 
+@pytest.mark.parametrize("name", ["erasure", "rationales"])
+@pytest.mark.parametrize("kept", [{"protect_deciding": True}, {"special_tokens": "protect"}])
+def test_a_level_does_not_depend_on_the_other(name, kept, tmp_path):
+    """A ranking that both have in common is ordered for each: what may be taken away differs."""
+    evaluator = af.Evaluator(made.save_bert(tmp_path / "bert"))
+    shared = {"rankings": ["attention/gradient", "attention/lrp"], **kept}
+    both = computed(evaluator, ROWS[:12], name, level="both", **shared).table(name)
+    for level in ("attention", "input"):
+        alone = computed(evaluator, ROWS[:12], name, level=level, **shared).table(name)
+        assert set(alone.ranking_level) >= {"attention"}
+        assert len(alone) > 12
+        mine = both[both.erase_level == level].reset_index(drop=True)
+        pd.testing.assert_frame_equal(mine, alone, **CLOSE)
+
+
 @pytest.mark.parametrize("name", tests)
 def test_from_a_shell(name, folder, tmp_path):
     data = made.write_csv(tmp_path / "data.csv", [(row["text"], row["label"]) for row in ROWS[:40]])
