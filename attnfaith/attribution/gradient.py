@@ -20,9 +20,10 @@ def weight_gradient(request: Request, weights: Tensor) -> Tensor:
 
     The weights are independent leaves after the softmax; the encoder is fixed.
     """
-    affine = request.cut.adapter.affine(request.capture)
-    if affine is not None and request.rules is nullcontext:
-        return _affine_gradient(request, affine, weights)
+    affine = _plain_affine(request)
+    if affine is not None:
+        logits = weights[:, :, 0] @ affine.contributions + affine.bias.unsqueeze(1)
+        return _through(affine, _logit_gradient(request, logits))
     with torch.enable_grad():
         leaf = weights.detach().requires_grad_()
         with request.rules():
@@ -34,12 +35,43 @@ def weight_gradient(request: Request, weights: Tensor) -> Tensor:
     return gradient
 
 
-def _affine_gradient(request: Request, affine: Affine, weights: Tensor) -> Tensor:
-    """Through an affine tail: how the explained number moves with the logits, times what each item adds to them."""
+def mean_gradient(request: Request, points: Tensor, parts: Tensor, size: int) -> Tensor:
+    """The mean of `weight_gradient` over the path from no attention ``[B, G, N]``, ``size`` of its points at a time.
+
+    Args:
+        request: what is explained.
+        points: ``[K]``, from 0, no attention, to 1, the model's own.
+        parts: ``[K]``, each point's part of the mean.
+        size: how many points go through the tail together.
+    """
+    weights, affine = request.capture.weights, _plain_affine(request)
+    if affine is not None:  # the logits themselves go straight, and items come in once, at the end
+        way = (weights @ affine.contributions) * points[:, None] + affine.bias.unsqueeze(1)
+        mean = (parts[:, None] * _logit_gradient(request, way)).sum(1, keepdim=True)
+        return _through(affine, mean).squeeze(2)
+    total = torch.zeros_like(weights)
+    for start in range(0, len(points), size):
+        piece = slice(start, start + size)
+        path = points[piece, None, None] * weights.unsqueeze(1)
+        total += (parts[piece, None, None] * weight_gradient(request, path)).sum(1)
+    return total
+
+
+def _plain_affine(request: Request) -> Affine | None:
+    """The affine tail, where gradients follow no rules of their own."""
+    return request.cut.adapter.affine(request.capture) if request.rules is nullcontext else None
+
+
+def _logit_gradient(request: Request, logits: Tensor) -> Tensor:
+    """How the explained number moves with each of the logits, ``[B, K, C]`` to the same shape."""
     with torch.enable_grad():
-        logits = (weights[:, :, 0] @ affine.contributions + affine.bias.unsqueeze(1)).detach().requires_grad_()
-        total = request.quantity(logits).sum()
-    (gradient,) = torch.autograd.grad(total, logits)
+        leaf = logits.detach().requires_grad_()
+        total = request.quantity(leaf).sum()
+    return torch.autograd.grad(total, leaf)[0]
+
+
+def _through(affine: Affine, gradient: Tensor) -> Tensor:
+    """From logits ``[B, K, C]`` to items ``[B, K, 1, N]``: times what each item adds to them."""
     return (gradient @ affine.contributions.transpose(1, 2)).unsqueeze(2)
 
 

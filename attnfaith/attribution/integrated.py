@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attnfaith.attribution.gradient import weight_gradient
+from attnfaith.attribution.gradient import mean_gradient
 from attnfaith.attribution.methods import method
 from attnfaith.attribution.request import Request, Scores
 from attnfaith.attribution.vectors import baseline_vectors, pieces, token_vectors, values_on, vector_gradient
@@ -17,6 +18,7 @@ from attnfaith.attribution.vectors import baseline_vectors, pieces, token_vector
 TAILS = 4  # a tail is that much smaller than a pass through the model, at the least
 LARGE_GAP = 0.05  # relative to the difference explained
 STEPS = {"attention": 20, "input": 50}
+_LEGGAUSS = lru_cache(np.polynomial.legendre.leggauss)
 _PAPER = "Sundararajan et al. 2017"
 
 
@@ -28,7 +30,7 @@ def gauss_legendre(steps: int) -> tuple[Tensor, Tensor]:
         >>> (weights * points**5).sum()  # the integral of x^5 is 1/6
         tensor(0.1667, dtype=torch.float64)
     """
-    points, weights = np.polynomial.legendre.leggauss(steps)
+    points, weights = _LEGGAUSS(steps)
     return torch.from_numpy((points + 1) / 2), torch.from_numpy(weights / 2)
 
 
@@ -38,13 +40,8 @@ def integrated_at_attention(request: Request) -> Scores:
     capture = request.capture
     steps = request.settings.steps or STEPS["attention"]
     points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
-    total = torch.zeros_like(capture.weights)
     size = max(1, TAILS * request.settings.chunk // capture.shape[0])
-    for start in range(0, len(points), size):
-        piece = slice(start, start + size)
-        path = points[piece, None, None] * capture.weights.unsqueeze(1)
-        total += (parts[piece, None, None] * weight_gradient(request, path)).sum(1)
-    values = (capture.weights * total).sum(1)
+    values = (capture.weights * mean_gradient(request, points, parts, size)).sum(1)
     nothing = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
     whole = request.quantity(capture.logits) - request.quantity(nothing)
     return request.scores(values, **_completeness(whole, values, capture.mask, steps))

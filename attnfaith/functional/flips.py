@@ -82,7 +82,7 @@ def first_flips(
         found = evaluate(going, start, stop)
         steps = torch.arange(start, stop, device=device)
         valid = steps <= last[going].unsqueeze(-1)
-        if not bool(found[valid].isfinite().all()):
+        if not bool((found.isfinite().all(-1) | ~valid).all()):
             raise NumericalError("With some items removed, the model's logits are not finite.")
         base = own[going].unsqueeze(1)
         flipped = decision.flips(base, found) & valid
