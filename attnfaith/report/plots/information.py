@@ -45,7 +45,7 @@ def information(summary: pd.DataFrame, axis: Axes | None = None, *, group: str =
     table = _of_group(summary, group)
     axis = axes(axis, COLUMN, 2.3)
     Headline(axis, _title(table, group), *_told(table))
-    if not np.isfinite(_by_rank(table, "mi")[0]).any():
+    if not _measured(table):
         return nothing(axis, "Nothing was measured:\n" + _why(table))
     _lines(axis, table)
     _labels(axis, table)
@@ -103,21 +103,23 @@ def information_heads_figure(summary: pd.DataFrame, *, path: str | PathLike[str]
     """
     need(summary, SUMMARY, figure="information")
     names = [name for name in dict.fromkeys(overall(summary, "information")["ranking"]) if name not in ("", ALL)]
-    across = min(max(len(names), 1), ACROSS)
-    down = math.ceil(max(len(names), 1) / across)
-    figure = Drawing.of_width(COLUMN if across == 1 else PAGE, 0.35 + 1.6 * down)
-    if not names:
-        nothing(figure.add_subplot(), "Nothing to draw: no heads were measured by themselves.")
-        return _kept(figure, path)
-    grid = figure.subplots(down, across, squeeze=False).ravel()
     tables = {name: _of_group(summary, name) for name in names}
+    if not any(_measured(table) for table in tables.values()):
+        figure = Drawing.of_width(COLUMN, 1.6)
+        why = _why(tables[names[0]]) if names else "no heads were measured by themselves"
+        nothing(figure.add_subplot(), f"Nothing to draw:\n{why}.")
+        return _kept(figure, path)
+    across = min(len(names), ACROSS)
+    down = math.ceil(len(names) / across)
+    figure = Drawing.of_width(COLUMN if across == 1 else PAGE, 0.35 + 1.6 * down)
+    grid = figure.subplots(down, across, squeeze=False).ravel()
     ends = [_by_rank(table, figure)[place] for table in tables.values() for figure, *_ in _LABELS for place in range(3)]
     known = np.concatenate([*(end[np.isfinite(end)] for end in ends), [0.0]])
     room = 0.05 * (np.ptp(known) or 1.0)
     for place, (name, table) in enumerate(tables.items()):
         axis = axes(grid[place], COLUMN, 1.6)
         Headline(axis, f"Head {name}", f"τ {_tau(table, 'weighted_kendall_corrected')}")
-        if not np.isfinite(_by_rank(table, "mi")[0]).any():
+        if not _measured(table):
             nothing(axis, _why(table).replace(": ", ":\n"))
             continue
         _lines(axis, table)
@@ -170,6 +172,10 @@ def _by_rank(table: pd.DataFrame, figure: str) -> tuple[Array, Array, Array]:
     found = np.full((3, ranked["other"].nunique()), np.nan)
     found[:, places] = [numbers(rows[name]) for name in ("value", "low", "high")]
     return found[0], found[1], found[2]
+
+
+def _measured(table: pd.DataFrame) -> bool:
+    return bool(np.isfinite(_by_rank(table, "mi")[0]).any())
 
 
 def _figure(table: pd.DataFrame, name: str) -> tuple[float, float, float]:

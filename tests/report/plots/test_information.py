@@ -91,6 +91,14 @@ def test_a_reason_stands_in_the_panel_of_a_head():
     assert any("are too few" in text.replace("\n", " ") for text in texts_of(figure.axes[1]))
 
 
+def test_a_reason_of_all_heads_is_said_once():
+    long = "99 texts of 14 items or more are too few: 100 are needed"
+    all_heads = [refused(long).assign(group=str(head)) for head in range(12)]
+    figure = information_heads_figure(summarise(pd.concat([refused(long), *all_heads]), texts()))
+    assert texts_of(figure) == [f"Nothing to draw:\n{long}."]
+    assert unreadable(figure) == []
+
+
 def test_no_heads_and_no_figures_are_said(summary):
     assert "no heads were measured" in " ".join(texts_of(information_heads_figure(summary)))
     nothing = summarise(refused().iloc[:0], texts())
