@@ -96,7 +96,7 @@ def carried(
     axis.locator_params(axis="y", nbins=6)
     done = "erased" if measure == "comprehensiveness" else "kept"
     fall = "change of the value" if kind == "regression" else "fall in the explained probability"
-    name_axes(axis, f"{unit} {done} (share of the text)", f"{fall} (mean)")
+    name_axes(axis, f"{unit} {done} (% of the text)", f"{fall} (mean)")
     return axis
 
 
@@ -121,7 +121,7 @@ def _place_shares(axis: Axes, shares: Sequence[float]) -> None:
     axis.set_xscale("log")
     axis.set_xlim(shares[0] / 1.15, shares[-1])
     axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xticks(shares, [f"{100 * share:.4g} %" for share in shares])
+    axis.set_xticks(shares, [f"{100 * share:.4g}" for share in shares])
     axis.xaxis.set_minor_formatter(NullFormatter())
 
 

@@ -48,7 +48,7 @@ def test_curves_are_those_of_the_table(measure):
         assert lines[label].get_ydata().tolist() == expected
         assert lines[label].get_xdata().tolist() == pytest.approx([share / 100 for share in SHARES])
     assert len(axis.collections) == len(keys)  # a band each
-    assert [label.get_text() for label in axis.get_xticklabels()] == ["1 %", "5 %", "10 %", "20 %", "50 %"]
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["1", "5", "10", "20", "50"]
 
 
 def test_bands_are_the_intervals():
@@ -65,7 +65,7 @@ def test_titles_say_what_was_done_and_which_way_is_good():
     written = texts_of(carried(summary(), erase_level="input", unit="words"))
     assert "Without the top words" in written
     assert "erased from the input, 150 texts\nhigher is better; dashed: rankings of the input level" in written
-    assert "words erased (share of the text)" in written
+    assert "words erased (% of the text)" in written
     assert "fall in the explained probability (mean)" in written
     written = texts_of(carried(summary(("attention",)), measure="sufficiency", kind="regression"))
     assert "With the top tokens alone" in written
