@@ -45,10 +45,10 @@ docs: $(STAMP)  ## build the documentation into build/docs; a warning is an erro
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs build/docs
 	@echo "built: build/docs/index.html"
 
-# Each claim about speed is one module; `make bench` runs them all, `python -m benchmarks.tail` runs one.
+# Each claim is one module (those with a leading _ are parts of others); `make bench` runs them all, `python -m benchmarks.tail` runs one.
 BENCHMARKS := $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 
-bench: $(STAMP)  ## measure what is claimed about speed, with nothing else running
+bench: $(STAMP)  ## measure what is claimed about speed and of published figures, with nothing else running
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 clean:  ## remove everything the other targets made, .venv too

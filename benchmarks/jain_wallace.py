@@ -23,7 +23,7 @@ import pandas as pd
 import torch
 from transformers.utils import logging
 
-from benchmarks.sst import BASE, ENCODERS, Bench, Settings, register_definitions
+from benchmarks._sst import BASE, ENCODERS, Bench, Settings, register_definitions
 
 MEASURES = {"gradient": "gradient_attention_fixed", "leave-one-out": "leave_one_out"}
 NEAR = 0.05

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import attnfaith as af
-from benchmarks import jain_wallace, sst
-from benchmarks.sst import BASE, Bench, name_of, words_of
+from benchmarks import _sst as sst
+from benchmarks import jain_wallace
+from benchmarks._sst import BASE, Bench, name_of, words_of
 
 WORDS = ["a", "fine", "dull", "film", "the", "plot", "is", "was"]
 
