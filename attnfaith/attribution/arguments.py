@@ -24,7 +24,9 @@ def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     if isinstance(model, str) or hasattr(model, "__fspath__"):
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-        if str(model).startswith((".", "/", "~")) and not Path(model).expanduser().is_dir():
+        if str(model).startswith("~"):
+            model = Path(model).expanduser()
+        if str(model).startswith((".", "/")) and not Path(model).is_dir():
             raise InputError(f"No classifier could be loaded from {str(model)!r}: there is no such folder.")
         try:
             loaded, info = AutoModelForSequenceClassification.from_pretrained(model, output_loading_info=True)

@@ -173,10 +173,8 @@ class Batch:
             found = ranking.method.run(request)
         for other in (one for one in caught if one.category is not UserWarning):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-        told = self.setup.kept.setdefault("told of", set())
-        if (
-            any(one.category is UserWarning for one in caught) and ranking not in told
-        ):  # each batch has figures of its own; in the same words, and once
+        inexact, told = any(one.category is UserWarning for one in caught), self.setup.kept.setdefault("told of", set())
+        if inexact and ranking not in told:  # each batch has figures of its own; in the same words, and once
             told.add(ranking)
             warnings.warn(
                 f"Some scores of the ranking {ranking} are not as exact as they should be (an Attributor with the "

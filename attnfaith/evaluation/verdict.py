@@ -77,7 +77,7 @@ class Verdict:
             Texts
             9 texts.
         """
-        first, *others = self.parts
+        first, *others = (name for name, part in self.parts.items() if part)
         lines = [f"Attention as an explanation: {self.label}.", *self.parts[first]]
         for name in others:
             heading = () if others == ["texts"] else ("", capital(name.replace("_", " ")))

@@ -54,6 +54,15 @@ def test_half_precision_is_read_into_single_from_a_path_and_warned_of_elsewhere(
     assert Attributor(double).cut.model.dtype == torch.float64
 
 
+def test_a_path_may_begin_at_home(tmp_path, monkeypatch):
+    named("bert").save_pretrained(tmp_path / "mine")
+    word_piece().save_pretrained(tmp_path / "mine")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    same(scores(Attributor("~/mine")(TEXTS)), scores(Attributor(tmp_path / "mine")(TEXTS)))
+    with pytest.raises(af.InputError, match="there is no such folder"):
+        Attributor("~/yours")
+
+
 def test_what_is_no_model_is_refused(tmp_path):
     for wrong in (tmp_path, str(tmp_path / "none")):
         with pytest.raises(af.InputError, match="could be loaded from"):
