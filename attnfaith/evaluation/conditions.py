@@ -8,6 +8,7 @@ from typing import Any
 
 import attnfaith
 from attnfaith.evaluation.batch import Batch, Setup
+from attnfaith.evaluation.flipping_sets import VERSION
 from attnfaith.evaluation.protocol import Test
 from attnfaith.evaluation.store import Store
 
@@ -47,6 +48,7 @@ def conditions_of(
             "decision": {"kind": setup.decision.kind, "tolerance": setup.decision.tolerance},
             "columns": dict(columns),
             "tests": {test.name: test.options for test in tests},
+            "flipping_set_search": VERSION,
             "rankings": {level: [str(one) for one in found] for level, found in setup.rankings.items()},
             "target": setup.target,
             "output": setup.output,
@@ -59,7 +61,7 @@ def conditions_of(
         },
         "facts": {
             "model": getattr(config, "name_or_path", "") or type(setup.cut.model).__name__,
-            "kind": "affine" if setup.cut.adapter.affine(trial.capture) is not None else "transformer",
+            "tail_is_affine": setup.cut.adapter.affine(trial.capture) is not None,
             "unit": {"attention": "tokens" if items is None else items.kind, "input": "tokens"},
             "decision": setup.decision.kind,
             "special_tokens": setup.special_tokens == "include" and bool(trial.special_items.any()),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.selfcheck import tolerance_of
+from attnfaith.errors import NumericalError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.functional.flips import Evaluate, Flips, Lanes, by_prefixes, by_sets, first_flips
@@ -69,8 +70,27 @@ class Eraser(ABC):
             self.batch.orders[key] = self.order(self.batch.scores(ranking, self.level))
         return self.batch.orders[key]
 
-    def flips(self, orders: Tensor) -> Flips:
-        """The first flip of every text under every order, ``[R, B, N]``; the results are ``[R, B]``."""
+    def logits_without(self, texts: Tensor, removed: Tensor) -> Tensor:
+        """The logits ``[M, C]`` of texts ``[M]`` when sets of items ``[M, N]`` are removed."""
+        keep = self.everything[texts] & ~removed
+        all_gone = removed.sum(1) == self.counts[texts]
+        logits = self.logits_of(texts, torch.where(all_gone.unsqueeze(1), self.floor[texts], keep))
+        if not bool(logits.isfinite().all()):
+            raise NumericalError("With some items removed, the model's logits are not finite.")
+        return logits
+
+    def flips_without(self, texts: Tensor, removed: Tensor) -> Tensor:
+        """Whether the decisions of texts ``[M]`` flip when sets of items ``[M, N]`` are removed, ``[M]``."""
+        return self.batch.setup.decision.flips(self.batch.logits[texts], self.logits_without(texts, removed))
+
+    def flips(self, orders: Tensor, *, shared: Tensor | None = None, triggers: Tensor | None = None) -> Flips:
+        """The first flip of every text under every order, ``[R, B, N]``; the results are ``[R, B]``.
+
+        Args:
+            orders: to go down.
+            shared: ``[R]`` bool, orders of which only the earliest flip of each text is needed; see `Lanes`.
+            triggers: ``[R]`` bool; see `Lanes`.
+        """
         count, texts = orders.shape[:2]
         lanes = Lanes(
             orders.flatten(0, 1),
@@ -79,6 +99,8 @@ class Eraser(ABC):
             self.everything,
             self.floor,
             self.last,
+            None if shared is None else shared.repeat_interleave(texts),
+            None if triggers is None else triggers.repeat_interleave(texts),
         )
         found = first_flips(
             lanes,

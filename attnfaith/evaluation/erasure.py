@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,10 +12,10 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from attnfaith.errors import InputError
+from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch
-from attnfaith.evaluation.bounds import Smallest, smallest_sets
-from attnfaith.evaluation.erasers import ERASERS, AttentionEraser, Eraser
+from attnfaith.evaluation.erasers import ERASERS, Eraser
+from attnfaith.evaluation.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
 from attnfaith.evaluation.protocol import Columns, Test, gathered, gold_of, outcomes, tests
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.summaries.sides import Side, sides_of_erasure
@@ -56,8 +57,8 @@ class Erasure(Test):
     """Erasure until the decision flips.
 
     Attributes:
-        bounds: where the tail is not affine, bound the smallest flipping set beyond one item; costs as much as some
-            passes through the model.
+        bounds: at the final attention, where the tail is not affine, also try all pairs of items, and all triples in
+            texts of up to 24 items; costs as much as some passes through the model.
         reference: "paper" for summaries that leave out texts that never flip, as the paper's figures do.
     """
 
@@ -103,25 +104,32 @@ class Erasure(Test):
         texts = [text for text, count in enumerate(eraser.counts.tolist()) if count >= 2]
         if not texts:
             return {}
-        unknown: list[Any] = [None] * len(batch.rows)
-        smallest = Smallest(unknown, unknown, unknown)
-        if isinstance(eraser, AttentionEraser):
-            smallest = smallest_sets(eraser, bounds=self.bounds)
+        exact = optimal_sets(eraser)
+        panel = [] if exact is not None else _panel(eraser, rankings)
+        # the panel comes first and in its own order, so that ties in the search do not depend on what was asked for
+        every = [*panel, *(one for one in rankings if one not in panel)]
         scores = [
-            (-ranks_of(smallest.order)).double()  # found along with its size
-            if _is_optimal(one) and smallest.order is not None
+            (-ranks_of(exact.order)).double()  # found along with its size
+            if _is_optimal(one) and exact is not None and exact.order is not None
             else batch.scores(one, eraser.level)
-            for one in rankings
+            for one in every
         ]
-        orders, owner = _orders(eraser, rankings, scores)
-        best, chosen = _better(eraser.flips(orders), owner, len(rankings))
+        orders, owner = _orders(eraser, every, scores)
+        in_panel, asked = (
+            torch.tensor([every[place] in group for place in owner], device=orders.device)
+            for group in (panel, rankings)
+        )
+        flips = eraser.flips(orders, shared=in_panel & ~asked, triggers=in_panel & asked)
+        smallest = exact if exact is not None else self._search(eraser, orders[in_panel], flips.only(in_panel))
+        places = [every.index(one) for one in rankings]
+        best, chosen = _better(flips, owner, places)
         stacked = orders[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
         columns = _columns(eraser, best, stacked)
         decided = outcomes(batch.setup.decision, batch.logits)
         target = batch.target.tolist()
-        all_scores = torch.stack([one.double() for one in scores])
+        all_scores = torch.stack([scores[place].double() for place in places])
         undefined = (all_scores.isnan() & eraser.erasable).sum(-1).tolist()
-        own = orders[[owner.index(place) for place in range(len(rankings))]]
+        own = orders[[owner.index(place) for place in places]]
         ties = ties_in(all_scores, eraser.erasable, own).tolist()
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text in texts:
@@ -144,6 +152,28 @@ class Erasure(Test):
                 for name, value in values.items():
                     rows[name].append(value)
         return rows
+
+    def _search(self, eraser: Eraser, orders: Tensor, flips: Flips) -> FlippingSets:
+        sizes = torch.where(flips.flips, flips.removed, eraser.everything.shape[1] + 1)
+        return search_sets(eraser, orders, sizes, bounds=self.bounds)
+
+
+def _panel(eraser: Eraser, rankings: Sequence[Ranking]) -> list[Ranking]:
+    """The rankings that the search for small flipping sets starts from, without those that the model does not support.
+
+    Nobody asked for the scores of the others, so warnings about their precision are not shown.
+    """
+    supported = []
+    for ranking in PANEL[eraser.level]:
+        try:
+            with warnings.catch_warnings():
+                if ranking not in rankings:
+                    warnings.simplefilter("ignore", UserWarning)
+                eraser.batch.scores(ranking, eraser.level)
+        except UnsupportedModelError:
+            continue
+        supported.append(ranking)
+    return supported
 
 
 def _is_optimal(ranking: Ranking) -> bool:
@@ -176,14 +206,20 @@ def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor
     return orders, owner
 
 
-def _better(found: Flips, owner: Sequence[int], count: int) -> tuple[Flips, Tensor]:
-    """Of a ranking's orders, the one that flips first, text by text; and its number."""
+def _better(found: Flips, owner: Sequence[int], places: Sequence[int]) -> tuple[Flips, Tensor]:
+    """Of each ranking's orders, the one that flips first, text by text; and its number.
+
+    Args:
+        found: of all orders.
+        owner: the place of the ranking that each order belongs to.
+        places: the rankings that are wanted.
+    """
     never = int(found.removed.max()) + 1
     size = torch.where(found.flips, found.removed, never)
     chosen = torch.stack(
         [
-            torch.tensor(mine, device=size.device)[size[mine].argmin(0)]
-            for mine in ([place for place, one in enumerate(owner) if one == ranking] for ranking in range(count))
+            torch.tensor(own, device=size.device)[size[own].argmin(0)]
+            for own in ([number for number, place in enumerate(owner) if place == wanted] for wanted in places)
         ]
     )
     texts = torch.arange(size.shape[1], device=size.device)

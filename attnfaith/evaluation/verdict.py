@@ -6,23 +6,25 @@ itself on short texts: of three tokens, any order soon finds the one that matter
 
 - **unfaithful**: skill is less than `UNFAITHFUL`, even at the upper end of its interval.
 - **faithful**: it is at least `FAITHFUL`, even at the lower end, and attention is better than a random order.
-- **partly**: in between, and better than a random order.
+- **partly**: the interval lies between the two limits, and attention is better than a random order.
+- **unfaithful or partly**, **partly or faithful**: the interval holds one limit; more texts would tell, and the verdict
+  says about how many.
 - **undecided**, with a reason: "few texts" (less than `FEW`), "few flips" (too few that some set is known to flip),
-  "wide" (the interval reaches from unfaithful to faithful), "same" (attention may have skill, but cannot be told from a
-  random order), "easy" (a random order itself hardly ever removes more than the smallest set does), "rivals" (the
-  smallest sets are not known of `SETTLED` of the texts, and fewer than `RIVALS` other rankings looked for small ones),
-  "no texts" (none has two items), "no attention", "no control" (attention, or a random order, was not run), "no skill"
-  (figures that leave out the texts that never flip), "no erasure" (the erasure test was not run: the label rests on
-  nothing else).
+  "wide" (the interval holds both limits), "same" (attention may have skill, but is not distinguishable from a random
+  order), "easy" (a random order itself hardly ever removes more than the smallest set does), "no texts" (none has two
+  items), "no attention", "no control" (attention, or a random order, was not run), "no skill" (figures that leave out
+  the texts that never flip), "no erasure" (the erasure test was not run: the label rests on nothing else).
 
-"Better than a random order" takes two things: a paired interval of the mean difference in the fraction removed that
-leaves out 0, and a sign test, corrected by Holm for all pairs of rankings.
+"Better than a random order" is one planned test: the paired interval of the mean difference in the share removed lies
+below 0. It is not corrected for the number of other rankings.
 
-Where the smallest sets are not known, the smallest ones found take their place, and skill is an upper estimate:
-"unfaithful" is then safe to say, and the other labels come with a word of caution.
+What is said of attention depends on the model, the texts, the seed and the options of the test alone, and not on which
+other rankings were run. Where the smallest sets are not known exactly, the smallest that a fixed search finds take
+their place, and skill is an upper estimate: "unfaithful" is then safe to say, and the other labels come with a word of
+caution.
 
-A Transformer that was erased at both levels is judged at the input level: there a token is gone from every layer. A
-model in which nothing goes past the final attention (`kind` "affine") is judged there.
+A model that was erased at both levels is judged at the input level: there a token is gone from every layer. A model
+with an affine tail decides from its final attention alone, and is judged there.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ from typing import Any
 import pandas as pd
 
 from attnfaith.evaluation.protocol import tests
-from attnfaith.evaluation.summaries.judging import FAITHFUL, FEW, RIVALS, SETTLED, UNFAITHFUL, judge
+from attnfaith.evaluation.summaries.judging import FAITHFUL, FEW, NEAR_CHANCE, UNFAITHFUL, judge
 from attnfaith.evaluation.summaries.reading import Reader
-from attnfaith.evaluation.summaries.speaking import LATE, REASONS, SILENT, Speaker, alpha_of, capital, unjudged
+from attnfaith.evaluation.summaries.speaking import LATE, REASONS, SILENT, Speaker, capital, unjudged
 
-__all__ = ["FAITHFUL", "FEW", "LATE", "RIVALS", "SETTLED", "SILENT", "UNFAITHFUL", "Verdict", "verdict"]
+__all__ = ["FAITHFUL", "FEW", "LATE", "NEAR_CHANCE", "SILENT", "UNFAITHFUL", "Verdict", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,9 @@ class Verdict:
     """Whether attention can be read as an explanation.
 
     Attributes:
-        label: "faithful", "partly", "unfaithful" or "undecided".
-        parts: the sentences by what they are about: "" for the label (the evidence, the conclusion, what it speaks of,
-            warnings), then each further test by its name, and "texts" for the texts behind it all.
+        label: "faithful", "partly", "unfaithful", "unfaithful or partly", "partly or faithful" or "undecided".
+        parts: the sentences by what they are about: "" for the label (the evidence, the conclusion, what it speaks of),
+            "other rankings", each further test by its name, and "texts" for the texts behind it all.
         level: of erasing that the label is about, "attention" or "input"; None where nothing was erased.
         reason: why it is undecided, in a word or two; else empty.
     """
@@ -92,7 +94,7 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         summary: of the tests that were run; the slice "all" is read. The label rests on the erasure test, the others
             add sentences.
         facts: what the figures are about: ``unit`` (what an item is, in the plural; or a mapping from level to that),
-            ``special_tokens`` (whether they are among the items), ``kind`` ("affine" or "transformer"),
+            ``special_tokens`` (whether they are among the items), ``tail_is_affine``,
             ``confidence_level``; and where there is something to say, ``decision`` (how the model decides), ``aside``
             (a count for each reason), ``texts`` and ``truncated`` (how many) and ``hide`` (how tokens are hidden at the
             input level).
@@ -100,21 +102,25 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
     Example:
         >>> table = {"test": "erasure", "erase_level": "attention", "ranking": "attention", "other": "", "slice": "all"}
         >>> table |= {"ranking_level": "attention", "figure": "never_flipped", "value": 0.2, "low": 0.0, "high": 0.5}
-        >>> facts = {"unit": "words", "special_tokens": False, "kind": "affine", "confidence_level": 0.95}
+        >>> facts = {"unit": "words", "special_tokens": False, "tail_is_affine": True, "confidence_level": 0.95}
         >>> found = verdict(pd.DataFrame([table | {"texts": 5, "note": ""}]), facts)
         >>> found.label, found.reason
         ('undecided', 'few texts')
     """
-    figures = Reader(summary)
-    told = {name: tuple(tests[name].sentences(Reader(summary, name), facts)) for name in dict.fromkeys(summary["test"])}
+    confidence = float(facts["confidence_level"])
+    readers = {name: Reader(summary, name, confidence_level=confidence) for name in dict.fromkeys(summary["test"])}
+    figures = readers.get("erasure", Reader(summary, confidence_level=confidence))
+    told = {name: tuple(tests[name].sentences(reader, facts)) for name, reader in readers.items()}
     others = {name: sentences for name, sentences in told.items() if sentences}
-    first = "attention" if facts["kind"] == "affine" else "input"
+    first = "attention" if facts["tail_is_affine"] else "input"
     levels = sorted(figures.levels, key=lambda level: level != first)
     if not levels:
         reason = "no texts" if "erasure" in set(summary["test"]) else "no erasure"
+        any_reader = next(iter(readers.values()), figures)
         short = summary.loc[(summary["figure"] == "too_short") & (summary["slice"] == "all"), "value"].max()
-        parts = {"": (REASONS[reason],), **others, "texts": tuple(unjudged(facts, short))}
+        parts = {"": (REASONS[reason],), **others, "texts": tuple(unjudged(any_reader, facts, short))}
         return Verdict("undecided", parts, reason=reason)
-    judged = {level: judge(figures, level, alpha_of(facts)) for level in levels}
+    judged = {level: judge(figures, level, figures.place(level, "attention")) for level in levels}
     own, speaker = judged[levels[0]], Speaker(figures, facts, judged)
-    return Verdict(own.label, {"": speaker.judgement(), **others, "texts": speaker.texts()}, levels[0], own.reason)
+    parts = {"": speaker.judgement(), "other rankings": speaker.rankings(), **others, "texts": speaker.texts()}
+    return Verdict(own.label, parts, levels[0], own.reason)

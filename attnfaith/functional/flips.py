@@ -28,6 +28,9 @@ class Lanes:
         everything: ``[B, N]``, the items that are there before anything goes.
         floor: ``[B, N]``, what is left after the last step.
         last: ``[B]``, the last step: the count, or one less where nothing would be left to look at.
+        shared: ``[L]`` bool, lanes of which only the earliest flip of a text matters: all of a text's stop with the
+            first of them; None for none.
+        triggers: ``[L]`` bool, lanes that stop the shared ones of their text when they flip, and go on themselves.
     """
 
     orders: Tensor
@@ -36,6 +39,8 @@ class Lanes:
     everything: Tensor
     floor: Tensor
     last: Tensor
+    shared: Tensor | None = None
+    triggers: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,10 @@ class Flips:
     removed: Tensor
     logits: Tensor
     nearest: Tensor
+
+    def only(self, chosen: Tensor) -> Flips:
+        """Those of some lanes."""
+        return Flips(self.flips[chosen], self.removed[chosen], self.logits[chosen], self.nearest[chosen])
 
 
 def first_flips(
@@ -95,6 +104,10 @@ def first_flips(
         flips[going] = any_flip
         removed[going] = torch.where(any_flip, place + start, 0)
         active[going] = ~any_flip & (last[going] >= stop)
+        if lanes.shared is not None and lanes.triggers is not None:
+            settled = torch.zeros(len(before), dtype=torch.bool, device=device)
+            settled[lanes.texts[flips & (lanes.shared | lanes.triggers)]] = True
+            active &= ~(lanes.shared & settled[lanes.texts])
         start, size = stop, max(first, math.ceil(stop * growth))
     return Flips(flips, removed, logits, nearest)
 

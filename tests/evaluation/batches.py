@@ -15,6 +15,7 @@ from attnfaith.attribution.texts import special_ids_of
 from attnfaith.attribution.words import Encoded
 from attnfaith.evaluation.batch import Batch, Setup
 from attnfaith.evaluation.data import Row
+from attnfaith.evaluation.erasure import Erasure
 from attnfaith.evaluation.hiding import Hiding, hiding_for
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.families import tiny_model
@@ -25,6 +26,7 @@ SIZES = {"multiclass": 3, "sigmoid": 1, "multilabel": 3, "regression": 1}
 LENGTHS = (12, 7, 9, 4, 10, 5, 8, 6)
 TOLERANCE = 0.2
 MASK_ID = 4  # of every tiny model
+RANDOM = {level: (Ranking("random", level),) for level in ("attention", "input")}
 
 
 @lru_cache(maxsize=64)
@@ -120,3 +122,18 @@ def table(columns: dict[str, list[Any]]) -> dict[tuple[int, str, str, str], dict
     found = {(row["text_id"], row["ranking_level"], row["ranking"], row["erase_level"]): row for row in rows}
     assert len(found) == len(rows)
     return found
+
+
+class Sizes:
+    """What the erasure test says of each text's smallest flipping set; None for texts of fewer than two items."""
+
+    low: list[int | None]
+    high: list[int | None]
+    flippable: list[bool | None]
+
+    def __init__(self, batch: Batch, level: str = "attention", *, bounds: bool = False) -> None:
+        batch.setup.rankings.setdefault(level, RANDOM[level])
+        rows = {key[0]: row for key, row in table(Erasure(bounds=bounds).run(batch)).items() if key[3] == level}
+        numbers = [row.number for row in batch.rows]
+        for name, column in (("low", "minimum_low"), ("high", "minimum_high"), ("flippable", "flippable")):
+            setattr(self, name, [rows[number][column] if number in rows else None for number in numbers])

@@ -6,26 +6,28 @@ from itertools import combinations
 
 import numpy as np
 
+from attnfaith.evaluation.rankings import CONTROL, YOURS
 from attnfaith.evaluation.summaries.grid import Array, Grid
 from attnfaith.evaluation.summaries.rows import Rows, written
 from attnfaith.functional.statistics import Estimate, Resamples, holm, means_of, sign_test, wilson
 
-CONTROL = "random"
 NOT_REACHED = "not reached: fewer than half flip"
 PAPER = "texts that never flip left out"
+PLANNED = "a planned comparison: not corrected"
 BY_BOUNDS = "not known exactly: see the figures ending in _low and _high"
 
 
 def efficiencies(grid: Grid) -> tuple[Array, Array]:
     """The least and the most that a ranking's efficiency on a text can be, ``[n, F]`` each.
 
-    The smallest flipping set's share of what the ranking removed; 0 where some set flips and the ranking never does;
-    NaN where no set is known to flip. The two are equal where the size of the smallest set is known.
+    The smallest flipping set's share of what the ranking removed: 0 where some set flips and the ranking never does, 1
+    where the ranking removed no more than the smallest set known; NaN where neither the search nor the ranking flips
+    the decision. The two are equal where the size of the smallest set is known.
     """
-    counts = np.isfinite(grid.known)[:, None] & grid.present
+    flips = np.isfinite(grid.removed)
+    counts = (np.isfinite(grid.known)[:, None] | flips) & grid.present
     with np.errstate(invalid="ignore"):
         low, high = (np.minimum(size[:, None], grid.removed) / grid.removed for size in (grid.fewest, grid.known))
-    flips = np.isfinite(grid.removed)
     return tuple(np.where(counts, np.where(flips, share, 0.0), np.nan) for share in (low, high))  # type: ignore[return-value]
 
 
@@ -49,7 +51,10 @@ def add_figures(rows: Rows, grid: Grid, resamples: Resamples, *, paper: bool, pa
     whole = grid
     grid = grid.without_never() if paper else grid
     note = PAPER if paper else ""
-    flags = {"flipped_at_all": grid.removed == grid.items[:, None]} | grid.flags
+    flags = {
+        "flipped_at_all": grid.removed == grid.items[:, None],
+        "beats_reference": grid.removed < grid.known[:, None],
+    } | grid.flags
     for figure, found in flags.items():
         rows.add_each(figure, resamples.share(np.where(grid.present, found, np.nan)), grid.keys, notes=note)
     least, most = efficiencies(grid)
@@ -111,7 +116,7 @@ def _efficiency(rows: Rows, grid: Grid, taken: _Means, note: str) -> None:
     """Means of ratios and ratios of means: one number where the smallest sets are known, else two ends."""
     none = int(grid.unflippable.sum())
     unknown = int(np.isinf(grid.known).sum()) - none
-    out = [f"{none} that no set flips"] * bool(none) + [f"{unknown} that no set is known to flip"] * bool(unknown)
+    out = [f"{none} that no set flips"] * bool(none) + [f"{unknown} for which no set was found"] * bool(unknown)
     said = "; ".join([note] * bool(note) + [f"without the texts: {', '.join(out)}"] * bool(out))
     high = taken.estimate("most"), taken.ratio("known", "size")
     for place, figure in enumerate(("efficiency", "efficiency_of_means")):
@@ -139,7 +144,7 @@ def _skill(rows: Rows, grid: Grid, taken: _Means) -> None:
     found, drawn = (np.where(np.isfinite(values), values, np.nan) for values in (found, drawn))
     estimate = taken.resamples.estimate(found, drawn, taken.texts["most"])
     others = [place for place in range(len(grid.keys)) if place != control]
-    note = "" if grid.exact else "at most: against the smallest sets known"
+    note = "" if grid.exact else "at most: against the smallest sets found"
     rows.add_each("skill", estimate.take(others), [grid.keys[place] for place in others], notes=note)
 
 
@@ -167,7 +172,11 @@ def _unknown(found: Estimate) -> Estimate:
 
 
 def _pairs(rows: Rows, grid: Grid, resamples: Resamples, taken: _Means, note: str) -> None:
-    """Every pair of rankings, both ways round; Holm over the pairs of the level."""
+    """Every pair of rankings, both ways round.
+
+    The comparisons of attention, and of rankings that a user brought, with the random order are planned: they stand by
+    themselves. Holm's correction is for all other pairs of the level, so that it does not reach the planned ones.
+    """
     pairs = list(combinations(range(len(grid.keys)), 2))
     if not pairs:
         return
@@ -178,15 +187,25 @@ def _pairs(rows: Rows, grid: Grid, resamples: Resamples, taken: _Means, note: st
         more[place] = (grid.removed[:, one] > grid.removed[:, two]).sum()
         both[place] = (grid.present[:, one] & grid.present[:, two]).sum()
     p, nothing = sign_test(fewer, more), np.full(len(pairs), np.nan)
+    planned = np.array([_is_planned(grid, *pair) for pair in pairs])
+    adjusted = holm(np.where(planned, np.nan, p))
     wins, losses, ties = (wilson(hits, both, resamples.confidence) for hits in (fewer, more, both - fewer - more))
     gap = _gaps(grid, resamples, taken, left, right)
     back = Estimate(-gap.value, -gap.high, -gap.low, gap.texts)
+    holm_notes = [PLANNED if one else note for one in planned]
     for mine, other, won, lost, mean in ((left, right, wins, losses, gap), (right, left, losses, wins, back)):
         figures = {"wins": won, "losses": lost, "ties": ties, "mean_difference": mean}
-        figures |= {"p": Estimate(p, nothing, nothing, both), "p_holm": Estimate(holm(p), nothing, nothing, both)}
+        figures |= {"p": Estimate(p, nothing, nothing, both), "p_holm": Estimate(adjusted, nothing, nothing, both)}
         keys, others = [grid.keys[one] for one in mine], [written(grid.keys[one]) for one in other]
         for figure, found in figures.items():
-            rows.add_each(figure, found, keys, others=others, notes=note)
+            rows.add_each(figure, found, keys, others=others, notes=holm_notes if figure == "p_holm" else note)
+
+
+def _is_planned(grid: Grid, one: int, two: int) -> bool:
+    """Whether two rankings are a random order and what is judged against it."""
+    control, attention = grid.place(CONTROL, grid.level), grid.place("attention", "attention")
+    others = {one, two} - {control}
+    return len(others) == 1 and all(place == attention or grid.keys[place][0] == YOURS for place in others)
 
 
 def _gaps(grid: Grid, resamples: Resamples, taken: _Means, left: Array, right: Array) -> Estimate:

@@ -92,8 +92,9 @@ class Grid:
         flags: "marginal", "tied_scores" and "undefined_scores", each ``[n, F]``.
         unflippable: ``[n]``, where it is known that no set flips the decision.
         fewest: ``[n]``, the smallest flipping set has at least so many items.
-        known: ``[n]``, and at most so many: the upper bound of the table, or the best of the rankings that were run
-            where it has none; inf where no set is known to flip. The two are equal where the size is known.
+        known: ``[n]``, and at most so many: the exact size, or that of the smallest set that the search found; inf
+            where it found none. It does not depend on which rankings were run, and a ranking can do better where it is
+            not exact. The two are equal where the size is known.
     """
 
     level: str
@@ -152,9 +153,8 @@ def _grid(table: pd.DataFrame, level: str) -> Grid:
     pivot = Pivot(table, ("ranking_level", "ranking"))
     removed = pivot.matrix("removed")
     removed[pivot.flags("censored")] = np.inf
-    best = np.where(np.isnan(removed), np.inf, removed).min(1)
     high, low = pivot.vector("minimum_high"), pivot.vector("minimum_low")
-    known = np.where(np.isnan(high), best, high)
+    known = np.where(np.isnan(high), np.inf, high)
     fewest = np.minimum(np.where(np.isnan(low), 1.0, low), known)
     return Grid(
         level=level,

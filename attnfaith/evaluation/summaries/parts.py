@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attnfaith.errors import InputError
 from attnfaith.evaluation.summaries.rows import Rows, joined
 from attnfaith.evaluation.summaries.slices import Part, parts_of
-from attnfaith.functional.statistics import Resamples
+from attnfaith.functional.statistics import Resamples, wilson
 
 TOO_SHORT = "fewer than two items to erase"
 
@@ -46,7 +46,7 @@ def summary_of(
     """
     lots = []
     for part in parts_of(texts, by):
-        lots.append(_counts(test, texts, part.label, len(part.text_ids)).frame())
+        lots.append(_counts(test, texts, part).frame())
         lots += [rows.frame() for rows in lots_of(part)]
     return joined(lots)
 
@@ -79,15 +79,29 @@ def check(n_resamples: int, confidence_level: float) -> None:
         raise InputError(f"Expected confidence_level to be between 0 and 1, such as 0.95; got {confidence_level}.")
 
 
-def _counts(test: str, texts: pd.DataFrame, part: str, size: int) -> Rows:
-    """How many texts there are, and how many were set aside, a row for each reason."""
-    rows = Rows(test, part=part)
-    total = len(texts) if part == "all" else size
+def _counts(test: str, texts: pd.DataFrame, part: Part) -> Rows:
+    """How many texts there are, how many were set aside, a row for each reason, and how often the model is right."""
+    rows = Rows(test, part=part.label)
+    total = len(texts) if part.label == "all" else len(part.text_ids)
     rows.add("texts", total, texts=total)
-    if part == "all":
+    if part.label == "all":
         reasons = texts["aside"].dropna().value_counts()
         for reason, number in sorted(reasons.items()):
             rows.add("set_aside", number, texts=total, note=str(reason))
         if reasons.empty:
             rows.add("set_aside", 0, texts=total)
+    _accuracy(rows, texts[texts["text_id"].isin(part.text_ids)])
     return rows
+
+
+def _accuracy(rows: Rows, texts: pd.DataFrame) -> None:
+    """The share of the labelled texts on which the model is right, and that of the most frequent label."""
+    if not {"correct", "gold"} <= set(texts.columns):
+        return
+    labelled = texts[texts["correct"].notna() & texts["gold"].notna()]
+    if not len(labelled):
+        return
+    accuracy = wilson([labelled["correct"].astype(bool).sum()], [len(labelled)])
+    rows.add_each("accuracy", accuracy, [("", "")])
+    labels = labelled["gold"].map(lambda gold: tuple(sorted(gold)) if np.ndim(gold) else gold)
+    rows.add("majority_label", labels.value_counts(normalize=True).iloc[0], texts=len(labelled))

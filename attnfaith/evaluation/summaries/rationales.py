@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attnfaith.evaluation.summaries.erasure import CONTROL
+from attnfaith.evaluation.rankings import CONTROL
 from attnfaith.evaluation.summaries.grid import Array, Pivot, levels_of, numbers
 from attnfaith.evaluation.summaries.parts import Intervals, begun, summary_of
 from attnfaith.evaluation.summaries.reading import Figure, Reader, unit_at
@@ -236,7 +236,7 @@ def _pairs(lot: Any) -> list[tuple[int, int]]:
 
 def said(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
     """What attention's top does, and how it agrees with people, each beside a random order's."""
-    order = ("attention", "input") if facts["kind"] == "affine" else ("input", "attention")
+    order = ("attention", "input") if facts["tail_is_affine"] else ("input", "attention")
     places = ((level, key) for level in order for key in figures.keys(level, "comprehensiveness"))
     level, key = min(
         (place for place in places if place[1][1] == "attention"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from attnfaith.evaluation.summaries.erasure import CONTROL
+from attnfaith.evaluation.rankings import CONTROL, YOURS
 from attnfaith.evaluation.summaries.grid import Key, levels_of
 from attnfaith.evaluation.summaries.rows import written
 
@@ -46,6 +46,9 @@ class Figure:
         """Whether there is a value."""
         return not math.isnan(self.value)
 
+    def __neg__(self) -> Figure:
+        return replace(self, value=-self.value, low=-self.high, high=-self.low)
+
     def clear_of(self, other: Figure) -> bool:
         """Whether the two intervals have nothing in common."""
         return self.low > other.high or self.high < other.low
@@ -59,9 +62,11 @@ class Reader:
 
     Attributes:
         levels: at which was erased, the attention's first.
+        alpha: the p values that count.
     """
 
-    def __init__(self, summary: pd.DataFrame, test: str = "erasure") -> None:
+    def __init__(self, summary: pd.DataFrame, test: str = "erasure", *, confidence_level: float = 0.95) -> None:
+        self.alpha = 1 - confidence_level + 1e-9
         table = summary[(summary["test"] == test) & (summary["slice"] == "all")]
         table = table.assign(note=table.get("note", ""))
         place = ["erase_level", "ranking_level", "ranking", "other", "figure"]
@@ -92,18 +97,29 @@ class Reader:
         keys = [one for one in self.keys(level) if one != key and one[1] not in (CONTROL, *SEARCHES)]
         return sorted(keys, key=lambda one: self.get(level, "mean_fraction", one).value)
 
-    def against_control(self, level: str, key: Key, alpha: float) -> str:
-        """Whether a ranking is "better" or "worse" than a random order, or not to be told from it: "same".
+    def against_control(self, level: str, key: Key) -> str:
+        """Whether a ranking removes clearly less ("better") or more ("worse") than a random order, or neither: "same".
 
-        It takes both: a paired interval of the mean difference without 0, and a p (Holm) of at most alpha.
+        Attention and a ranking that a user brought are compared by the paired interval of the mean difference in the
+        share removed. It is the one test that was planned for them. Other rankings are exploratory: they also need a
+        sign test, corrected for the number of pairs, at the level of the interval.
         """
         control = self.control(level)
         gap = self.get(level, "mean_difference", key, control)
-        wins, losses = (self.get(level, figure, key, control).value for figure in ("wins", "losses"))
-        apart = self.get(level, "p_holm", key, control).value <= alpha
-        if apart and gap.high < 0 and wins > losses:
-            return "better"
-        return "worse" if apart and gap.low > 0 and wins < losses else "same"
+        planned = key == self.place(level, "attention") or key[0] == YOURS
+        if planned or self._apart(level, key, control):
+            if gap.high < 0:
+                return "better"
+            if gap.low > 0:
+                return "worse"
+        return "same"
+
+    def _apart(self, level: str, key: Key, control: Key | None) -> bool:
+        """Whether the corrected sign test tells a ranking from the random order, on the side that the means are on."""
+        wins, losses, p, gap = (
+            self.get(level, figure, key, control).value for figure in ("wins", "losses", "p_holm", "mean_difference")
+        )
+        return p <= self.alpha and (wins > losses) == (gap < 0)
 
     def said(self, level: str, key: Key) -> str:
         """A ranking's name in words; with its level where two of this name were run."""
@@ -153,6 +169,19 @@ def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:
         return f"{shown} %"
     ends = ("not reached" if math.isinf(end) else f"{100 * end:.{digits}f}" for end in (low, high))
     return f"{shown} % [{', '.join(ends)}]"
+
+
+def points(figure: Figure) -> str:
+    """The size of a difference of two shares, in points of a hundred.
+
+    Example:
+        >>> points(Figure(-0.172, -0.2, -0.14)), points(Figure(0.012, -0.02, 0.04))
+        ('17 points [14, 20]', '1.2 points [-2.0, 4.0]')
+    """
+    size = -figure if figure.value < 0 else figure
+    digits = 0 if size.value >= 0.0995 else 1
+    value, low, high = (f"{100 * number + 0.0:.{digits}f}" for number in (size.value, size.low, size.high))
+    return f"{value} points" if math.isnan(size.low) else f"{value} points [{low}, {high}]"
 
 
 def listed(words: Iterable[str]) -> str:

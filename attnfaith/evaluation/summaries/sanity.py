@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from attnfaith.evaluation.summaries.erasure import CONTROL
+from attnfaith.evaluation.rankings import CONTROL
 from attnfaith.evaluation.summaries.grid import Array, Key, Pivot
 from attnfaith.evaluation.summaries.judging import FEW
 from attnfaith.evaluation.summaries.parts import Intervals, begun, summary_of

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attnfaith.evaluation.summaries.erasure import CONTROL, efficiencies, restricted
+from attnfaith.evaluation.rankings import CONTROL
+from attnfaith.evaluation.summaries.erasure import efficiencies, restricted
 from attnfaith.evaluation.summaries.grid import Array, Grid, Key, Pivot, grids, numbers
 from attnfaith.evaluation.summaries.single_weight import LEVEL, quantities
 from attnfaith.functional.statistics import Resamples, means_of, medians_of

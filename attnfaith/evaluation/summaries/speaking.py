@@ -6,13 +6,22 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attnfaith.evaluation.summaries.erasure import CONTROL
+from attnfaith.evaluation.rankings import CONTROL, YOURS
 from attnfaith.evaluation.summaries.grid import Key
-from attnfaith.evaluation.summaries.judging import FAITHFUL, FEW, UNFAITHFUL, Judgement, exact, worth
-from attnfaith.evaluation.summaries.reading import Figure, Reader, listed, percent, unit_at
+from attnfaith.evaluation.summaries.judging import (
+    FAITHFUL,
+    FEW,
+    UNFAITHFUL,
+    Judgement,
+    efficiency_of,
+    is_near_chance,
+    judge,
+    sizes_known,
+)
+from attnfaith.evaluation.summaries.reading import Figure, Reader, listed, percent, points, unit_at
 
 SILENT = 0.25
-"""Of a level at which every ranking leaves this share of the decisions as they are, it is said that it says little."""
+"""If no set is found that flips this share of the decisions at the final attention, the verdict says so."""
 LATE = 0.05
 """A larger share of texts that flip only with everything removed is mentioned."""
 
@@ -34,17 +43,22 @@ REASONS = {
     "easy": "Even a random order hardly ever removes more than the smallest set does, so the test cannot tell good "
     "rankings from bad ones here.",
     "no skill": "These figures leave out texts that never flip, as the paper's do, and a verdict needs them.",
-    "wide": "The interval reaches from unfaithful to faithful: a verdict needs more texts.",
-    "same": "Attention cannot be told from a random order on these texts: a verdict needs more of them.",
-    "rivals": "The smallest sets are not known, and too few other rankings were run to find small ones: a verdict "
-    "needs more rankings.",
+    "wide": "The interval of skill reaches from unfaithful to faithful.",
+    "same": "Attention is not distinguishable from a random order on these texts.",
 }
 CONCLUSIONS = {
     "unfaithful": "Do not read attention as an explanation of this model.",
+    "unfaithful or partly": "Do not read attention as an explanation of this model by itself. Whether it says anything "
+    "about what decides is not settled.",
     "partly": "Attention says something about what decides, but do not read it as an explanation by itself.",
+    "partly or faithful": "Attention says something about what decides. Whether it can be read as an explanation by "
+    "itself is not settled.",
     "faithful": "As far as this test goes, attention can be read as a ranking of what decides in this model.",
 }
-CAUTION = "The smallest sets here are the smallest found; if there are smaller ones, attention is worse than this says."
+CAUTION = (
+    "The smallest sets here are the smallest that a search found. If there are smaller ones, attention is less "
+    "faithful than this says."
+)
 
 
 class Speaker:
@@ -60,15 +74,18 @@ class Speaker:
         self.figures, self.facts, self.judged = figures, facts, judged
         self.level, *self.others = judged
         self.key: Key = figures.place(self.level, "attention") or ("", "")
-        self.alpha = alpha_of(facts)
         self.unit = self.unit_at(self.level)
 
     def judgement(self) -> tuple[str, ...]:
-        """The evidence, the conclusion, what it speaks of, and warnings."""
+        """The evidence, the conclusion, and what it speaks of; the same whatever other rankings were run."""
         own = self.judged[self.level]
         seen = own.reason not in ("no attention", "few texts", "no control")
-        parts = [self._evidence() if seen else (), self._conclusion(own), self._levels(), self._warnings()]
+        parts = [self._evidence() if seen else (), self._conclusion(own), self._levels()]
         return tuple(sentence for part in parts for sentence in part)
+
+    def rankings(self) -> tuple[str, ...]:
+        """What is found of the other rankings."""
+        return (*self._rival(), *self._yours(), *self._warnings())
 
     def texts(self) -> tuple[str, ...]:
         """The texts behind it."""
@@ -86,63 +103,83 @@ class Speaker:
 
     def _evidence(self) -> Iterator[str]:
         yield self._opening()
-        yield from self._rival()
-        control = self.figures.control(self.level) or ("", "")
-        against = self.figures.against_control(self.level, self.key, self.alpha)
-        told = {"better": "is better than that", "worse": "is worse than that", "same": "cannot be told from that"}
-        yield f"A random order {self._needs(control)}; attention {told[against]}."
+        yield self._against_control()
         skill = self._get("skill", self.key)
         if skill.known:
-            own, chance = (worth(self.figures, self.level, key) for key in (self.key, control))
-            known, most = ("", "") if exact(self.figures, self.level) else (" known", "at most ")
-            way = f"goes {skill} of the way" if skill.value > 0 else f"goes no part of the way ({skill})"
+            control = self.figures.control(self.level) or ("", "")
+            own, chance = (efficiency_of(self.figures, self.level, key) for key in (self.key, control))
+            found, most = ("", "") if self._exact else (" found", "at most ")
             yield (
-                f"Of what attention removes, {most}{own} was needed; of what a random order removes, {most}{chance}. "
-                f"On that scale attention {way} from a random order to the smallest sets{known}: {percent(FAITHFUL)} "
-                f"or more would be faithful, less than {percent(UNFAITHFUL)} unfaithful."
+                f"Efficiency, the size of the smallest set{found} over the number of {self.unit} removed, is "
+                f"{most}{own} for attention and {most}{chance} for a random order."
             )
+            yield (
+                f"On a scale from a random order (0 %) to the smallest sets{found} (100 %), the skill of attention is "
+                f"{skill}: {percent(FAITHFUL)} or more is faithful, less than {percent(UNFAITHFUL)} unfaithful."
+            )
+
+    @property
+    def _exact(self) -> bool:
+        return sizes_known(self.figures, self.level)
 
     def _opening(self) -> str:
         """How much attention removes, and how little would do."""
-        settled = exact(self.figures, self.level)
-        known = "" if settled else " known"
-        median = self._get("median_fraction", self.key)
-        smallest = self._get("minimum_fraction_median" if settled else "minimum_fraction_median_high")
-        if math.isfinite(median.value):
-            first = f"Attention flips the decision after removing {median} of the {self.unit}"
-            second = f"the smallest set{known} that does is {smallest}"
-        else:
-            never = self._get("never_flipped", self.key)
-            first = f"Attention never flips the decision on {never} of the texts, however many {self.unit} are removed"
-            second = f"the smallest set{known} that flips it is {smallest} of the {self.unit}"
-        if math.isinf(smallest.value):
-            flips = "flips it" if settled else "is known to flip it"
-            second = f"on more than half of the texts no set of {self.unit} {flips}"
-        return f"{first}; {second}." if smallest.known else f"{first}."
+        first = f"Attention flips the decision after removing {self._removes(self.key)} of the {self.unit} on average"
+        smallest = self._get("minimum_fraction_mean" if self._exact else "minimum_fraction_mean_high")
+        found = "" if self._exact else " found"
+        second = f"; the smallest sets{found} that flip it hold {smallest}" if smallest.known else ""
+        return f"{first}{second}."
 
-    def _needs(self, key: Key) -> str:
-        median = self._get("median_fraction", key)
-        if math.isinf(median.value):
-            return f"never flips it on {self._get('never_flipped', key)} of the texts"
-        return f"needs {median}"
+    def _removes(self, key: Key) -> Figure:
+        """The mean share of the items that a ranking removes."""
+        return self._get("mean_fraction", key)
+
+    def _against_control(self) -> str:
+        control = self.figures.control(self.level) or ("", "")
+        gap = self._get("mean_difference", self.key, control)
+        opening = f"A random order removes {self._removes(control)}"
+        found = self.figures.against_control(self.level, self.key)
+        if found == "better":
+            return f"{opening}: attention removes {points(gap)} less, so it is better than a random order."
+        if found == "worse":
+            return f"{opening}: attention removes {points(gap)} more, so it is worse than a random order."
+        return f"{opening}: attention is not distinguishable from a random order."
 
     def _rival(self) -> Iterator[str]:
         rivals = self.figures.rivals(self.level, self.key)
-        if not rivals:
+        if not rivals or not self.key[1]:
             return
-        name, needs = self.figures.said(self.level, rivals[0]), self._needs(rivals[0])
+        name, removes = self.figures.said(self.level, rivals[0]), self._removes(rivals[0])
         gap = self._get("mean_difference", self.key, rivals[0])
         if gap.low > 0:
-            yield f"{capital(name)} {needs}."
+            yield f"{capital(name)}, the best of the other rankings that were run, removes {removes}."
         elif gap.high < 0:
-            yield f"No other ranking that was run does as well; the next best, {name}, {needs}."
+            yield f"No other ranking that was run removes as little; the next best, {name}, removes {removes}."
         else:
-            yield f"No ranking that was run is clearly better; the best of the others, {name}, {needs}."
+            yield f"No other ranking that was run is clearly better; the best of them, {name}, removes {removes}."
 
     def _conclusion(self, own: Judgement) -> Iterator[str]:
         yield REASONS[own.reason] if own.reason else CONCLUSIONS[own.label]
-        if own.label in ("partly", "faithful") and not exact(self.figures, self.level):
-            yield CAUTION
+        if own.needed is not None and math.isinf(own.needed):
+            yield "More texts are unlikely to settle it: skill lies at the limit."
+        elif own.needed is not None:
+            yield f"About {own.needed:,.0f} texts like these would settle it, if skill stays as it is."
+        if "partly" in own.label or own.label == "faithful":
+            yield from () if self._exact else (CAUTION,)
+
+    def _yours(self) -> Iterator[str]:
+        """What is found of each ranking that the user brought: the same label, by the same rule."""
+        for key in self.figures.keys(self.level):
+            if key[0] != YOURS:
+                continue
+            found, skill = judge(self.figures, self.level, key), self._get("skill", key)
+            gap = self._get("mean_difference", key, self.key if self.key[1] else None)
+            beside = ""
+            if gap.known:
+                better = "less than attention" if gap.high < 0 else "more than attention" if gap.low > 0 else ""
+                beside = f", {points(gap)} {better}" if better else ", with no clear difference from attention"
+            worth = f" Its skill is {skill}." if skill.known else ""
+            yield f"Your ranking {key[1]!r}: {found.label}. It removes {self._removes(key)}{beside}.{worth}"
 
     def _levels(self) -> Iterator[str]:
         """Which level is spoken of, how much never flips, and whether the other one says something else."""
@@ -169,23 +206,17 @@ class Speaker:
 
     def _silence(self) -> Iterator[str]:
         """Why this level is judged, or why another would better be."""
-        if self.facts["kind"] == "affine":
+        if self.facts["tail_is_affine"]:
             if self.others:
-                yield "It is judged because in this model nothing goes past the final attention."
+                yield "It is judged because this model decides from its final attention alone."
             return
-        never = [self.figures.get("attention", "never_flipped", key) for key in self.figures.keys("attention")]
-        least = min(never, key=lambda figure: figure.value, default=Figure())
-        past = "what earlier layers found goes past the final attention"
-        if self.level == "attention" and least.value >= SILENT:
-            yield (
-                f"Every ranking leaves at least {least} of the decisions as they are: {past}. Erasing at the input "
-                "level (level='input') would say more."
-            )
-        elif self.others and least.value >= SILENT:
-            yield (
-                f"At the final attention every ranking leaves at least {least} of the decisions as they are, because "
-                f"{past}: so the input level is judged."
-            )
+        flips = self.figures.get("attention", "flippable")
+        kept = Figure(1 - flips.value, 1 - flips.high, 1 - flips.low)
+        silent = f"At the final attention no set of items was found that flips {kept} of the decisions"
+        if self.level == "attention" and kept.value >= SILENT:
+            yield f"{silent}. Erasing at the input level (level='input') would say more."
+        elif self.others and kept.value >= SILENT:
+            yield f"{silent}, so the input level is judged."
         elif self.others:
             yield "It is judged because there a token is gone from every layer, and not from the last one only."
 
@@ -195,11 +226,20 @@ class Speaker:
                 continue
             groups: dict[str, list[str]] = {"same": [], "worse": [], "better": []}
             for key in self.figures.keys(level):
-                if key[1] != CONTROL:
-                    groups[self.figures.against_control(level, key, self.alpha)].append(self.figures.said(level, key))
-            for found, told in (("same", "not to be told from"), ("worse", "worse than")):
+                if key[1] != CONTROL and key != self.figures.place(level, "attention"):
+                    groups[self.figures.against_control(level, key)].append(self.figures.said(level, key))
+            for found, told in (("same", "not distinguishable from"), ("worse", "worse than")):
                 if groups[found]:
                     yield f"Warning: {told} a random order at {PLACES[level]}: {listed(groups[found])}."
+        beaten = {key: self._get("beats_reference", key) for key in self.figures.keys(self.level)}
+        told_of = [
+            f"{self.figures.said(self.level, key)} on {share}" for key, share in beaten.items() if share.value > 0
+        ]
+        if told_of:
+            yield (
+                f"Some rankings flip decisions with fewer {self.unit} than the smallest set that the search found, and "
+                f"have an efficiency of 100 % there: {listed(told_of)} of the texts."
+            )
 
     def _data(self) -> Iterator[str]:
         late = self._get("flipped_at_all", self.key)
@@ -207,15 +247,33 @@ class Speaker:
             yield f"On {late} of the texts attention flips the decision only once all {self.unit} are removed."
         judged, short = self._never(self.level).texts, self._get("too_short").value
         yield from behind(self.facts, self.unit, f"{judged:,} texts were judged", short, "to remove")
-        yield f"Shares of {self.unit} are medians over texts. {brackets(self.facts)}"
+        yield from accuracy_sentences(self.figures)
+        yield (
+            f"Shares of {self.unit} are means over texts; a text that never flips counts as 100 %. "
+            f"{brackets(self.facts)}"
+        )
 
 
-def unjudged(facts: Mapping[str, Any], short: float) -> Iterator[str]:
+def unjudged(figures: Reader, facts: Mapping[str, Any], short: float) -> Iterator[str]:
     """The texts behind what other tests say, where nothing was erased; ``short`` of them have too few items."""
-    unit = unit_at(facts["unit"], "attention" if facts["kind"] == "affine" else "input")
+    unit = unit_at(facts["unit"], "attention" if facts["tail_is_affine"] else "input")
     if "texts" in facts:
         yield from behind(facts, unit, f"{facts['texts']:,} texts were looked at", short, "to rank")
+        yield from accuracy_sentences(figures)
         yield brackets(facts)
+
+
+def accuracy_sentences(figures: Reader) -> Iterator[str]:
+    """How often the model is right, where labels are there, and whether that is hardly better than chance."""
+    accuracy, majority = (figures.get("", name) for name in ("accuracy", "majority_label"))
+    if not accuracy.known:
+        return
+    yield f"The model is right on {accuracy} of the {accuracy.texts:,} texts with a label."
+    if is_near_chance(accuracy, majority):
+        yield (
+            f"Warning: this model decides near chance. Always answering the most frequent label would be right on "
+            f"{majority}, so an explanation of its decisions explains little of the task."
+        )
 
 
 def behind(facts: Mapping[str, Any], unit: str, opening: str, short: float, what: str) -> Iterator[str]:
@@ -236,11 +294,6 @@ def behind(facts: Mapping[str, Any], unit: str, opening: str, short: float, what
 def brackets(facts: Mapping[str, Any]) -> str:
     """What stands in brackets."""
     return f"In brackets: {percent(facts['confidence_level'])} intervals over texts."
-
-
-def alpha_of(facts: Mapping[str, Any]) -> float:
-    """The p values that count."""
-    return 1 - float(facts["confidence_level"]) + 1e-9
 
 
 def capital(words: str) -> str:

@@ -1,4 +1,4 @@
-"""Bounds on the smallest flipping set, against all subsets."""
+"""The size of the smallest flipping set: against all subsets, and the search against a version with loops."""
 
 import copy
 import itertools
@@ -9,27 +9,26 @@ import torch
 
 import attnfaith as af
 from attnfaith.attribution.methods import methods
-from attnfaith.evaluation.bounds import BUILT_IN, TRIPLES, smallest_sets
-from attnfaith.evaluation.erasers import AttentionEraser
 from attnfaith.evaluation.erasure import Erasure
-from tests.evaluation.batches import SIZES, TOLERANCE, batch_of, model_of, ranked, table
+from attnfaith.evaluation.flipping_sets import PANEL, SINGLES, TRIPLES
+from tests.evaluation.batches import RANDOM, SIZES, TOLERANCE, Sizes, batch_of, model_of, ranked, table
 from tests.evaluation.slow_erasure import Slow, flipped
 
 SHORT = (8, 7, 5, 4, 3, 6, 8, 7)
+MANY = {
+    "attention": ranked("attention/occlusion", "attention/greedy", "attention/random", "attention/lrp"),
+    "input": ranked("input/lrp", "attention/gradient_x_attention", "input/random", "input/gradient"),
+}
 
 
-def least_of(batch):
+def least_of(batch, level="attention"):
     """The size of each text's smallest flipping set, over every subset; None without one."""
-    slow, found = Slow(batch, "attention"), []
+    slow, found = Slow(batch, level), []
     for text in range(len(batch.rows)):
         items, before, least = slow.erasable(text), batch.logits[text].tolist(), None
-        sets = [one for size in range(1, len(items) + 1) for one in itertools.combinations(items, size)]
-        keep = batch.capture.mask[text].repeat(len(sets), 1)
-        for row, removed in enumerate(sets):
-            keep[row, list(removed)] = False
-        chosen = torch.full((len(sets),), text)
-        logits = batch.setup.cut.rerun_sets(batch.capture, chosen, keep).tolist()
-        for removed, after in zip(sets, logits, strict=True):
+        sets = [one for size in range(1, slow.last(text) + 1) for one in itertools.combinations(items, size)]
+        for removed in sets:
+            after = slow.logits(text, removed)
             if flipped(batch.setup.decision.kind, before, after, TOLERANCE):
                 least = len(removed)
                 break
@@ -37,16 +36,107 @@ def least_of(batch):
     return found
 
 
+def margin(kind, before, after):
+    """How far ``after`` is from another decision than that of ``before``."""
+    if kind == "regression":
+        return TOLERANCE - abs(after[0] - before[0])
+    if kind == "multilabel":
+        return min(new if old > 0 else -new for old, new in zip(before, after, strict=True))
+    before, after = ([0.0, row[0]] if kind == "sigmoid" else row for row in (before, after))
+    own = before.index(max(before))
+    return after[own] - max(value for place, value in enumerate(after) if place != own)
+
+
+def searched(batch, level):
+    """The sizes that the search finds, one set at a time; None where it finds none."""
+    slow, kind, found = Slow(batch, level), batch.setup.decision.kind, []
+    for text in range(len(batch.rows)):
+        items, before = slow.erasable(text), batch.logits[text].tolist()
+
+        def flips(removed, text=text, before=before):
+            return flipped(kind, before, slow.logits(text, removed), TOLERANCE)
+
+        def shortest(order, text=text, flips=flips):
+            return next((order[:step] for step in range(1, slow.last(text) + 1) if flips(order[:step])), None)
+
+        def pruned(removed, flips=flips):
+            again = True
+            while again:
+                again = False
+                for item in reversed(removed):
+                    smaller = [one for one in removed if one != item]
+                    if smaller and flips(smaller):
+                        removed, again = smaller, True
+            return removed
+
+        sets = [shortest(order) for ranking in PANEL[level] for order in slow.orders(ranking, text)]
+        sets = [removed for removed in sets if removed is not None]
+        sizes = [len(pruned(min(sets, key=len)))] if sets else []
+        if sizes != [1] and len(items) >= 2:
+            singly = {item: slow.logits(text, [item]) for item in items}
+            if any(flips([item]) for item in items):
+                sizes.append(1)
+            elif level == "input":
+                order = sorted(items, key=lambda item: (margin(kind, before, singly[item]), item))
+                sizes += [len(pruned(one)) for one in [shortest(order)] if one is not None]
+        found.append(min(sizes, default=None))
+    return found
+
+
+@pytest.mark.parametrize("kind", list(SIZES))
+@pytest.mark.parametrize(
+    ("family", "level"),
+    [
+        ("bert", "attention"),
+        ("bert", "input"),
+        ("llama", "attention"),
+        pytest.param("llama", "input", marks=pytest.mark.slow),
+        pytest.param("gpt2", "input", marks=pytest.mark.slow),
+        pytest.param("t5", "attention", marks=pytest.mark.slow),
+    ],
+)
+def test_the_search_equals_the_one_with_loops(family, level, kind):
+    batch = batch_of(family, kind, rankings={level: RANDOM[level]})
+    expected, got = searched(batch, level), Sizes(batch, level)
+    assert got.high == expected
+    panel_alone = [size for size in expected if size is not None and size > 1]
+    assert any(size is not None for size in expected)
+    assert panel_alone or kind != "multiclass"  # else pruning was not needed
+
+
+@pytest.mark.parametrize(("family", "level"), [("bert", "attention"), ("bert", "input"), ("HANrnn", "input")])
+def test_what_else_is_asked_for_does_not_change_the_search(family, level):
+    many = MANY[level] if family == "bert" else ranked("input/occlusion", "input/lrp", "input/random")
+    few = Sizes(batch_of(family, rankings={level: RANDOM[level]}), level)
+    more = Sizes(batch_of(family, rankings={level: many}), level)
+    assert (few.low, few.high, few.flippable) == (more.low, more.high, more.flippable)
+    assert any(few.flippable)
+
+
+def test_attention_and_the_random_order_never_beat_the_search():
+    for level in ("attention", "input"):
+        names = ranked(f"{level}/attention", f"{level}/random")
+        rows = table(Erasure().run(batch_of("bert", rankings={level: names})))
+        for row in rows.values():
+            assert row["censored"] or row["minimum_high"] <= row["removed"]
+        assert {one.name for one in PANEL[level]} >= {"attention", "random"}
+
+
+def test_single_items_are_tried_in_texts_that_are_not_too_long():
+    got = Sizes(batch_of("FLANnoenc", rankings={"input": RANDOM["input"]}, lengths=(SINGLES + 2, SINGLES)), "input")
+    assert got.low[0] == 1
+    assert got.high[0] != 1
+    assert got.low[1] == 2
+
+
 @pytest.mark.parametrize("kind", list(SIZES))
 @pytest.mark.parametrize("family", ["bert", "llama", pytest.param("gpt2", marks=pytest.mark.slow)])
 def test_the_smallest_set_lies_between_them(family, kind):
     batch = batch_of(family, kind, lengths=SHORT)
     least = least_of(batch)
-    eraser = AttentionEraser(batch)
     assert any(size is not None for size in least)
     for bounds in (False, True):
-        got = smallest_sets(eraser, bounds=bounds)
-        assert got.order is None
+        got = Sizes(batch, bounds=bounds)
         for text, size in enumerate(least):
             low, high, flippable = got.low[text], got.high[text], got.flippable[text]
             if size is None:  # nothing is claimed that is not so
@@ -65,16 +155,14 @@ def test_the_smallest_set_lies_between_them(family, kind):
             elif bounds:
                 assert low == 4
             else:
-                assert (low, high) == (2, None)
+                assert low == 2
 
 
 def test_without_bounds_only_single_items_are_tried():
     batch = batch_of("llama", lengths=(26, 25, 8))
-    eraser = AttentionEraser(batch)
-    free, paid = smallest_sets(eraser, bounds=False), smallest_sets(eraser, bounds=True)
+    free, paid = Sizes(batch), Sizes(batch, bounds=True)
     for text, length in enumerate((26, 25, 8)):
         assert free.low[text] in (1, 2)
-        assert free.high[text] in (1, None)
         assert free.low[text] <= paid.low[text] <= (4 if length <= TRIPLES else 3)
 
 
@@ -82,16 +170,16 @@ def test_triples_are_tried_up_to_24_items_and_no_further():
     assert TRIPLES == 24
     lengths = (24, 25)
     batch = batch_of("gpt2", lengths=lengths)
-    got = smallest_sets(AttentionEraser(batch), bounds=True)
+    got = Sizes(batch, bounds=True)
     exact = [low == high for low, high in zip(got.low, got.high, strict=True)]
     for low, certain, length in zip(got.low, exact, lengths, strict=True):
         assert certain or low == (4 if length <= TRIPLES else 3)
 
 
 def test_where_they_meet_they_are_certified_and_the_set_exists():
-    """The upper bound is a set that flips: the built-in rankings' best; equal bounds are the truth."""
+    """The upper bound is the size of a set that flips; equal bounds are the truth."""
     batch = batch_of("bert", lengths=SHORT)
-    names = tuple(f"attention/{name}" for name in BUILT_IN)
+    names = [f"attention/{name}" for name in ("attention", "gradient", "gradient_x_attention", "occlusion", "random")]
     rows = table(Erasure(bounds=True).run(batch_of("bert", lengths=SHORT, rankings={"attention": ranked(*names)})))
     least = least_of(batch)
     certified = 0
@@ -118,15 +206,15 @@ def test_what_is_asked_for_changes_nobodys_minimum(family, bounds):
     for key, row in first.items():
         for name in ("minimum_low", "minimum_high", "flippable", "items", "removed"):
             assert row[name] == second[key][name]
-    assert set(BUILT_IN) <= {name for level, name in methods if level == "attention"}
+    assert {(one.level, one.name) for panel in PANEL.values() for one in panel} <= set(methods)
 
 
 @pytest.mark.parametrize("family", ["bert", "llama"])
 def test_protected_items_are_in_no_set(family):
     batch = batch_of(family, lengths=SHORT, special_tokens="protect")
     assert batch.special_items.any()
-    least, got = least_of(batch), smallest_sets(AttentionEraser(batch), bounds=True)
-    whole = smallest_sets(AttentionEraser(batch_of(family, lengths=SHORT)), bounds=True)
+    least, got = least_of(batch), Sizes(batch, bounds=True)
+    whole = Sizes(batch_of(family, lengths=SHORT), bounds=True)
     for size, low, high in zip(least, got.low, got.high, strict=True):
         if size is None:
             assert high is None
@@ -141,16 +229,11 @@ def test_the_optimum_of_an_affine_tail_is_exact_with_or_without_bounds():
     for family in ("FLANrnn", "HANrnn"):
         batch = batch_of(family, lengths=SHORT)
         for bounds in (False, True):
-            got = smallest_sets(AttentionEraser(batch), bounds=bounds)
+            got = Sizes(batch, bounds=bounds)
             for text, size in enumerate(least_of(batch)):
                 if int(batch.capture.lengths[text]) >= 2:
                     assert got.low[text] == got.high[text] == size
                     assert got.flippable[text] == (size is not None)
-
-
-def test_the_input_level_claims_nothing():
-    rows = table(Erasure(bounds=True).run(batch_of("bert", rankings={"input": ranked("input/random")})))
-    assert {(row["minimum_low"], row["minimum_high"], row["flippable"]) for row in rows.values()} == {(None,) * 3}
 
 
 @pytest.mark.parametrize("spread", [50.0, 200.0])
@@ -175,7 +258,7 @@ def test_the_optimum_weighs_what_underflowed_by_its_scores(spread, generator):
         own = label(())
         sets = [one for size in range(1, count + 1) for one in itertools.combinations(range(count), size)]
         least = min((len(one) for one in sets if label(one) != own), default=None)
-        got = smallest_sets(AttentionEraser(batch), bounds=False)
+        got = Sizes(batch)
         assert got.low[0] == got.high[0] == least
         flips += least is not None
     assert flips >= 4

@@ -1,0 +1,81 @@
+"""Flipping sets: items whose removal changes a decision. How to make a known one smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnfaith.functional.ranking import ranks_of
+
+FlipsDecision = Callable[[Tensor, Tensor], Tensor]
+"""From text numbers ``[M]`` and removed items ``[M, N]`` bool to whether each decision flips, ``[M]`` bool."""
+
+
+def prefix_set(order: Tensor, size: Tensor) -> Tensor:
+    """The first items of an order, as a mask.
+
+    Args:
+        order: ``[B, N]``, items in the order of removal.
+        size: ``[B]``, how many.
+
+    Returns:
+        ``[B, N]`` bool.
+
+    Example:
+        >>> prefix_set(torch.tensor([[2, 0, 1]]), torch.tensor([2]))
+        tensor([[ True, False,  True]])
+    """
+    return ranks_of(order) < size.unsqueeze(-1)
+
+
+def prune(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
+    """Restore items of flipping sets, one at a time, as long as the decision stays flipped.
+
+    The item that was removed last is tried first. A text is finished when no single item of its set can be restored.
+    Because the decision is not monotone in the set, an item that could not be restored may become restorable after a
+    later item has been; such items are tried again.
+
+    Args:
+        removed: ``[B, N]`` bool, one flipping set per text; an empty row stays empty.
+        order: ``[B, N]``, the order in which items were removed.
+        flips: evaluates sets.
+
+    Returns:
+        ``[B, N]`` bool, subsets of ``removed`` that still flip the decision.
+
+    Example:
+        >>> def flips(texts, removed):  # needs item 0, and one of the items 1 and 2
+        ...     return removed[:, 0] & removed[:, 1:3].any(1)
+        >>> prune(torch.tensor([[True, True, True, True]]), torch.tensor([[1, 3, 0, 2]]), flips)
+        tensor([[ True,  True, False, False]])
+    """
+    removed = removed.clone()
+    sizes = removed.sum(1).tolist()
+    ranks = ranks_of(order).tolist()
+    candidates = [
+        sorted(row.nonzero().flatten().tolist(), key=ranks[text].__getitem__, reverse=True)
+        for text, row in enumerate(removed)
+    ]
+    while any(candidates):
+        failed: list[list[int]] = [[] for _ in candidates]
+        again: list[list[int]] = [[] for _ in candidates]  # those that failed before the last success of this sweep
+        for step in range(max(map(len, candidates))):
+            # a set of one item is not tried: with nothing removed, no decision flips
+            texts = [text for text, items in enumerate(candidates) if step < len(items) and sizes[text] > 1]
+            if not texts:
+                break
+            rows = torch.tensor(texts, device=removed.device)
+            items = torch.tensor([candidates[text][step] for text in texts], device=removed.device)
+            smaller = removed[rows].scatter(1, items.unsqueeze(1), False)
+            still = flips(rows, smaller)
+            removed[rows[still]] = smaller[still]
+            for text, item, success in zip(texts, items.tolist(), still.tolist(), strict=True):
+                if success:
+                    sizes[text] -= 1
+                    again[text] = list(failed[text])
+                else:
+                    failed[text].append(item)
+        candidates = again
+    return removed
