@@ -151,14 +151,12 @@ def _skill(rows: Rows, grid: Grid, taken: _Means) -> None:
 def _minimum(rows: Rows, grid: Grid, resamples: Resamples, medians: Estimate, means: Estimate, *, paper: bool) -> None:
     """How small the smallest flipping sets are (each figure from the least and the most), and how many are known."""
     flips, level = np.isfinite(grid.known), [("", "")]
-    settled = (flips & (grid.fewest == grid.known)) | grid.unflippable
-    for figure, values in {"flippable": flips, "unflippable": grid.unflippable, "certified": settled}.items():
+    for figure, values in {"flippable": flips, "unflippable": grid.unflippable, "certified": grid.settled}.items():
         rows.add_each(figure, resamples.share(values), level)
     note = PAPER if paper else ""
-    known = grid.exact if paper else bool(settled.all())
     for figure, found in (("minimum_fraction_median", medians), ("minimum_fraction_mean", means)):
         notes = [NOT_REACHED if np.isinf(value) else note for value in found.value]
-        if known:
+        if grid.exact:
             rows.add_each(figure, found.take([1]), level, notes=notes[1])
             continue
         rows.add_each(figure, _unknown(found.take([1])), level, notes=BY_BOUNDS)

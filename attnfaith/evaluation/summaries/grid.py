@@ -116,8 +116,13 @@ class Grid:
 
     @property
     def exact(self) -> bool:
-        """Whether the size of the smallest flipping set is known of every text that some set is known to flip."""
-        return bool((self.fewest == self.known)[np.isfinite(self.known)].all())
+        """Whether it is known of every text how large its smallest flipping set is, or that there is none."""
+        return bool(self.settled.all())
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """Of which texts that is known, ``[n]``."""
+        return (np.isfinite(self.known) & (self.fewest == self.known)) | self.unflippable
 
     def take(self, rows: NDArray[Any]) -> Grid:
         """The same of some of the texts."""
