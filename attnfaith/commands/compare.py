@@ -90,6 +90,7 @@ def compare(
         first.tables,
         second.tables,
         paired=together,
+        same_search=_search(first) == _search(second),
         n_resamples=resamples,
         confidence_level=confidence,
         seed=seed,
@@ -106,6 +107,12 @@ def compare(
     _print_settings(apart, names)
     typer.echo("\n".join(told))
     _print_figures(found, names)
+
+
+def _search(results: Results) -> tuple[Any, Any]:
+    """What decides how the smallest flipping sets are looked for."""
+    run = results.manifest["run"]
+    return run.get("flipping_set_search"), run["tests"].get("erasure", {}).get("bounds")
 
 
 def _how(same: bool, paired: bool | None) -> Iterator[str]:

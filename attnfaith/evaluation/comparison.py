@@ -34,6 +34,8 @@ COLUMNS = (
 )
 FIRST_ONLY, SECOND_ONLY = "only in the first run", "only in the second run"
 NOT_REACHED = "not reached by half of the texts"
+OTHER_SEARCH = "the runs looked for the smallest flipping sets in different ways"
+RELATIVE_TO_SETS = ("efficiency", "skill", "flippable", "minimum_fraction")
 _TOLD = {"mean_fraction": "removes {}", "never_flipped": "never flips {}", "skill": "goes {}"}
 _OF = {
     "mean_fraction": "of the items",
@@ -47,6 +49,7 @@ def compare(
     b_tables: Mapping[str, pd.DataFrame],
     *,
     paired: bool,
+    same_search: bool = True,
     n_resamples: int = 9999,
     confidence_level: float = 0.95,
     seed: int = 0,
@@ -63,6 +66,8 @@ def compare(
         a_tables: the first run's tables by name: "texts", and those of the tests that were run.
         b_tables: the second run's.
         paired: whether a ``text_id`` is the same text in both.
+        same_search: whether both runs looked for the smallest flipping sets in the same way; if not, what is relative
+            to them has no difference.
         n_resamples: how often the texts are drawn anew.
         confidence_level: of the intervals.
         seed: of the draws.
@@ -92,7 +97,7 @@ def compare(
                 drawn_of([side], Resamples(len(side.text_ids), **settings, seed=(seed, number)))[0]
                 for number, side in ((1, one), (2, two))
             )
-        rows += _rows(place, a, b, Resamples(0, **settings))
+        rows += _rows(place, a, b, Resamples(0, **settings), same_search=same_search)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -131,6 +136,8 @@ def _sentences(comparison: pd.DataFrame, names: tuple[str, str]) -> Iterator[str
             yield f"{where}, these other rankings differ in the share removed: {listed(apart)}."
         elif others:
             yield f"{where}, no other ranking clearly differs in the share removed."
+    if (comparison["note"] == OTHER_SEARCH).any():
+        yield f"Efficiency and skill are not compared: {OTHER_SEARCH}."
     alone = comparison["note"].isin((FIRST_ONLY, SECOND_ONLY)).sum()
     if alone:
         yield f"{alone} figures are of one run only and are not compared."
@@ -174,7 +181,7 @@ def _points(row: Any) -> str:
 
 
 def _rows(
-    place: Place, first: Mapping[Name, Drawn], second: Mapping[Name, Drawn], sample: Resamples
+    place: Place, first: Mapping[Name, Drawn], second: Mapping[Name, Drawn], sample: Resamples, *, same_search: bool
 ) -> Iterator[dict[str, object]]:
     missing = Drawn(math.nan, np.full(sample.resamples, math.nan), 0)
     both_exact = {key for figure, key in {*first} & {*second} if figure == "efficiency"}
@@ -186,6 +193,8 @@ def _rows(
         note = SECOND_ONLY if name not in first else FIRST_ONLY if name not in second else ""
         if not note and (math.isinf(a.value) or math.isinf(b.value)):
             note = NOT_REACHED
+        if not note and place[0] == "erasure" and figure.startswith(RELATIVE_TO_SETS) and not same_search:
+            note = OTHER_SEARCH
         with np.errstate(invalid="ignore"):
             draws = np.where(np.isfinite(a.draws) & np.isfinite(b.draws), b.draws - a.draws, math.nan)
             difference = b.value - a.value if not note else math.nan

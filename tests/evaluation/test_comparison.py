@@ -7,7 +7,15 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.comparison import COLUMNS, FIRST_ONLY, NOT_REACHED, SECOND_ONLY, compare, sentences
+from attnfaith.evaluation.comparison import (
+    COLUMNS,
+    FIRST_ONLY,
+    NOT_REACHED,
+    OTHER_SEARCH,
+    SECOND_ONLY,
+    compare,
+    sentences,
+)
 from attnfaith.evaluation.summary import summarise_erasure, summarise_single_weight
 from attnfaith.functional.statistics import Resamples
 from tests.evaluation.summaries.tables import ATTENTION, INF, KEYS, NAN, RANDOM, frames, made, single_weight
@@ -66,6 +74,19 @@ def test_both_columns_are_the_runs_own_summaries(bounds):
                 assert getattr(row, side) == pytest.approx(own.value, abs=1e-12, nan_ok=True), row.figure
                 assert getattr(row, f"texts_{side}") == own.texts
     assert checked > 150
+
+
+def test_figures_of_other_definitions_are_not_compared():
+    one, two = run(1), run(2)
+    alike, apart = (compare(one, two, paired=False, same_search=same, n_resamples=50) for same in (True, False))
+    assert not (alike.note == OTHER_SEARCH).any()
+    other = apart[apart.note == OTHER_SEARCH]
+    assert {"skill", "efficiency", "flippable", "minimum_fraction_mean_high"} <= set(other.figure)
+    assert other.difference.isna().all()
+    assert other.a.notna().all()
+    rest = apart.note != OTHER_SEARCH
+    pd.testing.assert_frame_equal(apart[rest], alike[rest])
+    assert f"Efficiency and skill are not compared: {OTHER_SEARCH}." in sentences(apart)
 
 
 def test_paired_differences_equal_loops():
