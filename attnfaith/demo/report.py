@@ -143,7 +143,7 @@ def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> lis
         where = "the final attention" if level == "attention" else "the whole model"
         lines += [f"What is removed are {unit}, from {where}:", ""]
         lines += [*_markdown([*head, "agreement with the planted words"] if agreed else head, rows), ""]
-    note = "*Removed* is the mean share of the items (above are medians). " + _NEVER
+    note = "*Removed* is the mean share of the items. " + _NEVER
     if "efficiency" in " ".join(lines):
         note += " *Efficiency* is the size of the smallest set that flips / the number removed: 100 % is perfect."
     if agreed:

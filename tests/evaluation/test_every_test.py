@@ -85,7 +85,7 @@ def test_it_says_something_and_only_where_it_was_run(name, evaluator):
     said = verdict.parts[name]
     assert said
     assert f"\n\n{name.replace('_', ' ').capitalize()}\n{said[0]}\n" in str(verdict)
-    assert list(computed(evaluator, rows, "erasure").verdict.parts) == ["", "texts"]
+    assert list(computed(evaluator, rows, "erasure").verdict.parts) == ["", "other rankings", "texts"]
     assert all(sentence.endswith((".", ":")) and not sentence[0].islower() for sentence in said)
     assert not any("nan" in sentence.split() or "-0.00 " in sentence for sentence in said)
 

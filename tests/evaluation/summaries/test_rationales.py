@@ -253,7 +253,7 @@ def test_sides_are_the_columns_of_the_rows():
     assert {figure for figure, _ in sides(bare)["input"].means} == {"comprehensiveness", "sufficiency"}
 
 
-FACTS = {"kind": "transformer", "unit": {"attention": "tokens", "input": "tokens"}, "decision": "multiclass"}
+FACTS = {"tail_is_affine": False, "unit": {"attention": "tokens", "input": "tokens"}, "decision": "multiclass"}
 
 
 def told(*, sufficiency=0.05, gap=(0.2, 0.1, 0.3), without=(), **changed):
