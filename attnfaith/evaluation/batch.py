@@ -67,8 +67,11 @@ class Batch:
     """
 
     def __init__(self, setup: Setup, rows: Sequence[Row], encoded: Sequence[Encoded], inputs: dict[str, Any]) -> None:
-        self.setup, self.rows, self.encoded, self.inputs = setup, rows, encoded, inputs
+        self.setup, self.rows, self.encoded = setup, rows, encoded
         self.capture: Capture = setup.cut.capture(**inputs)
+        # A tokenizer makes tensors on the CPU; what is computed from both must be on the model's device.
+        device = self.capture.mask.device
+        self.inputs = {name: one.to(device) if isinstance(one, Tensor) else one for name, one in inputs.items()}
         self.orders: dict[tuple[str, Ranking], Tensor] = {}
         self._scores: dict[Ranking, Scores] = {}
 

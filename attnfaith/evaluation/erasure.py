@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.directions import toward_change
 from attnfaith.evaluation.erasers import ERASERS, Eraser
 from attnfaith.evaluation.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
 from attnfaith.evaluation.protocol import Columns, Test, gathered, gold_of, outcomes, tests
@@ -191,16 +192,11 @@ def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor
     owner: list[int] = []
     kept: dict[tuple[str, Ranking], int] = {}
     for place, (ranking, values) in enumerate(zip(rankings, scores, strict=True)):
-        if decision.kind == "multilabel" and ranking.signed:
-            on = decision.labels_on(batch.logits).gather(1, batch.target.unsqueeze(1))
-            keys.append(torch.where(on, values, -values))
-        else:
+        if decision.kind != "multilabel" or not ranking.signed:
             kept[eraser.level, ranking] = len(keys)
-            keys.append(values)
-        owner.append(place)
-        if decision.kind == "regression" and ranking.signed:
-            keys.append(-values)
-            owner.append(place)
+        turned = toward_change(batch, ranking, values)
+        keys += turned
+        owner += [place] * len(turned)
     orders = eraser.order(torch.stack([one.double() for one in keys]))
     batch.orders |= {key: orders[place] for key, place in kept.items()}
     return orders, owner

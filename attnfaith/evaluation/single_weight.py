@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 import pyarrow as pa
 import torch
+from torch import Tensor
 
 from attnfaith.attribution.controls import keyed_generator
 from attnfaith.errors import InputError
 from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.directions import toward_change
 from attnfaith.evaluation.erasers import AttentionEraser
 from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcomes, tests
 from attnfaith.evaluation.rankings import Ranking
@@ -50,6 +52,11 @@ COLUMNS: list[tuple[str, Any]] = [
 class SingleWeight(Test):
     """The top item of a ranking against another one: a random draw, and the exact expectation over all draws.
 
+    The top item is the one that the erasure test removes first. Multi-label, signed scores: where the explained label
+    is absent, it is the item that speaks most strongly against it. Regression, signed scores: the value can change in
+    two directions, so there are two candidates, the items with the highest and the lowest score, and the one whose
+    removal changes the value more is the top item (the highest of two that are equal).
+
     Attributes:
         reference: "paper" draws from the other items; "released-code" draws from all, as the authors' program does, so
             that one text in N compares an item with itself.
@@ -72,12 +79,13 @@ class SingleWeight(Test):
         decision, eraser = batch.setup.decision, AttentionEraser(batch)
         without = batch.request.without_each
         before = batch.logits.unsqueeze(1)
-        moved = decision.divergence(before, without).double().cpu().numpy()
+        divergence = decision.divergence(before, without).double()
+        moved = divergence.cpu().numpy()
         flips = decision.flips(before, without).cpu().numpy()
         edges = torch.minimum(decision.margin(before, without).abs(), decision.margin(before, before).abs())
         near = (edges.double() <= eraser.tolerance.unsqueeze(1)).cpu().numpy()
         weights, decided = batch.weights.cpu().numpy(), outcomes(decision, batch.logits)
-        tops = [eraser.order_by(Ranking(name, "attention"))[:, 0].tolist() for name in RANKINGS]
+        tops = [_tops(eraser, Ranking(name, "attention"), divergence).tolist() for name in RANKINGS]
         sums = [(values * eraser.erasable.cpu().numpy()).sum(1) for values in (moved, flips)]
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text, row in enumerate(batch.rows):
@@ -140,3 +148,11 @@ class SingleWeight(Test):
     def _draw(self, count: int, batch: Batch, text: int, ranking: str) -> int:
         generator = keyed_generator(batch.setup.settings.seed, batch.rows[text].number, self.name, ranking)
         return int(torch.randint(count, (), generator=generator))
+
+
+def _tops(eraser: AttentionEraser, ranking: Ranking, divergence: Tensor) -> Tensor:
+    """The top item of each text, ``[B]``; of two directions, the one whose removal changes the output more."""
+    batch = eraser.batch
+    scores = toward_change(batch, ranking, batch.scores(ranking, eraser.level))
+    ends = eraser.order(torch.stack(scores))[..., 0].T
+    return ends.gather(1, divergence.gather(1, ends).argmax(1, keepdim=True)).squeeze(1)

@@ -34,8 +34,8 @@ def summarise_erasure(
 ) -> pd.DataFrame:
     """The figures of the erasure test.
 
-    Shares and fractions are between 0 and 1. Shares have Wilson's intervals, all else percentile intervals from one
-    set of bootstrap resamples of the texts. For each level and ranking:
+    Shares and fractions are between 0 and 1. Shares have Wilson's intervals, medians those of order statistics, all
+    else percentile intervals from one set of bootstrap resamples of the texts. For each level and ranking:
 
     - ``never_flipped``: the share of texts whose decision never flips; ``flipped_at_all``: only with everything removed
     - ``median_fraction``: of the items removed at the flip; inf, "not reached", where fewer than half of the texts flip

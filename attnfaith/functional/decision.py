@@ -44,7 +44,14 @@ class Decision:
         return torch.cat((torch.full_like(logits, self.threshold), logits), dim=-1)
 
     def predict(self, logits: Tensor) -> Tensor:
-        """The decided class ``[...]`` (the first of several that tie); for "multilabel" the label surest of itself."""
+        """The decided class ``[...]``, the first of several that tie; for "multilabel" the most probable label.
+
+        The most probable label has the largest logit. It is explained whether it is predicted or not.
+
+        Example:
+            >>> Decision("multilabel").predict(torch.tensor([-0.5, -9.0]))
+            tensor(0)
+        """
         return self.classes(logits).argmax(-1)
 
     def probabilities(self, logits: Tensor) -> Tensor:

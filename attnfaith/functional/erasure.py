@@ -120,5 +120,7 @@ def sums_without_each(log_weights: Tensor, mass: Tensor, values: Tensor) -> Tens
     means = (sums[..., 1:] / sums[..., :1]).nan_to_num(0.0, 0.0, 0.0)
     others = (logs > -torch.inf).sum(1, keepdim=True) - (logs > -torch.inf).long()
     for text, item in ((sums[..., 0] < 1e-250) & (others > 0)).nonzero().tolist():
-        means[text, item] = torch.softmax(logs[text].index_fill(0, torch.tensor(item), -torch.inf), -1) @ values[text]
+        kept = logs[text].clone()
+        kept[item] = -torch.inf
+        means[text, item] = torch.softmax(kept, dim=-1) @ values[text]
     return means * mass.double()[:, None, None]

@@ -18,6 +18,7 @@ NEGLIGIBLE = 1e-5
 ALIKE = 1e-6
 """Mean weights that differ by no more than this share of the largest are equal but for rounding."""
 _SHARE, _PERCENTILE = 0.8, 10
+_DIGITS = 12  # of the largest value; means over clusterings are rounded in the last three or four of float64's 16
 _CELLS = 2**21  # counts held at once: 16 MB
 
 
@@ -135,7 +136,8 @@ def weighted_kendall(weights: ArrayLike, values: ArrayLike, form: str = "product
     """Weighted Kendall's tau of mean attention by rank and what each rank says; from -1 to 1.
 
     Every pair of ranks counts by its weights' product (Shieh 1998), so that the ranks with much attention count most.
-    Undefined (NaN) with fewer than two ranks, where the weights are alike, or the values.
+    Undefined (NaN) with fewer than two ranks, where the weights are alike, or the values. Values that differ by
+    rounding only are ties.
 
     Args:
         weights: ``[k]``, mean attention, the most attended rank first.
@@ -150,6 +152,7 @@ def weighted_kendall(weights: ArrayLike, values: ArrayLike, form: str = "product
     mean, said = np.asarray(weights, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if len(mean) < 2 or not np.isfinite([*mean, *said]).all() or np.ptp(mean) <= ALIKE * np.abs(mean).max():
         return float("nan")
+    said = np.round(said / max(float(np.abs(said).max()), np.finfo(np.float64).tiny), _DIGITS).astype(np.float64)
     if form == "hyperbolic":
         return float(stats.weightedtau(mean, said).statistic)
     additive = form == "additive"

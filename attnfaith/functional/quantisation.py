@@ -15,6 +15,7 @@ Codes = NDArray[np.int64]
 FEWEST, MOST = 50, 200
 """Numbers of clusters to choose from, inclusive (Wen et al., 3.2.1)."""
 _ITERATIONS = 100
+_TRIALS = 2 + int(np.log(MOST))  # candidates for each centre: what scikit-learn takes for so many centres
 _SAME, _ROUNDING = 1e-5, 1e-6  # of the largest distance, and of the largest number: what is nearer is the same
 
 
@@ -28,26 +29,26 @@ def one_thread() -> Iterator[None]:
 
 
 def first_centres(vectors: Vectors, most: int, *, seed: int) -> Vectors:
-    """Where clusters begin: k-means++ centres ``[K, D]`` among the vectors ``[n, D]``, no two alike.
+    """Where clusters begin: k-means++ centres ``[K, D]`` among the vectors ``[n, D]``, K at most ``most`` and n.
 
-    The first of them are a start for fewer clusters. There are fewer than ``most`` where no more vectors differ.
+    The first of them are the centres that the same seed gives for fewer clusters. That holds because the number of
+    candidates that k-means++ tries for each centre is fixed: by default it grows with the number of centres.
 
     Example:
-        >>> first_centres(np.array([[0.0], [0.0], [1.0]], dtype=np.float32), 3, seed=0).shape
-        (2, 1)
+        >>> vectors = np.array([[0.0], [1.0], [3.0]], dtype=np.float32)
+        >>> bool((first_centres(vectors, 3, seed=0)[:2] == first_centres(vectors, 2, seed=0)).all())
+        True
     """
     from sklearn.cluster import kmeans_plusplus  # type: ignore[import-untyped, unused-ignore]
 
-    centres, _ = kmeans_plusplus(vectors, min(most, len(vectors)), random_state=seed)
-    exact = centres.astype(np.float64)
-    apart = np.array([np.square(exact - one).sum(1) for one in exact]) ** 0.5
-    near = max(_SAME * apart.max(), _ROUNDING * np.abs(exact).max())
-    repeated = np.tril(apart <= near, -1).any(1)
-    return centres[~repeated]
+    centres, _ = kmeans_plusplus(vectors, min(most, len(vectors)), random_state=seed, n_local_trials=_TRIALS)
+    return np.asarray(centres, dtype=vectors.dtype)
 
 
 def quantised(vectors: Vectors, centres: Vectors) -> Codes:
     """The cluster of each vector, ``[n, D]`` and first centres ``[K, D]`` to ``[n]`` (Lloyd's algorithm).
+
+    A centre that equals an earlier one but for rounding makes no cluster.
 
     Example:
         >>> vectors = np.array([[0.0], [0.1], [1.0]], dtype=np.float32)
@@ -57,10 +58,19 @@ def quantised(vectors: Vectors, centres: Vectors) -> Codes:
     from sklearn.cluster import KMeans  # type: ignore[import-untyped, unused-ignore]
     from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped, unused-ignore]
 
+    distinct = _distinct(centres)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # clusters that coincide are one: that is all it says
-        fitted = KMeans(len(centres), init=centres, n_init=1, max_iter=_ITERATIONS).fit(vectors)
+        fitted = KMeans(len(distinct), init=distinct, n_init=1, max_iter=_ITERATIONS).fit(vectors)
     return fitted.labels_.astype(np.int64)
+
+
+def _distinct(centres: Vectors) -> Vectors:
+    """Those centres that differ from all earlier ones by more than rounding."""
+    exact = centres.astype(np.float64)
+    apart = np.array([np.square(exact - one).sum(1) for one in exact]) ** 0.5
+    near = max(_SAME * apart.max(), _ROUNDING * np.abs(exact).max())
+    return centres[~np.tril(apart <= near, -1).any(1)]
 
 
 def singletons(codes: Codes) -> int:

@@ -133,12 +133,22 @@ class Resamples:
         Between the two middle values the median is halfway; where only the lower one is finite, it is the lower one.
         So it is reached as soon as half of the texts get there, and inf, "not reached", where fewer do.
 
+        The interval goes from one of the texts to another: as many are counted off at either end as heads are to be
+        expected, at the least, among as many tosses of a coin. It covers the median of any distribution, also where
+        values are equal or inf, at least as often as ``confidence`` says; a bootstrap covers it too rarely in a few
+        dozen texts. With too few texts (5 at a confidence of 0.95) there is no such interval: NaN.
+
         Example:
             >>> Resamples(4).median([0.1, 0.3, np.inf, np.inf]).value, Resamples(3).median([0.1, np.inf, np.inf]).value
             (array([0.3]), array([inf]))
         """
         columns = self._matrix(values)
-        return self.estimate(medians_of(columns), self.median_draws(columns), (~np.isnan(columns)).sum(0))
+        ordered, count = np.sort(columns, axis=0), (~np.isnan(columns)).sum(0)  # NaN last
+        ends = _binomial_ends(count, self.confidence)
+        enough = ends > 0
+        places = np.where(enough, [ends - 1, count - ends], 0)
+        low, high = np.take_along_axis(ordered, places, 0) if len(ordered) else np.full(places.shape, np.nan)
+        return Estimate(medians_of(columns), np.where(enough, low, np.nan), np.where(enough, high, np.nan), count)
 
     def share(self, values: ArrayLike) -> Estimate:
         """Shares of the texts where something is so: ``[n, F]`` of 0, 1 and NaN, which is left out.
@@ -280,6 +290,16 @@ def _middle(ranked: Array, summed: Array, half: Array) -> Array:
     upper = ranked[(summed > half[:, None]).argmax(1)]
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(upper) & (lower != upper), (lower + upper) / 2, lower)
+
+
+def _binomial_ends(counts: NDArray[np.int64], confidence: float) -> NDArray[np.int64]:
+    """The largest k for which each tail beyond the k-th of n values misses the median rarely enough: [F] to [F].
+
+    The chance that fewer than k of n values are below the median must not exceed ``(1 - confidence) / 2``.
+    """
+    tail = (1 - confidence) / 2 * (1 + 1e-9)  # 1 - 0.9 is more than 0.1 by rounding
+    ends = stats.binom.ppf(tail, counts, 0.5)
+    return np.where(counts > 0, ends, 0).astype(np.int64)
 
 
 def _quantile(ordered: Array, known: NDArray[Any], at: float) -> Array:

@@ -40,7 +40,7 @@ class RankInformation(Module):
         clusters: of each rank's vectors; by default the largest number in 50..200 with which every cluster has two of
             them or more; "paper" for the smallest.
         ranks: how many are looked at; by default as many as the paper's rule allows.
-        kmeans_seeds: how often vectors are clustered; figures are means. By default 5.
+        kmeans_seeds: how often vectors are clustered; information is the mean. By default 5.
         permutations: of the outputs; by default 200.
         weights: how pairs of ranks count in Kendall's tau: "product" (the default), "additive" or "hyperbolic".
         fewest: with fewer texts nothing is measured; by default 100.
@@ -51,8 +51,10 @@ class RankInformation(Module):
 
         - texts: how many.
         - undefined: those with a number that is NaN, and those without items; they are left out.
-        - weighted_kendall, weighted_kendall_corrected: of mean attention and information by rank, raw and corrected;
-          NaN where nothing could be measured, and then ``reason`` says why.
+        - weighted_kendall, weighted_kendall_corrected: of mean attention by rank and ``mi``, ``mi_corrected``; NaN
+          where nothing could be measured, and then ``reason`` says why.
+        - weighted_kendall_seeds: the mean of the taus of the single k-means seeds, where there are several; with
+          intervals, ``weighted_kendall_seeds_low`` and ``_high`` are the smallest and the largest of them.
         - informative: at how many ranks there is more information than by chance.
         - output_entropy: what there is to know of the output, in nats.
         - samples, ranks, ranks_by_length, ranks_by_weight, clusters, outputs: how many texts (with as many items as
@@ -150,7 +152,7 @@ def _flat(figures: pd.DataFrame, *, intervals: bool) -> dict[str, Any]:
     """The figures of a summary by name, those of each rank as lists."""
     single = figures[figures["other"] == ""].set_index("figure")
     found: dict[str, Any] = {}
-    for name in ("weighted_kendall", "weighted_kendall_corrected", "output_entropy"):
+    for name in ("weighted_kendall", "weighted_kendall_corrected", "weighted_kendall_seeds", "output_entropy"):
         if name in single.index:
             row = single.loc[name]
             found[name] = float(row["value"])

@@ -203,3 +203,24 @@ def test_seeds_decide_and_each_clustering_has_its_own(tmp_path):
     assert all(len(set(row)) > 1 for row in by_seed.to_numpy().tolist())
     fewer = measured(store, clusters=25, kmeans_seeds=2)
     pd.testing.assert_frame_equal(fewer, one[one.kmeans_seed < 2].reset_index(drop=True))
+
+
+@pytest.mark.parametrize("rule", [None, "paper"])
+def test_a_number_that_is_asked_for_gives_what_the_rule_that_chooses_it_gives(tmp_path, rule):
+    """Equal settings, equal numbers: at every start, and the chosen number is what the rule promises."""
+    draw = np.random.default_rng(0)
+    output = draw.integers(0, 3, 400)
+    clumps = draw.normal(size=(90, 3)) * 5
+    near = clumps[output[:, None] * 30 + draw.integers(0, 30, (400, 3))]
+    vectors = near + 0.3 * draw.normal(size=near.shape)
+    store = stored(tmp_path / "run", vectors, as_logits(output))
+    chosen = measured(store, clusters=rule, kmeans_seeds=2)
+    (number,) = set(chosen.clusters)
+    assert set(chosen.note) == {""}
+    assert 50 <= number < 200
+    asked = measured(store, clusters=int(number), kmeans_seeds=2)
+    pd.testing.assert_frame_equal(chosen, asked)
+    assert chosen[chosen.kmeans_seed == 0].singletons.tolist() == [0, 0, 0]
+    assert len(set(chosen.mi)) == 6
+    more = measured(store, clusters=int(number) + 1, kmeans_seeds=1)
+    assert rule == "paper" or more.singletons.sum() > 0, "the largest number that will do"

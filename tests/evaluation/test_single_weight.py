@@ -10,9 +10,11 @@ import torch
 import attnfaith as af
 from attnfaith.attribution.methods import methods
 from attnfaith.errors import InputError
+from attnfaith.evaluation.erasure import Erasure
+from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.single_weight import COLUMNS, RANKINGS, SingleWeight
 from tests.comparing import inputs_of
-from tests.evaluation.batches import LENGTHS, SIZES, TOLERANCE, batch_of, model_of, one_of, slowly
+from tests.evaluation.batches import LENGTHS, SIZES, TOLERANCE, batch_of, model_of, one_of, slowly, table
 from tests.evaluation.slow_erasure import Slow, decided, flipped
 
 NUMBERS = ("delta_js", "delta_attention", "expected_delta_js", "expected_drawn_flips")
@@ -43,9 +45,9 @@ def divergence(kind, before, after):
 
 def rows_of(columns):
     found = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    table = {(row["text_id"], row["ranking"]): row for row in found}
-    assert len(table) == len(found)
-    return table
+    by_key = {(row["text_id"], row["ranking"]): row for row in found}
+    assert len(by_key) == len(found)
+    return by_key
 
 
 @pytest.mark.parametrize("reference", ["paper", "released-code"])
@@ -67,8 +69,8 @@ def test_equals_erasing_every_item_by_itself(family, kind, reference):
         for name in RANKINGS:
             row = rows[text, name]
             assert list(row) == [column for column, _ in COLUMNS]
-            scores = methods["attention", name].run(batch.request).values[text, :count].tolist()
-            top = max(range(count), key=lambda item: (scores[item], -item))
+            ends = [order[0] for order in slow.orders(Ranking(name, "attention"), text)]
+            top = max(ends, key=lambda item: moved[item])
             drawn = row["drawn"]
             assert (row["items"], row["top"], row["gold"]) == (count, top, None)
             assert row["prediction"] == decided(kind, before)
@@ -89,6 +91,39 @@ def test_equals_erasing_every_item_by_itself(family, kind, reference):
         effect = max(effect, *moved)
     assert effect > 1e-4  # far above what is allowed for rounding
     assert flips > 0 or (family, kind) == ("bert", "sigmoid")
+
+
+@pytest.mark.parametrize("kind", list(SIZES))
+@pytest.mark.parametrize("family", ["FLANrnn", "bert"])
+def test_the_top_item_flips_exactly_where_erasure_stops_at_its_first_removal(family, kind):
+    """Both tests start from the same item: a label that is absent, or a regression, turns the scores round."""
+    both = {"attention": tuple(Ranking(name, "attention") for name in ("random", *RANKINGS))}
+    first = absent = differing = 0
+    for seed in range(3):
+        inputs = inputs_of(model_of(family, kind), lengths=(3, 4, *LENGTHS, 3, 5), seed=seed)
+        batch = batch_of(family, kind, rankings=both, inputs=inputs, numbers=list(range(len(LENGTHS) + 4)))
+        erased, single = table(Erasure().run(batch)), rows_of(SingleWeight().run(batch))
+        for (text, name), row in single.items():
+            removed = erased[text, "attention", name, "attention"]["removed"]
+            assert row["top_flips"] == (removed == 1), (text, name)
+            first += removed == 1
+            scores = batch.scores(Ranking(name, "attention"), "attention")[text, : row["items"]]
+            differing += name != "attention" and row["top"] != int(scores.argmax())
+            absent += kind == "multilabel" and float(batch.logits[text].max()) <= 0
+    assert first > 5
+    assert (differing > 5) == (kind in ("multilabel", "regression"))
+    assert (absent > 5) == (kind == "multilabel")
+
+
+def test_a_label_that_is_explained_on_request_is_turned_round_where_it_is_absent():
+    """Target and presence are of each text: the same ranking is turned in one text and not in the next."""
+    batch = batch_of("FLANrnn", "multilabel", target=1)
+    signs = [1 if on else -1 for on in (batch.logits[:, 1] > 0).tolist()]
+    assert set(signs) == {1, -1}
+    for (text, name), row in rows_of(SingleWeight().run(batch)).items():
+        scores = methods["attention", name].run(batch.request).values[text, : row["items"]].tolist()
+        sign = 1 if name == "attention" else signs[text]
+        assert sign * scores[row["top"]] == max(sign * score for score in scores)
 
 
 def draws(reference, seeds, lengths=(5, 5, 3)):

@@ -86,6 +86,18 @@ def test_a_regression_is_its_number():
         decision.quantity(value, torch.tensor([0, 0]), "probability")
 
 
+@pytest.mark.parametrize("threshold", [0.0, -1.0])
+def test_the_label_that_is_explained_is_the_most_probable_one_on_either_side(threshold, generator):
+    """Not the one farthest from the threshold, which with many labels is nearly always absent."""
+    decision, logits = Decision("multilabel", threshold), 3 * torch.randn(200, 5, generator=generator) - 2
+    chosen = decision.predict(logits)
+    assert torch.equal(chosen, decision.probabilities(logits).argmax(-1))
+    on = decision.labels_on(logits)
+    assert torch.equal(on.gather(1, chosen.unsqueeze(1)).squeeze(1), on.any(1)), "a predicted label where there is one"
+    farthest = (logits - threshold).abs().argmax(-1)
+    assert (chosen != farthest).sum() > 50
+
+
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("kind", ["multiclass", "sigmoid", "multilabel"])
 def test_quantities_are_differentiable(kind, output, generator):

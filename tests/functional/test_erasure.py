@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from attnfaith.functional.erasure import erase, log_weights_of, prefix_keeps, prefix_sums
+from attnfaith.functional.erasure import erase, log_weights_of, prefix_keeps, prefix_sums, sums_without_each
 from attnfaith.functional.ranking import ranks_of
+from tests.devices import OtherDevice
 from tests.reference import erase_slow, prefix_slow, softmax_slow
 
 B, G, N = 3, 4, 11
@@ -173,3 +174,20 @@ def test_prefix_sums_of_items_that_cannot_be_attended(generator):
     assert sums[0].eq(0).all()
     torch.testing.assert_close(sums[1, 0], values[1, 0])
     assert sums[1, 1:].eq(0).all()
+
+
+@pytest.mark.parametrize("spread", [10.0, 900.0])
+def test_each_item_can_be_left_out_on_another_device(spread, generator):
+    """The text whose weights underflow takes a path of its own."""
+    logs = torch.tensor([[0.0, -spread, -spread - 2.0], [-1.0, -2.0, -torch.inf]], dtype=torch.float64)
+    mass, values = torch.ones(2), torch.randn(2, 3, 4, generator=generator, dtype=torch.float64)
+    expected = [sums_without_each(logs, mass, values), prefix_sums(logs, mass, values, torch.arange(3).expand(2, 3))]
+    assert (
+        expected[0][0, 0] - values[0, 1] / (1 + math.exp(-2)) - values[0, 2] / (1 + math.exp(2))
+    ).abs().max() < 1e-12
+    with OtherDevice() as device:
+        parts = [device.put(one) for one in (logs, mass, values)]
+        order = device.put(torch.arange(3).expand(2, 3))
+        found = [sums_without_each(*parts), prefix_sums(*parts, order)]
+        assert all(one.device.type == "cuda" for one in found)
+        assert [one.tolist() for one in found] == [one.tolist() for one in expected]

@@ -11,6 +11,7 @@ from sklearn.metrics import mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
 
 from attnfaith.functional.information import (
+    KENDALL,
     above_chance,
     codes_of,
     entropy,
@@ -259,3 +260,16 @@ def test_codes_tell_equal_things_apart_from_others():
     assert codes_of([3, 1, 3]).tolist() == [0, 1, 0]
     assert codes_of([[], [1], [1, 2], [1]]).tolist() == [0, 1, 2, 1]
     assert codes_of([np.array([1, 2]), np.array([1, 2])]).tolist() == [0, 0]
+
+
+def test_values_that_differ_by_rounding_are_ties():
+    """0.1 + 0.2 is not 0.3, and the order of the two must not decide a rank correlation."""
+    weights, rounded = [0.5, 0.3, 0.2], [0.1 + 0.2, 0.3, 0.1]
+    assert rounded[0] > rounded[1]
+    for form in KENDALL:
+        expected = weighted_kendall(weights, [0.3, 0.3, 0.1], form)
+        assert weighted_kendall(weights, rounded, form) == weighted_kendall(weights, [*rounded[1::-1], 0.1], form)
+        assert weighted_kendall(weights, rounded, form) == expected < 1
+        assert math.isnan(weighted_kendall(weights, [0.1 + 0.2, 0.3, 0.3], form))
+        tiny = [1e-30 * value for value in (3, 2, 1)]
+        assert weighted_kendall(weights, tiny, form) == pytest.approx(1), "rounding is relative"

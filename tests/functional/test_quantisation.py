@@ -26,24 +26,44 @@ def test_planted_clusters_are_found():
     assert same_parts(codes, which)
 
 
-def test_centres_are_distinct_vectors_however_often_they_occur():
+def clusters_of(vectors, most):
+    return len(set(quantised(vectors, first_centres(vectors, most, seed=0)).tolist()))
+
+
+def test_equal_vectors_are_one_cluster_however_often_they_occur():
     few = np.repeat(np.eye(4, dtype=np.float32), 30, axis=0)
-    centres = first_centres(few, 50, seed=0)
-    assert sorted(map(tuple, centres.tolist())) == sorted(map(tuple, np.eye(4).tolist()))
-    assert same_parts(quantised(few, centres), np.repeat(np.arange(4), 30))
+    assert same_parts(quantised(few, first_centres(few, 50, seed=0)), np.repeat(np.arange(4), 30))
     rounding = few + 1e-8 * np.random.default_rng(0).normal(size=few.shape).astype(np.float32)
-    assert len(first_centres(rounding, 50, seed=0)) == 4, "rounding makes no new vectors"
-    assert len(first_centres(np.ones((5, 3), dtype=np.float32), 9, seed=0)) == 1
+    assert clusters_of(rounding, 50) == 4, "rounding makes no new vectors"
+    assert clusters_of(np.ones((5, 3), dtype=np.float32), 9) == 1
     alike = 3 + 1e-7 * np.random.default_rng(0).normal(size=(50, 1)).astype(np.float32)
-    assert len(first_centres(alike, 5, seed=0)) == 1
+    assert clusters_of(alike, 5) == 1
 
 
-def test_the_first_centres_are_a_start_for_fewer():
+@pytest.mark.parametrize("sample", ["spread", "few", "alike"])
+def test_the_first_centres_are_those_of_fewer_clusters(sample):
+    """So a number of clusters means the same, whether it was asked for or found among larger ones."""
+    spread, _ = blobs(300, spread=1.0)
+    draw = np.random.default_rng(1)
+    few = spread[draw.integers(0, 30, 300)]
+    alike = few + 1e-7 * draw.normal(size=few.shape).astype(np.float32)
+    vectors = {"spread": spread, "few": few, "alike": alike}[sample]
+    for seed in range(5):
+        most = first_centres(vectors, 200, seed=seed)
+        assert len(most) == 200
+        for number in (1, 2, 5, 29, 50, 51, 199):
+            fewer = first_centres(vectors, number, seed=seed)
+            np.testing.assert_array_equal(fewer, most[:number])
+            np.testing.assert_array_equal(quantised(vectors, fewer), quantised(vectors, most[:number]))
+
+
+def test_clusters_are_those_of_scikit_learn_from_distinct_vectors():
     vectors, _ = blobs(200, spread=1.0)
-    centres = first_centres(vectors, 60, seed=3)
+    centres = first_centres(vectors, 30, seed=3)
     assert {tuple(one) for one in centres.tolist()} <= {tuple(one) for one in vectors.tolist()}
-    found = KMeans(30, init=centres[:30], n_init=1, max_iter=100).fit(vectors)
-    np.testing.assert_array_equal(quantised(vectors, centres[:30]), found.labels_)
+    assert len({tuple(one) for one in centres.tolist()}) == 30
+    found = KMeans(30, init=centres, n_init=1, max_iter=100).fit(vectors)
+    np.testing.assert_array_equal(quantised(vectors, centres), found.labels_)
 
 
 def test_seeds_decide_and_nothing_else():

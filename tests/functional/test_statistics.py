@@ -109,16 +109,19 @@ def scipy_interval(values, statistic, *, paired=False, n=20_000):
 def test_mean_and_median_agree_with_scipy(rng, confidence):
     values = rng.beta(1, 3, size=80)
     resamples = Resamples(80, resamples=20_000, confidence=confidence)
-    for figure, statistic in ((resamples.mean, np.mean), (resamples.median, np.median)):
-        found = figure(values)
+    for draws_of, statistic in ((resamples.draws, np.mean), (resamples.median_draws, np.median)):
+        low, high = resamples.interval(draws_of(values))
         expected = stats.bootstrap(
             (values,), statistic, n_resamples=20_000, method="percentile", confidence_level=confidence, batch=1000,
             rng=np.random.default_rng(0),
         ).confidence_interval  # fmt: skip
-        assert found.value[0] == pytest.approx(statistic(values))
         width = expected.high - expected.low
-        assert found.low[0] == pytest.approx(expected.low, abs=0.05 * width)
-        assert found.high[0] == pytest.approx(expected.high, abs=0.05 * width)
+        assert low[0] == pytest.approx(expected.low, abs=0.05 * width)
+        assert high[0] == pytest.approx(expected.high, abs=0.05 * width)
+    found = resamples.mean(values)
+    assert (found.value[0], found.low[0], found.high[0]) == (
+        pytest.approx(values.mean()), *(end[0] for end in resamples.interval(resamples.draws(values)))
+    )  # fmt: skip
 
 
 def test_ratio_agrees_with_scipy(rng):
@@ -183,6 +186,69 @@ def test_intervals_cover_the_truth_as_often_as_they_say(rng):
         assert 0.90 <= number / trials <= 0.985, name
 
 
+def slow_ends(number, confidence):
+    """How many texts to count off on either side: with one more, too many samples would miss the truth there."""
+    tail, missed = (1 - confidence) / 2, 0.0
+    for ends in range(number + 1):
+        missed += math.comb(number, ends) / 2**number
+        if missed > tail * (1 + 1e-9):
+            return ends
+    raise AssertionError
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.99])
+def test_a_median_lies_between_two_of_the_texts(rng, confidence):
+    """The interval of order statistics, by counting coins; and by scipy's test of a quantile."""
+    for n in (1, 2, 5, 6, 7, 20, 41, 300):
+        values = np.column_stack([rng.random(n), some(rng, n, 1, missing=0)[:, 0]])
+        found = Resamples(n, resamples=9, confidence=confidence).median(values)
+        ends = slow_ends(n, confidence)
+        for place, column in enumerate(np.sort(values, axis=0).T):
+            said = (found.low[place], found.high[place])
+            if not ends:
+                assert np.isnan(said).all()
+                continue
+            assert said == (column[ends - 1], column[n - ends])
+            assert said[0] <= found.value[place] <= said[1]
+        if n >= 20:
+            expected = stats.quantile_test(values[:, 0], p=0.5).confidence_interval(confidence)
+            assert (found.low[0], found.high[0]) == (expected.low, expected.high)
+    assert slow_ends(5, 0.95) == 0 < slow_ends(6, 0.95)
+
+
+def fractions(rng, shape):
+    """Shares of 8 to 24 items: many texts have the same."""
+    items = rng.integers(8, 25, shape)
+    return np.maximum(np.ceil(items * rng.beta(0.7, 2, shape)), 1) / items
+
+
+DISTRIBUTIONS = {
+    "continuous": lambda rng, shape: rng.beta(1, 3, shape),
+    "skewed": lambda rng, shape: rng.exponential(size=shape),
+    "fractions": fractions,
+    "tenths": lambda rng, shape: rng.integers(1, 11, shape) / 10,
+    "censored": lambda rng, shape: np.where(rng.random(shape) < 0.3, INF, fractions(rng, shape)),
+    "nearly half censored": lambda rng, shape: np.where(rng.random(shape) < 0.48, INF, rng.beta(1, 3, shape)),
+    "not reached": lambda rng, shape: np.where(rng.random(shape) < 0.55, INF, rng.beta(1, 3, shape)),
+}
+
+
+@pytest.mark.parametrize("n", [10, 20, 50, 200])
+@pytest.mark.parametrize("name", list(DISTRIBUTIONS))
+def test_intervals_of_medians_cover_the_truth_whatever_the_distribution(rng, name, n):
+    """Ties and texts that never flip included; 20 texts are where a bootstrap covers too little."""
+    samples = 4000
+    many = np.sort(DISTRIBUTIONS[name](rng, 400_001))
+    found = Resamples(n, resamples=9).median(DISTRIBUTIONS[name](rng, (n, samples)))
+    covered = np.mean((found.low <= many[200_000]) & (many[200_000] <= found.high))
+    assert covered >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / samples)
+    if name == "continuous":
+        exact = 1 - 2 * stats.binom.cdf(slow_ends(n, 0.95) - 1, n, 0.5)
+        assert abs(covered - exact) < 4 * math.sqrt(exact * (1 - exact) / samples), "as much as counting coins says"
+        low, high = Resamples(n, resamples=9, confidence=0.8).median(DISTRIBUTIONS[name](rng, (n, samples)))[1:3]
+        assert np.mean((low <= many[200_000]) & (many[200_000] <= high)) < 0.92, "no wider than it must be"
+
+
 # degenerate cases
 
 
@@ -235,8 +301,8 @@ def test_resamples_without_a_defined_text_are_left_out():
     resamples = Resamples(50, resamples=400)
     draws = resamples.draws(values)
     assert 0.05 < np.isnan(draws).mean() < 0.25  # (48 / 50) ** 50 = 0.13
-    for found in (resamples.mean(values), resamples.median(values)):
-        assert (found.value[0], found.low[0], found.high[0], found.texts[0]) == (0.5, 0.25, 0.75, 2)
+    found = resamples.mean(values)
+    assert (found.value[0], found.low[0], found.high[0], found.texts[0]) == (0.5, 0.25, 0.75, 2)
 
 
 def test_a_median_that_is_never_reached():

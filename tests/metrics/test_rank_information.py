@@ -8,12 +8,13 @@ import torch
 
 import attnfaith as af
 from attnfaith.evaluation.information import Information
+from attnfaith.functional.information import weighted_kendall
 from attnfaith.metrics import RankInformation
 from tests.metrics.runs import SEED
 
 WORDS = "good bad fine dull long short film plot cast story very not quite never the a".split()
 OPTIONS = {"clusters": 4, "kmeans_seeds": 2, "permutations": 30, "fewest": 20}
-SCALARS = ("weighted_kendall", "weighted_kendall_corrected")
+SCALARS = ("weighted_kendall", "weighted_kendall_corrected", "weighted_kendall_seeds")
 COUNTS = ("samples", "ranks", "ranks_by_length", "ranks_by_weight", "clusters", "outputs", "informative")
 RANKS = ("mean_weight", "mi", "null", "mi_corrected", "mi_miller_madow", "p", "singletons")
 
@@ -55,6 +56,9 @@ def test_equals_the_summary_of_the_information_test(labels):
     for name in RANKS:
         rows = summary[(summary.figure == name) & (summary.other != "")]
         assert found["by_rank"][name] == pytest.approx(rows["value"].tolist(), abs=1e-6), name
+    for name, information in (("weighted_kendall", "mi"), ("weighted_kendall_corrected", "mi_corrected")):
+        by_rank = found["by_rank"]
+        assert found[name] == pytest.approx(weighted_kendall(by_rank["mean_weight"], by_rank[information])), name
     assert found["ranks"] == len(found["by_rank"]["mi"]) == 3
     assert "reason" not in found
 

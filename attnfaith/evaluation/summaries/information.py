@@ -37,12 +37,12 @@ def summarise(
 ) -> pd.DataFrame:
     """The figures of the information test, for each group: ``ranking`` is "all" heads together, or a head's number.
 
-    Information is in nats. Where vectors were clustered several times, figures are means over the times.
+    Information is in nats. Where vectors were clustered several times, information is the mean over the clusterings.
 
-    - ``weighted_kendall``: of mean attention and information by rank, from -1 to 1. The interval is over texts: from
-      random halves of them, whose spread is that of a figure of all. ``weighted_kendall_corrected``: the same of the
-      corrected information. ``weighted_kendall_seeds``: the median over k-means seeds; its ends are the smallest and
-      the largest
+    - ``weighted_kendall``: of mean attention and ``mi`` by rank, from -1 to 1. The interval is over texts: from
+      random halves of them, whose spread is that of a figure of all. ``weighted_kendall_corrected``: the same of
+      ``mi_corrected``. ``weighted_kendall_seeds``: the mean of the taus of the single k-means seeds; its ends are the
+      smallest and the largest of them
     - ``informative``: how many ranks say more than chance; ``ranks``: of how many; ``ranks_by_length`` and
       ``ranks_by_weight``: what these two rules allow
     - ``samples``: the texts behind every rank; ``left_out``: the others; ``clusters``: of vectors; ``outputs``: how
@@ -138,20 +138,27 @@ class _Group:
     def _add_kendall(self, rows: Rows, about: Mapping[str, Any]) -> None:
         informative = int((self._p() <= 1 - self.resamples.confidence + 1e-9).sum())
         for figure, column in (("weighted_kendall", "mi"), ("weighted_kendall_corrected", "corrected")):
-            said = self._by_seed(column)
-            taus = np.array([self._tau(line) for line in said])
-            halves = recentred(self._draws("halves"), said)
-            drawn = np.array([np.mean([self._tau(line) for line in half]) for half in halves])
+            said = self._by_seed(column).mean(0)
+            tau = self._tau(said)
+            drawn = np.array([self._tau(half) for half in recentred(self._draws("halves").mean(1), said)])
             ends = [float(end) for end in self.resamples.interval(drawn)]
             note = "" if informative else _CHANCE
-            if np.isnan(taus.mean()):
+            if np.isnan(tau):
                 ends, note = [np.nan, np.nan], self._undefined()
-            rows.add(figure, float(taus.mean()), *ends, note=note, **about)
-            if column == "mi" and len(taus) > 1 and not np.isnan(taus.mean()):
-                seeds = f"from the smallest to the largest of {len(taus)} k-means seeds"
-                spread = (float(np.median(taus)), float(taus.min()), float(taus.max()))
-                rows.add(f"{figure}_seeds", *spread, note=seeds, **about)
+            rows.add(figure, tau, *ends, note=note, **about)
+        self._add_seeds(rows, about)
         rows.add("informative", informative, **about)
+
+    def _add_seeds(self, rows: Rows, about: Mapping[str, Any]) -> None:
+        """What tau would be with one clustering only, and how much that depends on its start."""
+        taus = np.array([self._tau(line) for line in self._by_seed("mi")])
+        known = taus[~np.isnan(taus)]
+        if len(taus) > 1 and len(known):
+            note = f"from the smallest to the largest of {len(taus)} k-means seeds"
+            missing = len(taus) - len(known)
+            note += f"; undefined at {missing} of {len(taus)}" if missing else ""
+            spread = (float(known.mean()), float(known.min()), float(known.max()))
+            rows.add("weighted_kendall_seeds", *spread, note=note, **about)
 
     def _add_ranks(self, rows: Rows, about: Mapping[str, Any]) -> None:
         told = self._told() if self.known else {}

@@ -88,30 +88,64 @@ def test_figures_are_means_over_the_clusterings():
     assert found(summary, "p", "2")["value"] > 0.3
 
 
+def with_information(table, lines):
+    """The same table with other information at each start and rank, ``[seeds, k]``; what is drawn moves along."""
+    table = table.sort_values(["kmeans_seed", "rank"]).reset_index(drop=True)
+    moved = np.ravel(lines) - table["mi"].to_numpy()
+    for column in ("mi", "corrected", "miller_madow"):
+        table[column] += moved
+    table["halves"] = [half + move for half, move in zip(table["halves"], moved, strict=True)]
+    return table
+
+
+def test_tau_is_of_the_information_that_is_shown():
+    """The figure beside a descending curve of information is 1, however much the single starts differ."""
+    starts = [[0.210, 0.204, 0.181, 0.175], [0.190, 0.214, 0.171, 0.185], [0.230, 0.194, 0.191, 0.165]]
+    summary = summarise(with_information(table_of([0.5, 0.4, 0.3, 0.2]), starts), texts())
+    shown = [found(summary, "mi", str(rank))["value"] for rank in range(4)]
+    assert shown == pytest.approx([0.210, 0.204, 0.181, 0.175])
+    assert found(summary, "weighted_kendall")["value"] == 1.0
+    seeds = found(summary, "weighted_kendall_seeds")
+    assert seeds["value"] < 0.8
+    assert (seeds["low"], seeds["high"]) == (pytest.approx(weighted_kendall([4, 3, 2, 1], starts[1])), 1.0)
+
+
 @pytest.mark.parametrize("form", ["product", "additive", "hyperbolic"])
-def test_tau_is_a_mean_over_clusterings_with_an_interval_over_halves(form):
-    table = table_of([0.5, 0.48, 0.2, 0.22], noise=0.02)
+def test_tau_is_of_mean_information_with_an_interval_over_halves(form):
+    table, draw = table_of([0.5, 0.48, 0.2, 0.22], noise=0.02), np.random.default_rng(3)
+    table = with_information(table, table["mi"].to_numpy().reshape(3, 4) + 0.03 * draw.normal(size=(3, 4)))
     summary = summarise(table, texts(), weights=form)
     weights = np.array([0.4, 0.3, 0.2, 0.1])
-    by_seed = [rows.sort_values("rank") for _, rows in table.groupby("kmeans_seed")]
+    by_rank = [rows for _, rows in table.groupby("rank")]
     for figure, column in (("weighted_kendall", "mi"), ("weighted_kendall_corrected", "corrected")):
         row = found(summary, figure)
-        assert row["value"] == pytest.approx(np.mean([weighted_kendall(weights, one[column], form) for one in by_seed]))
+        means = [rows[column].mean() for rows in by_rank]
+        assert row["value"] == pytest.approx(weighted_kendall(weights, means, form))
+        shown = "mi" if column == "mi" else "mi_corrected"
+        assert means == pytest.approx([found(summary, shown, str(rank))["value"] for rank in range(4)])
         halves = []
         for half in range(80):
-            taus = []
-            for one in by_seed:
-                drawn = np.array([line[half] - np.mean(line) for line in one["halves"]])
-                taus.append(weighted_kendall(weights, one[column].to_numpy() + drawn, form))
-            halves.append(np.mean(taus))
+            drawn = [np.mean([line[half] - np.mean(line) for line in rows["halves"]]) for rows in by_rank]
+            halves.append(weighted_kendall(weights, np.add(means, drawn), form))
         assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(halves, [0.025, 0.975])), abs=1e-9)
         assert row["low"] < row["value"] <= row["high"]
     seeds = found(summary, "weighted_kendall_seeds")
-    taus = [weighted_kendall(weights, one["mi"], form) for one in by_seed]
-    assert (seeds["value"], seeds["low"], seeds["high"]) == pytest.approx((np.median(taus), min(taus), max(taus)))
+    taus = [weighted_kendall(weights, rows.sort_values("rank")["mi"], form) for _, rows in table.groupby("kmeans_seed")]
+    assert min(taus) < max(taus)
+    assert (seeds["value"], seeds["low"], seeds["high"]) == pytest.approx((np.mean(taus), min(taus), max(taus)))
     wide, narrow = (summarise(table, texts(), confidence_level=level) for level in (0.99, 0.5))
     assert found(wide, "weighted_kendall")["low"] <= found(narrow, "weighted_kendall")["low"]
     assert found(wide, "null", "0")["high"] > found(narrow, "null", "0")["high"]
+
+
+def test_a_start_without_a_tau_is_counted():
+    flat = with_information(table_of([0.5, 0.4, 0.3]), [[0.3, 0.3, 0.3], [0.5, 0.4, 0.3], [0.5, 0.3, 0.4]])
+    summary = summarise(flat, texts())
+    row = found(summary, "weighted_kendall_seeds")
+    assert "undefined at 1 of 3" in row["note"]
+    assert row["high"] == pytest.approx(1)
+    assert row["low"] < row["value"] < row["high"]
+    assert row["value"] == pytest.approx((1 + weighted_kendall([3, 2, 1], [0.5, 0.3, 0.4])) / 2)
 
 
 def test_the_order_of_rows_and_of_groups_does_not_matter():
