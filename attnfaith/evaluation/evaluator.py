@@ -16,6 +16,7 @@ from attnfaith.attribution.request import Settings
 from attnfaith.attribution.texts import Texts, special_ids_of
 from attnfaith.errors import InputError
 from attnfaith.evaluation.batch import Setup
+from attnfaith.evaluation.cells import short
 from attnfaith.evaluation.conditions import conditions_of, counts_of
 from attnfaith.evaluation.data import Source, open_data
 from attnfaith.evaluation.fingerprint import fingerprint_model, fingerprint_tokenizer
@@ -27,6 +28,7 @@ from attnfaith.evaluation.rehearsal import first_text, rehearse
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.runner import SHARD, Runner, encode
 from attnfaith.evaluation.store import Store
+from attnfaith.evaluation.summaries.parts import check
 from attnfaith.functional.decision import OUTPUTS, Decision, decision_of
 from attnfaith.progress import counting
 
@@ -147,6 +149,8 @@ class Evaluator:
         Returns:
             `Results`; print them.
         """
+        if output_dir is not None:
+            Store.refuse_unusable(output_dir)
         seed = seed if random_state is None else random_state
         reading: dict[str, Any] = {"subset": subset, "split": split, "input_column": input_column}
         reading["second_input_column"] = second_input_column
@@ -274,7 +278,8 @@ class Evaluator:
 def _statistics(n_resamples: Any, confidence_level: Any) -> dict[str, Any]:
     if isinstance(confidence_level, bool) or not isinstance(confidence_level, float) or not 0 < confidence_level < 1:
         raise InputError(f"Expected confidence_level between 0 and 1, such as 0.95; got {confidence_level!r}.")
-    return {"n_resamples": positive(n_resamples, "n_resamples"), "confidence_level": confidence_level}
+    check(positive(n_resamples, "n_resamples") or 0, confidence_level)
+    return {"n_resamples": n_resamples, "confidence_level": confidence_level}
 
 
 def _one_of(given: Any, known: Sequence[Any], name: str) -> Any:
@@ -286,4 +291,6 @@ def _one_of(given: Any, known: Sequence[Any], name: str) -> Any:
 def _whole(number: Any, name: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise InputError(f"Expected {name} to be a whole number, got {number!r}.")
+    if not 0 <= number < 2**64:
+        raise InputError(f"Expected {name} to be from 0 to 2**64 - 1, got {short(number)}.")
     return number
