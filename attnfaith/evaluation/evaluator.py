@@ -27,6 +27,7 @@ from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.rehearsal import first_text, rehearse
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.runner import SHARD, Runner, encode
+from attnfaith.evaluation.schema import check_manifest
 from attnfaith.evaluation.store import Store
 from attnfaith.evaluation.summaries.parts import check
 from attnfaith.functional.decision import OUTPUTS, Decision, decision_of
@@ -223,7 +224,7 @@ class Evaluator:
                     for name, table in test.conclude(store, seed=seed, quiet=quiet).items():
                         store.conclude(name, table)
                 store.finish(counts_of(store))
-        return Results(Store.load(output_dir), temporary)
+        return Results(Store.load(output_dir, check_manifest), temporary)
 
     @property
     def _config(self) -> Any:

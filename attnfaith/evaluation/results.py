@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.manifest import NAME
 from attnfaith.evaluation.protocol import Test, tests
 from attnfaith.evaluation.schema import check_manifest
 from attnfaith.evaluation.store import Store
@@ -28,7 +27,6 @@ class Results:
     """
 
     def __init__(self, store: Store, temporary: Any = None) -> None:
-        check_manifest(store.manifest, store.directory / NAME)
         self._store, self._temporary = store, temporary  # a temporary folder lives as long as its results
         self._tables: dict[str, pd.DataFrame] = {}
         self._summaries: dict[Any, pd.DataFrame] = {}
@@ -159,4 +157,4 @@ def load_results(path: str | os.PathLike[str]) -> Results:
         InputError: there is no run, or it is not finished.
         StorageError: a file is damaged, missing, of another run, or of an earlier layout; the message names it.
     """
-    return Results(Store.load(path))
+    return Results(Store.load(path, check_manifest))

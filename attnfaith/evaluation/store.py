@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ TEXTS = "texts"
 _SHARD = re.compile(r"[0-9]{5,15}\.parquet")
 _WHOLE = {pa.string(): pd.StringDtype(na_value=math.nan)}
 _NULLABLE = {**_WHOLE, pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+Check = Callable[[Mapping[str, Any], Path], None]
 
 
 class Store:
@@ -97,8 +98,13 @@ class Store:
         return store
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> Store:
-        """A finished run, to read; the bytes of all its files are compared with their digests."""
+    def load(cls, directory: str | os.PathLike[str], check: Check | None = None) -> Store:
+        """A finished run, to read; the bytes of all its files are compared with their digests.
+
+        Args:
+            directory: where it is; nothing is written there.
+            check: refuses what the manifest of this kind of run may not say, before any other file is opened.
+        """
         path = folder_of(directory)
         with storing(path):
             if not path.is_dir():
@@ -106,6 +112,8 @@ class Store:
             if not os.path.lexists(path / manifests.NAME):
                 raise InputError(f"{str(path)!r} is no run of attnfaith: it has no {manifests.NAME}.")
             store = cls(path, manifests.read_manifest(path))
+            if check is not None and "counts" in store.manifest:
+                check(store.manifest, path / manifests.NAME)
             done = store.shards()
             if "counts" not in store.manifest or len(done) < store.manifest["shards"] or not store._has_concluded():
                 of = f" of {store._expected}" if store._expected is not None else ""
