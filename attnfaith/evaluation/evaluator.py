@@ -16,7 +16,6 @@ from attnfaith.attribution.request import Settings
 from attnfaith.attribution.texts import Texts, special_ids_of
 from attnfaith.errors import InputError
 from attnfaith.evaluation.batch import Setup
-from attnfaith.evaluation.cells import short
 from attnfaith.evaluation.conditions import conditions_of, counts_of
 from attnfaith.evaluation.data import Source, open_data
 from attnfaith.evaluation.fingerprint import fingerprint_model, fingerprint_tokenizer
@@ -27,9 +26,8 @@ from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.rehearsal import first_text, rehearse
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.runner import SHARD, Runner, encode
-from attnfaith.evaluation.schema import check_manifest
+from attnfaith.evaluation.schema import check_conditions, check_manifest
 from attnfaith.evaluation.store import Store
-from attnfaith.evaluation.summaries.parts import check
 from attnfaith.functional.decision import OUTPUTS, Decision, decision_of
 from attnfaith.progress import counting
 
@@ -208,11 +206,13 @@ class Evaluator:
     ) -> Results:
         """The loop, in this process and the others; the first one opens and closes the files."""
         processes, temporary = self.processes, None
+        manifest |= {"shard_size": SHARD, "rows": source.rows}
+        check_conditions(manifest)
         if output_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
             output_dir = processes.agreed(temporary.name)
         with processes.first():
-            store = Store.open(output_dir, {**manifest, "shard_size": SHARD, "rows": source.rows})
+            store = Store.open(output_dir, manifest)
         index, count = processes.index, processes.count
         with counting("evaluating", source.rows, quiet=quiet or index > 0) as advance:
             runner.run(source, store, lambda rows: advance(rows * count), index=index, of=count)
@@ -279,8 +279,7 @@ class Evaluator:
 def _statistics(n_resamples: Any, confidence_level: Any) -> dict[str, Any]:
     if isinstance(confidence_level, bool) or not isinstance(confidence_level, float) or not 0 < confidence_level < 1:
         raise InputError(f"Expected confidence_level between 0 and 1, such as 0.95; got {confidence_level!r}.")
-    check(positive(n_resamples, "n_resamples") or 0, confidence_level)
-    return {"n_resamples": n_resamples, "confidence_level": confidence_level}
+    return {"n_resamples": positive(n_resamples, "n_resamples"), "confidence_level": confidence_level}
 
 
 def _one_of(given: Any, known: Sequence[Any], name: str) -> Any:
@@ -292,6 +291,4 @@ def _one_of(given: Any, known: Sequence[Any], name: str) -> Any:
 def _whole(number: Any, name: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise InputError(f"Expected {name} to be a whole number, got {number!r}.")
-    if not 0 <= number < 2**64:
-        raise InputError(f"Expected {name} to be from 0 to 2**64 - 1, got {short(number)}.")
     return number

@@ -6,13 +6,14 @@ run code, or reach a figure as something other than it is taken for.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from attnfaith.errors import AttnFaithError
+from attnfaith.errors import AttnFaithError, InputError
 from attnfaith.evaluation.cells import short
 from attnfaith.evaluation.hiding import WAYS
 from attnfaith.evaluation.manifest import MOST_ROWS, is_digest, refuse
@@ -41,10 +42,22 @@ def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
         path: of its file, for the message.
     """
     try:
-        _RUN_OF_TESTS(manifest, "")
+        _object(_FINISHED)(manifest, "")
         _check_counts(manifest)
     except _UnfitError as error:
         refuse(path, str(error))
+
+
+def check_conditions(manifest: Mapping[str, Any]) -> None:
+    """Refuse, before any work, a run whose results could not be loaded again.
+
+    Args:
+        manifest: of a run that is to begin.
+    """
+    try:
+        _object(_BEGUN)(json.loads(json.dumps(manifest)), "")
+    except _UnfitError as error:
+        raise InputError(f"The results of this run could not be stored: {error}.") from error
 
 
 def _expect(holds: bool, value: Any, path: str, expected: str) -> None:
@@ -197,58 +210,57 @@ def _check_counts(manifest: Mapping[str, Any]) -> None:
 
 
 _COUNT = _whole(0, MOST_ROWS)
-_RUN_OF_TESTS = _object(
-    {
-        "attnfaith": _text,
-        "run": _object(
-            {
-                "model": _sha256,
-                "tokenizer": _sha256,
-                "decision": _object({"kind": _one_of(*KINDS), "tolerance": _or_null(_number(0, math.inf))}),
-                "columns": _object(
-                    {
-                        "text": _column,
-                        "second text": _column,
-                        "label": _column,
-                        "rationale": _column,
-                        "scores": _list(_text),
-                    }
-                ),
-                "tests": _tests,
-                "rankings": _mapping(_list(_text), *_LEVELS),
-                "target": _target,
-                "output": _or_null(_one_of(*OUTPUTS)),
-                "steps": _or_null(_whole(1, MOST_ROWS)),
-                "hide": _or_null(_one_of(*WAYS)),
-                "special_tokens": _one_of("include", "protect"),
-                "protect_deciding": _truth,
-                "max_length": _or_null(_whole(1, MOST_ROWS)),
-                "seed": _whole(0, 2**64 - 1),
-            }
-        ),
-        "facts": _object(
-            {
-                "model": _text,
-                "kind": _one_of("affine", "transformer"),
-                "unit": _object({"attention": _text, "input": _text}),
-                "decision": _one_of(*KINDS),
-                "special_tokens": _truth,
-                "levels": _list(_one_of(*_LEVELS), len(_LEVELS)),
-                "hide": _or_null(_one_of(*WAYS)),
-                "labels": _list(_text),
-            }
-        ),
-        "statistics": _object(
-            {"n_resamples": _whole(1, MOST_RESAMPLES), "confidence_level": _number(0, 1, inside=True)}
-        ),
-        "notes": _list(_text),
-        "versions": _mapping(_text),
-        "shard_size": _whole(1, MOST_ROWS),
-        "rows": _or_null(_COUNT),
-        "shards": _COUNT,
-        "counts": _object(
-            {"rows": _COUNT, "texts": _COUNT, "aside": _mapping(_COUNT), "truncated": _COUNT, "undefined": _COUNT}
-        ),
-        "digests": _object({"shards": _mapping(_sha256), "concluded": _mapping(_sha256)}),
-    }
-)
+_BEGUN: dict[str, Field] = {
+    "attnfaith": _text,
+    "run": _object(
+        {
+            "model": _sha256,
+            "tokenizer": _sha256,
+            "decision": _object({"kind": _one_of(*KINDS), "tolerance": _or_null(_number(0, math.inf))}),
+            "columns": _object(
+                {
+                    "text": _column,
+                    "second text": _column,
+                    "label": _column,
+                    "rationale": _column,
+                    "scores": _list(_text),
+                }
+            ),
+            "tests": _tests,
+            "rankings": _mapping(_list(_text), *_LEVELS),
+            "target": _target,
+            "output": _or_null(_one_of(*OUTPUTS)),
+            "steps": _or_null(_whole(1, MOST_ROWS)),
+            "hide": _or_null(_one_of(*WAYS)),
+            "special_tokens": _one_of("include", "protect"),
+            "protect_deciding": _truth,
+            "max_length": _or_null(_whole(1, MOST_ROWS)),
+            "seed": _whole(0, 2**64 - 1),
+        }
+    ),
+    "facts": _object(
+        {
+            "model": _text,
+            "kind": _one_of("affine", "transformer"),
+            "unit": _object({"attention": _text, "input": _text}),
+            "decision": _one_of(*KINDS),
+            "special_tokens": _truth,
+            "levels": _list(_one_of(*_LEVELS), len(_LEVELS)),
+            "hide": _or_null(_one_of(*WAYS)),
+            "labels": _list(_text),
+        }
+    ),
+    "statistics": _object({"n_resamples": _whole(1, MOST_RESAMPLES), "confidence_level": _number(0, 1, inside=True)}),
+    "notes": _list(_text),
+    "versions": _mapping(_text),
+    "shard_size": _whole(1, MOST_ROWS),
+    "rows": _or_null(_COUNT),
+}
+_FINISHED: dict[str, Field] = {
+    **_BEGUN,
+    "shards": _COUNT,
+    "counts": _object(
+        {"rows": _COUNT, "texts": _COUNT, "aside": _mapping(_COUNT), "truncated": _COUNT, "undefined": _COUNT}
+    ),
+    "digests": _object({"shards": _mapping(_sha256), "concluded": _mapping(_sha256)}),
+}

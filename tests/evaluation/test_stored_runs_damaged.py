@@ -11,7 +11,8 @@ from attnfaith.evaluation import evaluator as evaluating
 from attnfaith.evaluation import runner
 from attnfaith.evaluation.manifest import NAME, written
 from tests.evaluation.mutations import KINDS, outcome, survey
-from tests.evaluation.runs import QUICK, evaluator_of
+from tests.evaluation.runs import KINDS as KINDS_OF_DECISIONS
+from tests.evaluation.runs import QUICK, computed, evaluator_of
 
 COUNT = int(os.environ.get("ATTNFAITH_MUTATIONS", "300"))
 
@@ -159,3 +160,28 @@ def test_a_saved_copy_keeps_its_digests_and_they_are_compared(run, tmp_path):
     with pytest.raises(af.StorageError, match="its bytes have changed"):
         af.load_results(copy).save(tmp_path / "again")
     assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"seed": -1}, r"run\.seed is -1; expected a whole number from 0"),
+        ({"n_resamples": 10**9}, "n_resamples"),
+    ],
+)
+def test_a_run_that_could_not_be_loaded_is_refused_before_any_work(options, said, tmp_path, monkeypatch):
+    evaluator, data = evaluator_of("multiclass")
+    monkeypatch.setattr(runner.Runner, "run", lambda *arguments, **named: pytest.fail("it was begun"))
+    with pytest.raises(af.InputError, match=said):
+        evaluator.compute(data, tests=["erasure"], quiet=True, output_dir=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_DECISIONS)
+def test_the_schema_takes_what_every_kind_of_run_says(kind, tmp_path):
+    """All tests, with a target and columns of all sorts: the schema knows what `conditions_of` writes."""
+    evaluator, data = evaluator_of(kind)
+    computed(evaluator, data[:12], "erasure", "agreement", output_dir=tmp_path / "run", protect_deciding=True)
+    manifest = af.load_results(tmp_path / "run").manifest
+    assert manifest["run"]["decision"]["kind"] == kind
+    assert manifest["counts"]["rows"] == 12
