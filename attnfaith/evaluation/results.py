@@ -11,10 +11,12 @@ import pandas as pd
 
 from attnfaith.errors import InputError
 from attnfaith.evaluation.protocol import Test, tests
+from attnfaith.evaluation.runner import schemas_of
 from attnfaith.evaluation.schema import check_manifest
 from attnfaith.evaluation.store import Store
 from attnfaith.evaluation.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
+from attnfaith.functional.decision import Decision
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,6 +30,7 @@ class Results:
 
     def __init__(self, store: Store, temporary: Any = None) -> None:
         self._store, self._temporary = store, temporary  # a temporary folder lives as long as its results
+        store.expect(schemas_of(self._ran, Decision(kind=self.manifest["run"]["decision"]["kind"])))
         self._tables: dict[str, pd.DataFrame] = {}
         self._summaries: dict[Any, pd.DataFrame] = {}
 

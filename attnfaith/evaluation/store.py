@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from attnfaith.errors import InputError, StorageError
 from attnfaith.evaluation import manifest as manifests
@@ -67,6 +68,7 @@ class Store:
         self._schemas: dict[str, pa.Schema] = {}
         self._proofs: dict[Path, sealed.Proof] = {}  # so that no file is hashed twice while it stays as it is
         self._concluded: set[str] = set()
+        self._expected_columns: Mapping[str, pa.Schema] = {}
         self._run = manifests.run_digest(manifest)
 
     @classmethod
@@ -202,6 +204,23 @@ class Store:
             put(self._whole(name), sealed.encode(table, sealed.Identity(self._run, name, None, "", (name,))))
             self._concluded.add(name)
 
+    def expect(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Refuse tables with other columns from now on, whose files may come from anybody.
+
+        Args:
+            schemas: by name of the table.
+        """
+        self._expected_columns = schemas
+        for name in self.tables:
+            for shard in self.shards()[:1]:
+                path = self._path(name, shard)
+                lacking = [
+                    one for one in schemas.get(name, pa.schema([])).names if one not in sealed.read_schema(path).names
+                ]
+                with sealed.damaged(path):
+                    if lacking:
+                        raise ValueError(f"it has no column {lacking[0]!r}")
+
     def check(self, shard: int, rows_hash: str) -> None:
         """Refuse data that differ from those a shard was made from."""
         proof = self._prove(TEXTS, shard)
@@ -326,7 +345,25 @@ class Store:
         path = self._file(name, shard)
         table, proof = sealed.read(path, columns, self._proofs.get(path))
         self._accepted(name, shard, proof)
+        with sealed.damaged(path):
+            self._refuse_hostile(name, shard, table)
         return table
+
+    def _refuse_hostile(self, name: str, shard: int | None, table: pa.Table) -> None:
+        """Columns of other types, or rows of other texts, than `expect` was told of."""
+        if name not in self._expected_columns:
+            return
+        for expected in self._expected_columns[name]:
+            place = table.schema.get_field_index(expected.name)
+            found = table.schema.field(place) if place >= 0 else expected
+            if not found.equals(expected):
+                got, wanted = (f"{one.type}{'' if one.nullable else ' not null'}" for one in (found, expected))
+                raise ValueError(f"its column {short(expected.name)} is {short(got)}; expected {wanted}")
+        if shard is None or not len(table) or "text_id" not in table.schema.names:
+            return
+        size, ends = self.manifest["shard_size"], pc.min_max(table["text_id"]).as_py()
+        if not shard * size <= ends["min"] <= ends["max"] < (shard + 1) * size:
+            raise ValueError(f"it has rows of texts that are not in shard {shard}")
 
     def _content(self, name: str, shard: int | None) -> bytes:
         path = self._file(name, shard)
