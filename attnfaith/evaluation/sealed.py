@@ -87,15 +87,19 @@ def encode(table: pa.Table, identity: Identity) -> bytes:
     table = table.replace_schema_metadata({_KEY: about}).combine_chunks()
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=max(1, len(table)), **_PARQUET)
-    content = sink.getvalue().to_pybytes()
-    place = len(content) - _TAIL - int.from_bytes(content[-_TAIL : -len(_MAGIC)], "little")
-    seal = _NAME + hashlib.sha256(content).hexdigest().encode()
-    if len(content) + len(seal) > MOST_BYTES:
+    content = seal(sink.getvalue().to_pybytes())
+    if len(content) > MOST_BYTES:
         raise StorageError(
             f"The table {identity.table!r} of one shard takes {len(content):,} bytes; a file holds at most "
             f"{MOST_BYTES:,}. Choose options with which the test keeps less of each text."
         )
-    return content[:place] + seal + content[place:]
+    return content
+
+
+def seal(content: bytes) -> bytes:
+    """The bytes of a parquet file with their seal between the last page and the footer."""
+    place = len(content) - _TAIL - int.from_bytes(content[-_TAIL : -len(_MAGIC)], "little")
+    return content[:place] + _NAME + hashlib.sha256(content).hexdigest().encode() + content[place:]
 
 
 def prove(path: Path, known: Proof | None = None) -> Proof:
