@@ -185,3 +185,13 @@ def test_the_schema_takes_what_every_kind_of_run_says(kind, tmp_path):
     manifest = af.load_results(tmp_path / "run").manifest
     assert manifest["run"]["decision"]["kind"] == kind
     assert manifest["counts"]["rows"] == 12
+
+
+def test_a_folder_whose_name_is_not_text(tmp_path):
+    """Such names come from other systems; a run in one is like any other."""
+    evaluator, data = evaluator_of("multiclass")
+    folder = tmp_path / os.fsdecode(b"run \xff\xfe")
+    results = computed(evaluator, data, "erasure", "information", output_dir=folder)
+    assert outcome(folder) == outcome(results.save(tmp_path / os.fsdecode(b"copy \xff")))
+    with pytest.raises(af.InputError, match="seed is 0 there and 1 here"):
+        computed(evaluator, data, "erasure", "information", output_dir=folder, seed=1)
