@@ -14,7 +14,7 @@ class InputError(AttnFaithError, ValueError):
 
 
 class StorageError(AttnFaithError, OSError):
-    """Results cannot be written or read where they were to be kept: no room, no permission, not a directory."""
+    """Results cannot be written or read where they were to be kept: no room, no permission, damaged files."""
 
 
 class NumericalError(AttnFaithError, ArithmeticError):

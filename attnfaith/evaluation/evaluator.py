@@ -26,6 +26,7 @@ from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.rehearsal import first_text, rehearse
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.runner import SHARD, Runner, encode
+from attnfaith.evaluation.schema import check_conditions, check_manifest
 from attnfaith.evaluation.store import Store
 from attnfaith.functional.decision import OUTPUTS, Decision, decision_of
 from attnfaith.progress import counting
@@ -147,6 +148,8 @@ class Evaluator:
         Returns:
             `Results`; print them.
         """
+        if output_dir is not None:
+            Store.refuse_unusable(output_dir)
         seed = seed if random_state is None else random_state
         reading: dict[str, Any] = {"subset": subset, "split": split, "input_column": input_column}
         reading["second_input_column"] = second_input_column
@@ -203,11 +206,13 @@ class Evaluator:
     ) -> Results:
         """The loop, in this process and the others; the first one opens and closes the files."""
         processes, temporary = self.processes, None
+        manifest |= {"shard_size": SHARD, "rows": source.rows}
+        check_conditions(manifest)
         if output_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
             output_dir = processes.agreed(temporary.name)
         with processes.first():
-            store = Store.open(output_dir, {**manifest, "shard_size": SHARD, "rows": source.rows})
+            store = Store.open(output_dir, manifest)
         index, count = processes.index, processes.count
         with counting("evaluating", source.rows, quiet=quiet or index > 0) as advance:
             runner.run(source, store, lambda rows: advance(rows * count), index=index, of=count)
@@ -219,7 +224,7 @@ class Evaluator:
                     for name, table in test.conclude(store, seed=seed, quiet=quiet).items():
                         store.conclude(name, table)
                 store.finish(counts_of(store))
-        return Results(Store.load(output_dir), temporary)
+        return Results(Store.load(output_dir, check_manifest), temporary)
 
     @property
     def _config(self) -> Any:

@@ -11,9 +11,12 @@ import pandas as pd
 
 from attnfaith.errors import InputError
 from attnfaith.evaluation.protocol import Test, tests
+from attnfaith.evaluation.runner import schemas_of
+from attnfaith.evaluation.schema import check_manifest
 from attnfaith.evaluation.store import Store
 from attnfaith.evaluation.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
+from attnfaith.functional.decision import Decision
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +30,7 @@ class Results:
 
     def __init__(self, store: Store, temporary: Any = None) -> None:
         self._store, self._temporary = store, temporary  # a temporary folder lives as long as its results
+        store.expect(schemas_of(self._ran, Decision(kind=self.manifest["run"]["decision"]["kind"])))
         self._tables: dict[str, pd.DataFrame] = {}
         self._summaries: dict[Any, pd.DataFrame] = {}
 
@@ -147,5 +151,13 @@ class _Tables(Mapping[str, pd.DataFrame]):
 
 
 def load_results(path: str | os.PathLike[str]) -> Results:
-    """Results that were written by an `Evaluator` with ``output_dir=``, or saved."""
-    return Results(Store.load(path))
+    """Results that were written by an `Evaluator` with ``output_dir=``, or saved.
+
+    Every file is compared with its digest, and every field of the manifest with what it may be. Nothing is written, so
+    the folder may be read-only.
+
+    Raises:
+        InputError: there is no run, or it is not finished.
+        StorageError: a file is damaged, missing, of another run, or of an earlier layout; the message names it.
+    """
+    return Results(Store.load(path, check_manifest))

@@ -18,6 +18,7 @@ from attnfaith.evaluation.data import Row, Source
 from attnfaith.evaluation.fingerprint import fingerprint_rows
 from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcome_type, outcomes, schema_of
 from attnfaith.evaluation.store import Store
+from attnfaith.functional.decision import Decision
 
 SHARD = 256
 """Rows of the data that are written together, and lost together when a run is killed."""
@@ -95,10 +96,7 @@ class Runner:
     @property
     def schemas(self) -> dict[str, pa.Schema]:
         """The schema of every table of the run."""
-        kind = outcome_type(self.setup.decision)
-        shapes = {TEXTS: [(name, one or kind) for name, one in _COLUMNS]}
-        shapes |= {test.name: test.columns(kind) for test in self.tests}
-        return {name: schema_of(columns) for name, columns in shapes.items()}
+        return schemas_of(self.tests, self.setup.decision)
 
     def _batches(self, encoded: Sequence[Encoded]) -> Iterator[list[int]]:
         for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
@@ -133,6 +131,14 @@ class Runner:
         rows, encoded = [row for row, _ in members], [one for _, one in members]
         batch = Batch(self.setup, rows, encoded, self.texts.collate(encoded))
         return {TEXTS: _described(batch), **{test.name: test.run(batch) for test in self.tests}}
+
+
+def schemas_of(tests: Sequence[Test], decision: Decision) -> dict[str, pa.Schema]:
+    """The schemas of the tables of a run, by name: that of the texts, and one for each test."""
+    kind = outcome_type(decision)
+    shapes = {TEXTS: [(name, one or kind) for name, one in _COLUMNS]}
+    shapes |= {test.name: test.columns(kind) for test in tests}
+    return {name: schema_of(columns) for name, columns in shapes.items()}
 
 
 def encode(texts: Texts, rows: Sequence[Row], *, gold: bool = False) -> tuple[dict[int, Encoded], dict[int, str]]:

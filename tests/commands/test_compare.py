@@ -95,7 +95,7 @@ def test_what_is_no_finished_run(finished, tmp_path):
     refused(run("compare", finished, tmp_path / "cut"), 2, "not complete")
     shutil.copytree(finished, tmp_path / "torn")
     (tmp_path / "torn" / "erasure" / "00000.parquet").write_bytes(b"PAR1")
-    refused(run("compare", finished, tmp_path / "torn"), 2, "00000.parquet", "cannot be read")
+    refused(run("compare", finished, tmp_path / "torn"), 3, "00000.parquet", "cannot be read")
 
 
 def test_the_other_tests_are_in_the_table_too(reviews, flan, tmp_path):

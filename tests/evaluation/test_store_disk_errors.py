@@ -1,9 +1,10 @@
 """Places where a run cannot be written or read: no directory, no permission, no room."""
 
 import os
-import resource
+import shutil
 import stat
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -57,17 +58,99 @@ def test_a_directory_that_may_not_be_written(tmp_path):
         tmp_path.chmod(stat.S_IRWXU)
 
 
-def test_a_full_disk(tmp_path):
-    """A limit on the size of a file, in a process of its own; lifted, the run goes on to the same files."""
+LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))\n"
+"""A limit on the size of a file stands for a full disk; in a process of its own."""
+
+
+def test_a_disk_that_is_full_from_the_start(tmp_path):
+    """Nothing is computed: it is the opening that fails, of a new run as of one that was begun."""
+    program = LIMITED.format(limit=1500) + "stored.Store.open(sys.argv[1], stored.MANIFEST)"
+    begun = Store.open(tmp_path / "begun", MANIFEST)
+    begun.write(0, tables_of(0), "rows 0")
+    before = bytes_of(tmp_path / "begun")
+    for name in ("new", "begun"):
+        done = subprocess.run(command(program, tmp_path / name), capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
+    assert bytes_of(tmp_path / "new") == {}
+    assert bytes_of(tmp_path / "begun") == before
+    finished(tmp_path / "new")
+
+
+@pytest.mark.parametrize("limit", [100, 1970, 2060])
+def test_a_disk_that_fills_up_on_the_way(limit, tmp_path):
+    """Made room for, the run goes on to the same files."""
     finished(tmp_path / "calm")
     program = (
-        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1500, {resource.RLIM_INFINITY}))\n"
-        "stored.finished(sys.argv[1])"
+        "store = stored.Store.open(sys.argv[1], stored.MANIFEST)\n"
+        + LIMITED.format(limit=limit)
+        + "for shard in range(6):\n    store.write(shard, stored.tables_of(shard), f'rows {shard}')\n"
+        "store.finish(stored.COUNTS)"
     )
     done = subprocess.run(command(program, tmp_path / "run"), capture_output=True, text=True)
     assert done.returncode == 1
     assert "StorageError: The directory" in done.stderr.splitlines()[-1]
     assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
-    assert list(bytes_of(tmp_path / "run")) == ["manifest.json"]
+    there, calm = bytes_of(tmp_path / "run"), bytes_of(tmp_path / "calm")
+    assert "manifest.json" in there
+    assert all(content == calm[name] for name, content in there.items() if name != "manifest.json")
     finished(tmp_path / "run")
-    assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
+    assert bytes_of(tmp_path / "run") == calm
+
+
+def test_a_folder_that_is_asked_about_before_the_work(tmp_path):
+    """What cannot be written is refused, what can is left as it was."""
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "new" / "run", tmp_path):
+        Store.refuse_unusable(path)
+    assert bytes_of(tmp_path) == {"file": b"mine"}
+    with pytest.raises(StorageError, match="is a file"):
+        Store.refuse_unusable(tmp_path / "file" / "run")
+    for given in (3, None, {}, ["run"]):
+        with pytest.raises(InputError, match="Expected the path of a folder, got"):
+            Store.refuse_unusable(given)
+    with pytest.raises(InputError, match="NUL character"):
+        Store.refuse_unusable("a\0b")
+    program = LIMITED.format(limit=1500) + "stored.Store.refuse_unusable(sys.argv[1])"
+    done = subprocess.run(command(program, tmp_path / "new" / "run"), capture_output=True, text=True)
+    assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
+    assert bytes_of(tmp_path) == {"file": b"mine"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only an administrator can become somebody else")
+def test_a_read_only_folder_as_somebody_else():
+    """A finished run is loaded and gone on with; one that is not finished is refused before any work."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        finished(folder / "run")
+        Store.open(folder / "begun", MANIFEST).write(0, tables_of(0), "rows 0")
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        before = bytes_of(folder)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            said = []
+            try:
+                os.seteuid(65534)
+                said.append(str(len(Store.load(folder / "run").table("erasure"))))
+                said.append(str(Store.open(folder / "run", MANIFEST).complete))
+                for path in (folder / "begun", folder / "new"):
+                    try:
+                        Store.open(path, MANIFEST)
+                    except StorageError as error:
+                        said.append(str(error).partition(": ")[2].partition(".")[0])
+                    try:
+                        Store.refuse_unusable(path)
+                    except StorageError as error:
+                        said.append(str(error).partition(": ")[2].partition(".")[0])
+            finally:
+                os.write(writing, "|".join(said).encode())
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(writing)
+        with open(reading) as pipe:
+            assert pipe.read() == "36|True|Permission denied|Permission denied|Permission denied|Permission denied"
+        assert bytes_of(folder) == before
+    finally:
+        shutil.rmtree(folder)

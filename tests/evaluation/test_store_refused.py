@@ -1,10 +1,12 @@
 """A run is never mixed with another run or with other data, nor with a folder that is no run, or a broken one."""
 
+import os
+
 import pytest
 
-from attnfaith.errors import InputError
+from attnfaith.errors import InputError, StorageError
 from attnfaith.evaluation.store import Store
-from tests.evaluation.stored import MANIFEST, bytes_of, finished, manifest_with, tables_of
+from tests.evaluation.stored import ERASURE, MANIFEST, bytes_of, finished, manifest_with, tables_of
 
 
 @pytest.mark.parametrize(
@@ -74,53 +76,106 @@ def test_a_foreign_directory(name, tmp_path):
     assert bytes_of(tmp_path / "run") == {name: b"mine"}
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *(b"", b"{", b"[]", b"5", b"\xff", b"{}"),
-        b'{"run": 1, "shard_size": 2}',
-        b'{"run": {}}',
-        b'{"run": {}, "shard_size": "a"}',
-        b'{"run": {}, "shard_size": 1, "counts": {}}',
-        b'{"run": {}, "shard_size": 1, "rows": "a"}',
-    ],
-)
-def test_a_corrupt_manifest(content, tmp_path):
-    (tmp_path / "manifest.json").write_bytes(content)
-    for call in (lambda: Store.open(tmp_path, MANIFEST), lambda: Store.load(tmp_path)):
-        with pytest.raises(InputError, match=r"manifest\.json' is corrupt"):
-            call()
-
-
 @pytest.mark.parametrize("name", ["texts", "erasure"])
-@pytest.mark.parametrize("damage", ["empty", "cut", "nonsense", "gone"])
-def test_an_unreadable_shard(name, damage, tmp_path):
+@pytest.mark.parametrize("damage", ["empty", "cut", "nonsense", "gone", "a link", "a pipe", "a folder"])
+def test_a_damaged_shard_is_named_and_healed_as_told(name, damage, tmp_path):
+    finished(tmp_path / "calm")
     finished(tmp_path / "run")
     path = tmp_path / "run" / name / "00002.parquet"
-    content = {"empty": b"", "cut": path.read_bytes()[:-20], "nonsense": b"what?" * 99, "gone": None}[damage]
-    if content is None:
-        path.unlink()
-        if name == "texts":
-            return  # then the shard is not done, and made again
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "a link":
+        (tmp_path / "elsewhere").write_bytes(content)
+        path.symlink_to(tmp_path / "elsewhere")
+    elif damage == "a pipe":
+        os.mkfifo(path)
+    elif damage == "a folder":
+        path.mkdir()
+    elif damage != "gone":
+        path.write_bytes({"empty": b"", "cut": content[:-20], "nonsense": b"what?" * 999}[damage])
+    if damage == "gone":
+        with pytest.raises(InputError, match="not complete: 5 of 6 shards"):
+            Store.load(tmp_path / "run")
     else:
-        path.write_bytes(content)
-    with pytest.raises(
-        InputError, match=rf"{name}/00002.parquet' cannot be read.* Delete the files 00002.parquet in all"
-    ):
-        Store.open(tmp_path / "run", MANIFEST)
-    for folder in ("texts", "erasure"):  # as told
-        (tmp_path / "run" / folder / "00002.parquet").unlink(missing_ok=True)
+        for call in (lambda: Store.open(tmp_path / "run", MANIFEST), lambda: Store.load(tmp_path / "run")):
+            with pytest.raises(
+                StorageError, match=rf"{name}/00002\.parquet' cannot be read: .* Delete this file, and the same"
+            ):
+                call()
+        path.rmdir() if damage == "a folder" else path.unlink()  # as told
     finished(tmp_path / "run")
+    assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
 
 
-def test_a_bit_that_has_flipped_is_seen_when_it_is_read(tmp_path):
-    finished(tmp_path / "run")
+def test_a_bit_that_has_flipped_in_a_run_that_was_interrupted(tmp_path):
+    """It has no digests in its manifest yet, and is noticed all the same, wherever the bit is."""
+    store = Store.open(tmp_path / "run", MANIFEST)
+    for shard in range(3):
+        store.write(shard, tables_of(shard), f"rows {shard}")
     path = tmp_path / "run" / "erasure" / "00001.parquet"
-    content = bytearray(path.read_bytes())
-    content[40] ^= 1
+    content = path.read_bytes()
+    for place in range(0, len(content), 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(StorageError, match=r"erasure/00001\.parquet' cannot be read"):
+            Store.open(tmp_path / "run", MANIFEST)
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"erasure/00001\.parquet' cannot be read"):
-        Store.load(tmp_path / "run").table("erasure")
+    Store.open(tmp_path / "run", MANIFEST)
+
+
+def test_a_table_that_changes_after_it_was_loaded(tmp_path):
+    store = finished(tmp_path / "run")
+    store.table("erasure")
+    path = tmp_path / "run" / "erasure" / "00001.parquet"
+    path.write_bytes(path.read_bytes().replace(b"attention", b"attentiom"))
+    with pytest.raises(StorageError, match="its bytes have changed"):
+        store.table("erasure")
+
+
+def test_files_in_another_place_are_noticed(tmp_path):
+    finished(tmp_path / "run")
+    finished(tmp_path / "other", manifest_with(("run", "seed"), 1))
+    run = tmp_path / "run"
+    for source, place, said in [
+        (run / "erasure" / "00001.parquet", run / "erasure" / "00002.parquet", "it is shard 1 of the table 'erasure'"),
+        (run / "texts" / "00001.parquet", run / "erasure" / "00001.parquet", "it is shard 1 of the table 'texts'"),
+        (tmp_path / "other" / "texts" / "00001.parquet", run / "texts" / "00001.parquet", "belongs to another run"),
+    ]:
+        content = place.read_bytes()
+        place.write_bytes(source.read_bytes())
+        for call in (lambda: Store.load(run), lambda: Store.open(run, MANIFEST)):
+            with pytest.raises(StorageError, match=said):
+                call()
+        place.write_bytes(content)
+    Store.load(run)
+
+
+def test_a_shard_of_the_same_run_made_from_other_rows(tmp_path):
+    finished(tmp_path / "run")
+    other = Store.open(tmp_path / "other", MANIFEST)
+    other.write(1, tables_of(1), "rows of another day")
+    for name, said in (("erasure", "made from other rows than the texts"), ("texts", "made from other rows than")):
+        path = tmp_path / "run" / name / "00001.parquet"
+        content = path.read_bytes()
+        path.write_bytes((tmp_path / "other" / name / "00001.parquet").read_bytes())
+        with pytest.raises(StorageError, match=said):
+            Store.load(tmp_path / "run")
+        path.write_bytes(content)
+
+
+def test_a_whole_shard_of_another_execution_of_the_same_run(tmp_path):
+    """Each of its files proves itself; only the manifest knows that the run was finished with others."""
+    finished(tmp_path / "run")
+    other = Store.open(tmp_path / "other", MANIFEST)
+    changed = tables_of(1)
+    changed["erasure"] = changed["erasure"].set_column(3, ERASURE.field("fraction"), [[0.5] * len(changed["erasure"])])
+    other.write(1, changed, "rows 1")
+    for name in ("texts", "erasure"):
+        path = tmp_path / "run" / name / "00001.parquet"
+        path.write_bytes((tmp_path / "other" / name / "00001.parquet").read_bytes())
+    with pytest.raises(StorageError, match=r"'erasure' in .* are not those that the run was finished with"):
+        Store.load(tmp_path / "run")
+    finished(tmp_path / "run")  # as told
+    assert Store.load(tmp_path / "run").table("erasure")["fraction"][8] == 0.5
 
 
 def test_no_directory(tmp_path):

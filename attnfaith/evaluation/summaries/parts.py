@@ -14,6 +14,8 @@ from attnfaith.evaluation.summaries.rows import Rows, joined
 from attnfaith.evaluation.summaries.slices import Part, parts_of
 from attnfaith.functional.statistics import Resamples, wilson
 
+MOST_RESAMPLES = 1_000_000
+"""Every figure keeps a number for each resample."""
 TOO_SHORT = "fewer than two items to erase"
 
 
@@ -73,8 +75,8 @@ def begun(
 
 def check(n_resamples: int, confidence_level: float) -> None:
     """Refuse settings that no interval can be made with."""
-    if n_resamples < 1:
-        raise InputError(f"Expected n_resamples to be at least 1, got {n_resamples}.")
+    if not 1 <= n_resamples <= MOST_RESAMPLES:
+        raise InputError(f"Expected n_resamples to be from 1 to {MOST_RESAMPLES:,}, got {n_resamples:,}.")
     if not 0 < confidence_level < 1:
         raise InputError(f"Expected confidence_level to be between 0 and 1, such as 0.95; got {confidence_level}.")
 
