@@ -227,6 +227,7 @@ _BEGUN: dict[str, Field] = {
                 }
             ),
             "tests": _tests,
+            "flipping_set_search": _whole(1, 1000),
             "rankings": _mapping(_list(_text), *_LEVELS),
             "target": _target,
             "output": _or_null(_one_of(*OUTPUTS)),
@@ -241,7 +242,7 @@ _BEGUN: dict[str, Field] = {
     "facts": _object(
         {
             "model": _text,
-            "kind": _one_of("affine", "transformer"),
+            "tail_is_affine": _truth,
             "unit": _object({"attention": _text, "input": _text}),
             "decision": _one_of(*KINDS),
             "special_tokens": _truth,
