@@ -14,6 +14,7 @@ from attnfaith.evaluation.protocol import Test, tests
 from attnfaith.evaluation.store import Store
 from attnfaith.evaluation.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
+from attnfaith.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +120,7 @@ class Results:
     def __repr__(self) -> str:
         """What was run on how many texts, and the verdict."""
         rows = self.manifest["counts"]["rows"]
-        return f"Results of {', '.join(self.tests)} on {rows} texts ({self.path})\n{self}"
+        return visible(f"Results of {', '.join(self.tests)} on {rows} texts ({self.path})\n{self}", "\n")
 
     @property
     def _statistics(self) -> dict[str, Any]:
