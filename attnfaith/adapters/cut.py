@@ -102,7 +102,15 @@ class Cut:
             parts = [
                 self.adapter.rerun(capture, piece) for piece in edit.split(max(1, self._room(capture) // len(edit)), 1)
             ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        logits = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        bad = (~logits.detach().isfinite()).flatten(1).any(1).nonzero().flatten().tolist()
+        if bad:
+            raise NumericalError(
+                f"With these weights the logits of texts {bad} are NaN or infinite: the largest weight is "
+                f"{float(edit.detach().abs().max()):.3g}. Use smaller weights (attention lies between 0 and 1), or a "
+                "model in double precision."
+            )
+        return logits
 
     def rerun_sets(self, capture: Capture, texts: Tensor, keep: Tensor) -> Tensor:
         """As ``rerun(keep=...)``, with as many candidates of each text as there are: nothing is run for the others.

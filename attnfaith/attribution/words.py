@@ -192,10 +192,8 @@ def _words(
     count = 0
     for group in groups:
         blank = all(openers[place] for place in group)  # nothing follows in this text: it hangs on the word before
-        known = [
-            place for place in range(group[0]) if numbers[place] is not None and segments[place] == segments[group[0]]
-        ]
-        if blank and not known:
+        own = segments[group[0]]
+        if blank and not any(numbers[place] is not None and segments[place] == own for place in range(group[0])):
             continue
         count += not blank
         for place in group:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnfaith.commands import parameters as given
-from attnfaith.commands.arguments import one_of
+from attnfaith.commands.arguments import lines_of, one_of
 from attnfaith.commands.output import say
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _texts(text: str, second: str | None) -> list[Any]:
     lines = [text]
     if text == "-":
         try:
-            read = typer.get_text_stream("stdin", encoding="utf-8").read().splitlines()
+            read = lines_of(typer.get_binary_stream("stdin").read().decode("utf-8-sig"))
         except UnicodeDecodeError as error:
             raise InputError(f"Standard input is not UTF-8: {error}.") from error
         lines = [line for line in read if line.strip()]

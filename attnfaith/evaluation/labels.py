@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attnfaith.arguments import short
 from attnfaith.errors import InputError
-from attnfaith.evaluation.cells import missing, plain, short
+from attnfaith.evaluation.cells import missing, plain
 from attnfaith.functional.decision import Kind
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}(\.0*)?")

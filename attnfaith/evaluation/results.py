@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from attnfaith import arguments
 from attnfaith.errors import InputError
 from attnfaith.evaluation.protocol import Test, tests
 from attnfaith.evaluation.store import Store
@@ -149,4 +150,4 @@ class _Tables(Mapping[str, pd.DataFrame]):
 
 def load_results(path: str | os.PathLike[str]) -> Results:
     """Results that were written by an `Evaluator` with ``output_dir=``, or saved."""
-    return Results(Store.load(path))
+    return Results(Store.load(arguments.path(path, "path")))

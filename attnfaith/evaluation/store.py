@@ -14,9 +14,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from attnfaith.arguments import short
 from attnfaith.errors import InputError, StorageError
 from attnfaith.evaluation import manifest as manifests
-from attnfaith.evaluation.cells import short
 from attnfaith.evaluation.disk import LEFTOVER, put, reading, remove_leftovers, storing
 
 TEXTS = "texts"
