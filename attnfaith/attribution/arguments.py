@@ -28,7 +28,7 @@ def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
         if str(model).startswith("~"):
             model = Path(model).expanduser()
         if str(model).startswith((".", "/")) and not _is_folder(Path(model)):
-            raise InputError(f"No classifier could be loaded from {short(str(model))}: there is no such folder.")
+            raise InputError(f"No classifier could be loaded from {short(str(model), 400)}: there is no such folder.")
         loaded, tokenizer = load(model, tokenizer)
         return loaded.float() if _halved(loaded) else loaded, tokenizer
     if not isinstance(model, nn.Module) and hasattr(model, "model") and hasattr(model, "tokenizer"):

@@ -8,6 +8,7 @@ Sizes are looked at before anything of that size is made.
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
 
 MOST_LABELS, MOST_LAYERS = 10**6, 10**4
 _ROOM = 2**28  # bytes that a model may take beyond what its files hold: tied weights are stored once, some not at all
+_PATH = 400  # characters of a path that a message shows
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
 
 
 def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
     """A classifier from a folder or a name on the hub, and its tokenizer where none is given."""
-    name = short(str(model))
+    name = short(str(model), _PATH)
     try:
         _check_sizes(Path(model))
         return _load(model, tokenizer)
@@ -36,6 +38,11 @@ def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
             raise UnsupportedModelError(
                 f"{name} brings code of its own, which attnfaith does not run. If you trust it, load it yourself with "
                 "from_pretrained(..., trust_remote_code=True), and pass the model and its tokenizer."
+            ) from error
+        if isinstance(error, pickle.UnpicklingError):  # torch's own words advise to switch its protection off
+            raise InputError(
+                f"No classifier could be loaded from {name}: its pickled weights are broken, or hold more than "
+                "weights, which attnfaith does not read (torch.load with weights_only=True). Save the model as safetensors."
             ) from error
         raise InputError(
             f"No classifier with a tokenizer could be loaded from {name}: {type(error).__name__}: {reason[:600]}. Give "
@@ -52,8 +59,8 @@ def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     if info["missing_keys"]:
         lacking = ", ".join(sorted(info["missing_keys"])[:3])
         raise InputError(
-            f"{short(str(model))} holds no trained classifier: its files lack {lacking}, which would be made up at "
-            "random. Fine-tune it first, or give the path of the fine-tuned model."
+            f"{short(str(model), _PATH)} holds no trained classifier: its files lack {lacking}, which would be made up "
+            "at random. Fine-tune it first, or give the path of the fine-tuned model."
         )
     if tokenizer is None:
         tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
