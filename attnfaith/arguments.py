@@ -87,15 +87,15 @@ def flag(value: Any, name: str) -> bool:
     return value
 
 
-def one_of(value: Any, known: Iterable[str | None], name: str) -> Any:
-    """One of some names, or None where that is among them.
+def one_of(value: Any, known: Iterable[str | int | None], name: str) -> Any:
+    """One of some names or numbers, or None where that is among them.
 
     Example:
         >>> one_of("logit", ("probability", "logit"), "output")
         'logit'
     """
     known = list(known)
-    if not (value is None or isinstance(value, str)) or value not in known:
+    if isinstance(value, bool) or not (value is None or isinstance(value, str | int)) or value not in known:
         listed = ", ".join(map(repr, known))
         raise InputError(f"Expected {name} to be one of {listed}; got {short(value)}.")
     return value

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnfaith import arguments
 from attnfaith.adapters.base import Adapter, adapter_for
 from attnfaith.adapters.borrow import borrowed, unwrap
 from attnfaith.adapters.door import check_inputs, check_keep, check_model, check_order, check_weights, example_for
@@ -232,12 +233,16 @@ def cut(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}. Load the model first, then cut it.")
+    layer = None if layer is None else arguments.whole(layer, "layer")
+    check, memory = arguments.flag(check, "check"), arguments.whole(memory, "memory", least=1)
+    if heads is not None:
+        heads = [arguments.whole(head, "each of heads") for head in _list_of(heads)]
     model = unwrap(model)
     check_model(model)
     known = adapter_for(model)
     if example is None:
         example = example_for(model)
-    inputs = check_inputs(model, dict(example))
+    inputs = check_inputs(model, _inputs_of(example))
     with borrowed(model):
         if known is None:
             return Cut(*traced_adapter(model, inputs, layer=layer, heads=heads, check=check), memory)
@@ -246,3 +251,15 @@ def cut(
         adapter = known(model)
         report, rows = prove_described(adapter, inputs) if check else (None, "not looked at")
         return Cut(adapter, report, rows, memory)
+
+
+def _list_of(heads: Any) -> Sequence[Any]:
+    if not isinstance(heads, Sequence) or isinstance(heads, str | bytes):
+        raise InputError(f"Expected heads to be a list of numbers, got {arguments.short(heads)}.")
+    return heads
+
+
+def _inputs_of(example: Any) -> dict[str, Any]:
+    if not isinstance(example, Mapping) or not all(isinstance(name, str) for name in example):
+        raise InputError(f"Expected example to be model inputs by name (a dict), got {arguments.short(example)}.")
+    return dict(example)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnfaith.adapters.probe import made_up_inputs, parts_of
+from attnfaith.adapters.probe import made_up_inputs, parts_of, position_tables
+from attnfaith.arguments import short
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.types import Capture
 
@@ -65,9 +67,38 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
             "The batch is padded, but the model has no padding token and cannot tell padding from text. Set "
             "model.config.pad_token_id to the tokenizer's pad_token_id, or pass texts of one length."
         )
+    others = {name: value for name, value in inputs.items() if name not in ("input_ids", "attention_mask")}
+    _check_others(model, others, ids)
     device = next((parameter.device for parameter in model.parameters()), ids.device)
     inputs["attention_mask"] = mask
     return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
+
+
+def _check_others(model: nn.Module, others: dict[str, Any], ids: Tensor) -> None:
+    """What a model takes beside ids and mask: it has such an input, and its numbers are one for each token."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    known = {parameter.name for parameter in parameters}
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    types = next((count for part in parts_of(getattr(model, "config", None)) if (count := _types_of(part))), None)
+    for name, value in others.items():
+        if "input_ids" in known and name not in known and not open_ended:
+            raise InputError(f"{type(model).__name__} has no input {short(name)}. It has: {', '.join(sorted(known))}.")
+        if name not in ("token_type_ids", "position_ids"):
+            continue
+        whole = isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
+        if not whole or tuple(value.shape) not in (tuple(ids.shape), (1, ids.shape[1])):
+            got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short(value)
+            shape = tuple(ids.shape)
+            raise InputError(f"Expected {name} as whole numbers of the shape of input_ids, {shape}, got {got}.")
+        places = min((table.num_embeddings for table in position_tables(model)), default=None)
+        count, least, most = types if name == "token_type_ids" else places, int(value.min()), int(value.max())
+        if least < 0 or (count is not None and most >= count):
+            raise InputError(f"{name} holds {least} to {most}; the model has {count or 'them'} from 0 on.")
+
+
+def _types_of(part: Any) -> int | None:
+    count = getattr(part, "type_vocab_size", None)
+    return count if isinstance(count, int) and count > 0 else None
 
 
 def vocabulary_of(model: Any) -> int | None:

@@ -77,7 +77,7 @@ def extra_inputs(given: Any) -> dict[str, Any]:
         return {}
     if isinstance(given, Tensor):
         return {"attention_mask": given}
-    if isinstance(given, dict):
+    if isinstance(given, dict) and all(isinstance(name, str) for name in given):
         return given
     raise InputError(
         "additional_forward_args: expected the attention mask (one tensor), or a dict of model inputs by name; got "

@@ -176,6 +176,7 @@ class Attributor(Attribution):
         whole = check_inputs(self.cut.model, {"input_ids": given[0], **extra_inputs(additional_forward_args)})
         changes: dict[str, Any] = {"steps": positive(n_steps, "n_steps", most=MOST_STEPS)}
         changes["baseline"] = None if baselines is None else _baseline(baselines, "baselines")
+        arguments.flag(return_convergence_delta, "return_convergence_delta")
         changes["chunk"] = positive(internal_batch_size, "internal_batch_size")
         settings = {name: value for name, value in changes.items() if value is not None}
         values, gaps = [], []

@@ -42,7 +42,7 @@ def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
         if isinstance(error, pickle.UnpicklingError):  # torch's own words advise to switch its protection off
             raise InputError(
                 f"No classifier could be loaded from {name}: its pickled weights are broken, or hold more than "
-                "weights, which attnfaith does not read (torch.load with weights_only=True). Save the model as safetensors."
+                "weights, which attnfaith does not read (torch.load with weights_only=True). Save it as safetensors."
             ) from error
         raise InputError(
             f"No classifier with a tokenizer could be loaded from {name}: {type(error).__name__}: {reason[:600]}. Give "
