@@ -11,7 +11,15 @@ from torch import Tensor, nn
 from attnfaith import arguments
 from attnfaith.adapters.base import Adapter, adapter_for
 from attnfaith.adapters.borrow import borrowed, unwrap
-from attnfaith.adapters.door import check_inputs, check_keep, check_model, check_order, check_weights, example_for
+from attnfaith.adapters.door import (
+    check_inputs,
+    check_keep,
+    check_model,
+    check_order,
+    check_weights,
+    example_for,
+    known_ids,
+)
 from attnfaith.adapters.outputs import check_finite
 from attnfaith.adapters.prove import prove_described
 from attnfaith.adapters.replay import PATHS
@@ -61,7 +69,7 @@ class Cut:
             (torch.Size([1, 4, 4]), torch.Size([1, 3]))
         """
         inputs = check_inputs(self.model, inputs)
-        with borrowed(self.model):
+        with borrowed(self.model), known_ids():
             capture = self.adapter.capture(**inputs)
         check_finite("logits", capture.logits)
         check_finite("weights", capture.weights)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -110,6 +112,20 @@ def vocabulary_of(model: Any) -> int | None:
     except (NotImplementedError, AttributeError):
         return None
     return count if isinstance(count, int) else None
+
+
+@contextmanager
+def known_ids() -> Iterator[None]:
+    """What PyTorch says of an id that has no vector, as ours: a model of yours need not say how many it has."""
+    try:
+        yield
+    except IndexError as error:
+        if "out of range in self" not in str(error):
+            raise
+        raise InputError(
+            "The model has no vector for one of the numbers in its inputs. Were the ids made by the model's own "
+            "tokenizer, and is the text short enough for its positions?"
+        ) from error
 
 
 def check_capture(capture: Any) -> None:

@@ -359,3 +359,24 @@ def test_what_is_no_capture(bert, capture):
     ):
         with pytest.raises(af.InputError, match="Expected a Capture"):
             call()
+
+
+def test_ids_outside_the_vocabulary_of_a_model_of_yours():
+    class Own(NoAttention):
+        def forward(self, input_ids, attention_mask):
+            states = self.embed(input_ids)
+            scores = (states @ states.transpose(1, 2)).masked_fill(attention_mask[:, None] == 0, -1e9)
+            return self.head((torch.softmax(scores, -1) @ states)[:, 0])
+
+    cut = af.cut(Own(), example=EXAMPLE)
+    with pytest.raises(af.InputError, match="no vector for one of the numbers"):
+        cut.capture(input_ids=torch.tensor([[3, 20, 5]]))
+
+
+TYPES = [5, "abc", [[0, 0, 0]], torch.zeros(1, 2).long(), torch.full((1, 3), 9), torch.zeros(1, 3)]
+
+
+@pytest.mark.parametrize("wrong", TYPES, ids=range(len(TYPES)))
+def test_token_types_that_no_model_has(bert, wrong):
+    with pytest.raises(af.InputError, match="token_type_ids"):
+        bert.cut.capture(input_ids=torch.tensor([[5, 6, 7]]), token_type_ids=wrong)
