@@ -59,11 +59,8 @@ def _is_folder(path: Path) -> bool:
 
 def where_to_cut(layer: int | str, head: int | None, method: str) -> dict[str, Any]:
     """Where to cut: the arguments of `cut`."""
-    if not isinstance(layer, str):
-        layer = arguments.whole(layer, "layer ('final', 'mean' or a number)")
-    elif layer not in ("final", "mean"):
+    if isinstance(layer, str) and layer not in ("final", "mean"):
         raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {short(layer)}.")
-    head = None if head is None else arguments.whole(head, "head")
     if layer == "mean" and (method != "attention" or head is not None):
         raise InputError("layer='mean' is for the method 'attention', all heads together; others need one attention.")
     return {"layer": layer if isinstance(layer, int) else None, "heads": None if head is None else [head]}

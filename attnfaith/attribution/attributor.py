@@ -85,8 +85,9 @@ class Attributor(Attribution):
         if output is not None:
             arguments.one_of(output, OUTPUTS, "output")
         positive(max_length, "max_length")
-        if layer != "final" or head is not None:
-            where_to_cut(layer, head, method)
+        if not isinstance(layer, str):
+            layer = arguments.whole(layer, "layer ('final', 'mean' or a number)")
+        head = None if head is None else arguments.whole(head, "head")
         model, tokenizer = resolve(model, tokenizer)
         elsewhere = (layer, head) != ("final", None) and (level, method, layer, head) != (
             "input",
