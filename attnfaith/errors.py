@@ -1,8 +1,22 @@
 """The errors a user can meet. Each message says what was got, what was expected, and what to do."""
 
+from typing import Any
+
+from attnfaith.visible import visible
+
 
 class AttnFaithError(Exception):
-    """Base of every error that attnfaith raises on purpose."""
+    r"""Base of every error that attnfaith raises on purpose.
+
+    Messages name labels, columns and paths, which may hold anything: what a terminal would obey is escaped.
+
+    Example:
+        >>> print(AttnFaithError("There is no class 'good\x1b[2J'."))
+        There is no class 'good\x1b[2J'.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*(visible(part, "\n\t") if isinstance(part, str) else part for part in args))
 
 
 class UnsupportedModelError(AttnFaithError):

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
+from attnfaith.arguments import short
 from attnfaith.errors import InputError
 
 Key = TypeVar("Key", bound=Hashable)
@@ -46,7 +47,7 @@ class Registry(dict[Key, Value]):
         return file
 
     def __missing__(self, key: Key) -> Value:
-        near = difflib.get_close_matches(str(key), [str(known) for known in self], n=3)
+        near = difflib.get_close_matches(str(key)[:100], [str(known) for known in self], n=3)
         hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         known = ", ".join(sorted(repr(name) for name in self)) or "none"
-        raise InputError(f"There is no {self.noun} {key!r}.{hint} Known: {known}.")
+        raise InputError(f"There is no {self.noun} {short(key)}.{hint} Known: {known}.")

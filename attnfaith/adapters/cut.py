@@ -8,9 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnfaith import arguments
 from attnfaith.adapters.base import Adapter, adapter_for
 from attnfaith.adapters.borrow import borrowed, unwrap
-from attnfaith.adapters.door import check_inputs, check_keep, check_model, check_order, check_weights, example_for
+from attnfaith.adapters.door import (
+    check_inputs,
+    check_keep,
+    check_model,
+    check_order,
+    check_weights,
+    example_for,
+    known_ids,
+)
 from attnfaith.adapters.outputs import check_finite
 from attnfaith.adapters.prove import prove_described
 from attnfaith.adapters.replay import PATHS
@@ -60,7 +69,7 @@ class Cut:
             (torch.Size([1, 4, 4]), torch.Size([1, 3]))
         """
         inputs = check_inputs(self.model, inputs)
-        with borrowed(self.model):
+        with borrowed(self.model), known_ids():
             capture = self.adapter.capture(**inputs)
         check_finite("logits", capture.logits)
         check_finite("weights", capture.weights)
@@ -102,7 +111,15 @@ class Cut:
             parts = [
                 self.adapter.rerun(capture, piece) for piece in edit.split(max(1, self._room(capture) // len(edit)), 1)
             ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        logits = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        bad = (~logits.detach().isfinite()).flatten(1).any(1).nonzero().flatten().tolist()
+        if bad:
+            raise NumericalError(
+                f"With these weights the logits of texts {bad} are NaN or infinite: the largest weight is "
+                f"{float(edit.detach().abs().max()):.3g}. Use smaller weights (attention lies between 0 and 1), or a "
+                "model in double precision."
+            )
+        return logits
 
     def rerun_sets(self, capture: Capture, texts: Tensor, keep: Tensor) -> Tensor:
         """As ``rerun(keep=...)``, with as many candidates of each text as there are: nothing is run for the others.
@@ -224,12 +241,16 @@ def cut(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}. Load the model first, then cut it.")
+    layer = None if layer is None else arguments.whole(layer, "layer")
+    check, memory = arguments.flag(check, "check"), arguments.whole(memory, "memory", least=1)
+    if heads is not None:
+        heads = [arguments.whole(head, "each of heads") for head in _list_of(heads)]
     model = unwrap(model)
     check_model(model)
     known = adapter_for(model)
     if example is None:
         example = example_for(model)
-    inputs = check_inputs(model, dict(example))
+    inputs = check_inputs(model, _inputs_of(example))
     with borrowed(model):
         if known is None:
             return Cut(*traced_adapter(model, inputs, layer=layer, heads=heads, check=check), memory)
@@ -238,3 +259,15 @@ def cut(
         adapter = known(model)
         report, rows = prove_described(adapter, inputs) if check else (None, "not looked at")
         return Cut(adapter, report, rows, memory)
+
+
+def _list_of(heads: Any) -> Sequence[Any]:
+    if not isinstance(heads, Sequence) or isinstance(heads, str | bytes):
+        raise InputError(f"Expected heads to be a list of numbers, got {arguments.short(heads)}.")
+    return heads
+
+
+def _inputs_of(example: Any) -> dict[str, Any]:
+    if not isinstance(example, Mapping) or not all(isinstance(name, str) for name in example):
+        raise InputError(f"Expected example to be model inputs by name (a dict), got {arguments.short(example)}.")
+    return dict(example)

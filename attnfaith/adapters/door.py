@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnfaith.adapters.probe import made_up_inputs, parts_of
+from attnfaith.adapters.probe import made_up_inputs, parts_of, position_tables
+from attnfaith.arguments import short
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.types import Capture
 
@@ -34,6 +38,13 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"Expected input_ids as a tensor of token ids [batch, length], got {got}.")
     if ids.numel() == 0:
         raise InputError(f"input_ids is empty, of shape {tuple(ids.shape)}: expected at least one text and one token.")
+    known = vocabulary_of(model)
+    if known is not None and not (int(ids.min()) >= 0 and int(ids.max()) < known):
+        wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+        raise InputError(
+            f"input_ids holds the id {wrong}, but the model's vocabulary has {known} entries, 0..{known - 1}. Were the "
+            "ids made by the model's own tokenizer?"
+        )
     mask = inputs.get("attention_mask")
     if mask is None:
         pad = getattr(getattr(model, "config", None), "pad_token_id", None)
@@ -46,6 +57,9 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(mask, Tensor) or mask.shape != ids.shape:
         got = type(mask).__name__ if not isinstance(mask, Tensor) else str(tuple(mask.shape))
         raise InputError(f"Expected attention_mask of the shape of input_ids, {tuple(ids.shape)}, got {got}.")
+    if not bool(((mask == 0) | (mask == 1)).all()):  # NaN is neither, and PyTorch would take it for 1
+        odd = mask[(mask != 0) & (mask != 1)].flatten()[0].item()
+        raise InputError(f"Expected attention_mask of 1 (a token) and 0 (padding), got {odd}.")
     empty = (mask == 0).all(-1).nonzero().flatten().tolist()
     if empty:
         raise InputError(f"The attention_mask of texts {empty} hides every token: there is nothing to attend.")
@@ -55,13 +69,74 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
             "The batch is padded, but the model has no padding token and cannot tell padding from text. Set "
             "model.config.pad_token_id to the tokenizer's pad_token_id, or pass texts of one length."
         )
+    others = {name: value for name, value in inputs.items() if name not in ("input_ids", "attention_mask")}
+    _check_others(model, others, ids)
     device = next((parameter.device for parameter in model.parameters()), ids.device)
     inputs["attention_mask"] = mask
     return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
 
 
+def _check_others(model: nn.Module, others: dict[str, Any], ids: Tensor) -> None:
+    """What a model takes beside ids and mask: it has such an input, and its numbers are one for each token."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    known = {parameter.name for parameter in parameters}
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    types = next((count for part in parts_of(getattr(model, "config", None)) if (count := _types_of(part))), None)
+    for name, value in others.items():
+        if "input_ids" in known and name not in known and not open_ended:
+            raise InputError(f"{type(model).__name__} has no input {short(name)}. It has: {', '.join(sorted(known))}.")
+        if name not in ("token_type_ids", "position_ids"):
+            continue
+        whole = isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
+        if not whole or tuple(value.shape) not in (tuple(ids.shape), (1, ids.shape[1])):
+            got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short(value)
+            shape = tuple(ids.shape)
+            raise InputError(f"Expected {name} as whole numbers of the shape of input_ids, {shape}, got {got}.")
+        places = min((table.num_embeddings for table in position_tables(model)), default=None)
+        count, least, most = types if name == "token_type_ids" else places, int(value.min()), int(value.max())
+        if least < 0 or (count is not None and most >= count):
+            raise InputError(f"{name} holds {least} to {most}; the model has {count or 'them'} from 0 on.")
+
+
+def _types_of(part: Any) -> int | None:
+    count = getattr(part, "type_vocab_size", None)
+    return count if isinstance(count, int) and count > 0 else None
+
+
+def vocabulary_of(model: Any) -> int | None:
+    """How many ids the model has vectors for; None where that is not known, or every number is an id (CANINE)."""
+    if hasattr(getattr(model, "config", None), "num_hash_buckets") or not hasattr(model, "get_input_embeddings"):
+        return None
+    try:
+        count = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    except (NotImplementedError, AttributeError):
+        return None
+    return count if isinstance(count, int) else None
+
+
+@contextmanager
+def known_ids() -> Iterator[None]:
+    """What PyTorch says of an id that has no vector, as ours: a model of yours need not say how many it has."""
+    try:
+        yield
+    except IndexError as error:
+        if "out of range in self" not in str(error):
+            raise
+        raise InputError(
+            "The model has no vector for one of the numbers in its inputs. Were the ids made by the model's own "
+            "tokenizer, and is the text short enough for its positions?"
+        ) from error
+
+
+def check_capture(capture: Any) -> None:
+    """It is a `Capture`."""
+    if not isinstance(capture, Capture):
+        raise InputError(f"Expected a Capture, as cut.capture(...) returns it, got {type(capture).__name__}.")
+
+
 def check_keep(capture: Capture, keep: Any) -> Tensor:
     """``keep`` is ``[B, K, N]`` bool and keeps no padding."""
+    check_capture(capture)
     batch, _, items = capture.shape
     if not isinstance(keep, Tensor) or keep.dim() != 3 or (keep.shape[0], keep.shape[2]) != (batch, items):
         got = tuple(keep.shape) if isinstance(keep, Tensor) else type(keep).__name__
@@ -77,6 +152,7 @@ def check_keep(capture: Capture, keep: Any) -> Tensor:
 
 def check_weights(capture: Capture, weights: Any) -> Tensor:
     """``weights`` is ``[B, K, G, N]``, finite, and gives padding nothing."""
+    check_capture(capture)
     batch, groups, items = capture.shape
     expected = (batch, groups, items)
     if not isinstance(weights, Tensor) or weights.dim() != 4 or (weights.shape[0], *weights.shape[2:]) != expected:
@@ -85,8 +161,16 @@ def check_weights(capture: Capture, weights: Any) -> Tensor:
             f"Expected weights of shape [batch, candidates, distributions, items] = [{batch}, K, {groups}, {items}], "
             f"got {got}."
         )
+    if not weights.is_floating_point():
+        raise InputError(f"Expected weights as floating-point numbers, got {weights.dtype}. Use weights.float().")
     if not bool(weights.isfinite().all()):
         raise InputError("weights holds NaN or infinity; every counterfactual weight must be a finite number.")
+    largest = torch.finfo(capture.weights.dtype).max
+    if bool((weights.detach().abs() > largest).any()):
+        raise InputError(
+            f"weights holds numbers beyond {largest:.3g}, the largest of {capture.weights.dtype}, in which the model "
+            "computes. Use smaller ones, or a model in double precision."
+        )
     if bool((weights * ~capture.mask[:, None, None].to(weights.device)).any()):
         raise InputError("weights gives padding a weight. Use weights * capture.mask[:, None, None].")
     return weights.to(capture.weights.device)
@@ -94,8 +178,10 @@ def check_weights(capture: Capture, weights: Any) -> Tensor:
 
 def check_order(capture: Capture, order: Any) -> Tensor:
     """``order`` is ``[B, N]``, each row a permutation with padding last."""
+    check_capture(capture)
     batch, _, items = capture.shape
-    if not isinstance(order, Tensor) or order.shape != (batch, items) or order.is_floating_point():
+    whole = isinstance(order, Tensor) and order.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
+    if not isinstance(order, Tensor) or order.shape != (batch, items) or not whole:
         got = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
         raise InputError(f"Expected order as positions of shape [batch, items] = [{batch}, {items}], got {got}.")
     order = order.to(capture.mask.device).long()

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from attnfaith import arguments
 from attnfaith.adapters.cut import Cut
+from attnfaith.arguments import short
+from attnfaith.attribution.loading import load
 from attnfaith.errors import InputError
 
 
@@ -22,28 +24,12 @@ def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     and a processor is many times slower in half precision. For a model that is given so, a warning says it.
     """
     if isinstance(model, str) or hasattr(model, "__fspath__"):
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
+        model = arguments.path(model, "model")
         if str(model).startswith("~"):
             model = Path(model).expanduser()
-        if str(model).startswith((".", "/")) and not Path(model).is_dir():
-            raise InputError(f"No classifier could be loaded from {str(model)!r}: there is no such folder.")
-        try:
-            loaded, info = AutoModelForSequenceClassification.from_pretrained(model, output_loading_info=True)
-            tokenizer = AutoTokenizer.from_pretrained(model) if tokenizer is None else tokenizer
-        except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
-            raise InputError(f"No classifier with a tokenizer could be loaded from {str(model)!r}: {error}") from error
-        if info["missing_keys"]:
-            lacking = ", ".join(sorted(info["missing_keys"])[:3])
-            raise InputError(
-                f"{str(model)!r} holds no trained classifier: its files lack {lacking}, which would be made up at "
-                "random. Fine-tune it first, or give the path of the fine-tuned model."
-            )
-        if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
-            raise InputError(
-                "The tokenizer knows no words, only special tokens: Transformers makes such a one where the files of a "
-                "tokenizer are missing. Save the model's tokenizer beside it, or pass it as the second argument."
-            )
+        if str(model).startswith((".", "/")) and not _is_folder(Path(model)):
+            raise InputError(f"No classifier could be loaded from {short(str(model), 400)}: there is no such folder.")
+        loaded, tokenizer = load(model, tokenizer)
         return loaded.float() if _halved(loaded) else loaded, tokenizer
     if not isinstance(model, nn.Module) and hasattr(model, "model") and hasattr(model, "tokenizer"):
         model, tokenizer = model.model, model.tokenizer if tokenizer is None else tokenizer
@@ -64,10 +50,17 @@ def _halved(model: nn.Module | Cut) -> bool:
     return halved and not getattr(inner, "is_quantized", False)
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long
+        return False
+
+
 def where_to_cut(layer: int | str, head: int | None, method: str) -> dict[str, Any]:
     """Where to cut: the arguments of `cut`."""
     if isinstance(layer, str) and layer not in ("final", "mean"):
-        raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {layer!r}.")
+        raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {short(layer)}.")
     if layer == "mean" and (method != "attention" or head is not None):
         raise InputError("layer='mean' is for the method 'attention', all heads together; others need one attention.")
     return {"layer": layer if isinstance(layer, int) else None, "heads": None if head is None else [head]}
@@ -81,7 +74,7 @@ def extra_inputs(given: Any) -> dict[str, Any]:
         return {}
     if isinstance(given, Tensor):
         return {"attention_mask": given}
-    if isinstance(given, dict):
+    if isinstance(given, dict) and all(isinstance(name, str) for name in given):
         return given
     raise InputError(
         "additional_forward_args: expected the attention mask (one tensor), or a dict of model inputs by name; got "
@@ -89,10 +82,6 @@ def extra_inputs(given: Any) -> dict[str, Any]:
     )
 
 
-def positive(number: Any, name: str) -> int | None:
+def positive(number: Any, name: str, *, most: int = arguments.LARGEST) -> int | None:
     """A whole number of at least 1, or None."""
-    if number is None:
-        return None
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise InputError(f"Expected {name} to be a whole number of at least 1, got {number!r}.")
-    return number
+    return None if number is None else arguments.whole(number, name, least=1, most=most)

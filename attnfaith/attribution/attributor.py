@@ -9,18 +9,22 @@ import torch
 from captum.attr import Attribution
 from torch import Tensor
 
+from attnfaith import arguments
 from attnfaith.adapters.cut import Cut, cut
 from attnfaith.adapters.door import check_inputs
+from attnfaith.arguments import short
 from attnfaith.attribution.arguments import extra_inputs, positive, resolve, where_to_cut
 from attnfaith.attribution.explanation import Explanation
-from attnfaith.attribution.methods import Method, find_method
+from attnfaith.attribution.methods import LEVELS, Method, find_method
 from attnfaith.attribution.request import Request, Scores, Settings
 from attnfaith.attribution.texts import Texts, special_ids_of
 from attnfaith.attribution.words import Encoded
 from attnfaith.errors import InputError
-from attnfaith.functional.decision import OUTPUTS, Decision, decision_of
+from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import progress
 from attnfaith.types import Capture
+
+MOST_STEPS = 10**6
 
 
 class Attributor(Attribution):
@@ -74,6 +78,16 @@ class Attributor(Attribution):
         batch_size: int = 16,
         seed: int = 0,
     ) -> None:
+        arguments.text(method, "method", "the name of a method")
+        arguments.one_of(level, LEVELS, "level")
+        if decision is not None:
+            arguments.one_of(decision, KINDS, "decision")
+        if output is not None:
+            arguments.one_of(output, OUTPUTS, "output")
+        positive(max_length, "max_length")
+        if not isinstance(layer, str):
+            layer = arguments.whole(layer, "layer ('final', 'mean' or a number)")
+        head = None if head is None else arguments.whole(head, "head")
         model, tokenizer = resolve(model, tokenizer)
         elsewhere = (layer, head) != ("final", None) and (level, method, layer, head) != (
             "input",
@@ -86,21 +100,18 @@ class Attributor(Attribution):
         self.cut = model if isinstance(model, Cut) else cut(model, **where_to_cut(layer, head, method))
         super().__init__(self.cut.model)
         self.method: Method = find_method(level, method)
-        if output is not None and output not in OUTPUTS:
-            raise InputError(f"Expected output to be one of {', '.join(OUTPUTS)}, got {output!r}.")
-        if not epsilon >= 0:
-            raise InputError(f"Expected epsilon of 0 or more, got {epsilon}.")
         self.output = output or ("log_odds" if method == "lrp" else "probability")
         self._asked = output is not None
-        self.target, self.kind, self.batch_size = target, decision, batch_size
+        self.target, self.kind = target, decision
+        self.batch_size = arguments.whole(batch_size, "batch_size", least=1)
         self.texts = None if tokenizer is None else Texts(tokenizer, self.cut.model, max_length)
         config = getattr(self.cut.model, "config", None)
         self.settings = Settings(
-            steps=positive(steps, "steps"),
-            baseline=baseline,
+            steps=positive(steps, "steps", most=MOST_STEPS),
+            baseline=_baseline(baseline, "baseline"),
             layer="mean" if layer == "mean" else "final",
-            epsilon=epsilon,
-            seed=seed,
+            epsilon=arguments.number(epsilon, "epsilon", least=0),
+            seed=arguments.whole(seed, "seed"),
             pad_id=getattr(config, "pad_token_id", None),
             mask_id=getattr(tokenizer, "mask_token_id", None),
             special_ids=special_ids_of(config, tokenizer),
@@ -163,8 +174,10 @@ class Attributor(Attribution):
         given = inputs if isinstance(inputs, tuple) else (inputs,)
         if len(given) != 1:
             raise InputError(f"Expected input_ids alone, got {len(given)} inputs; the rest comes as a dict.")
-        whole = {"input_ids": given[0], **extra_inputs(additional_forward_args)}
-        changes: dict[str, Any] = {"steps": positive(n_steps, "n_steps"), "baseline": baselines}
+        whole = check_inputs(self.cut.model, {"input_ids": given[0], **extra_inputs(additional_forward_args)})
+        changes: dict[str, Any] = {"steps": positive(n_steps, "n_steps", most=MOST_STEPS)}
+        changes["baseline"] = None if baselines is None else _baseline(baselines, "baselines")
+        arguments.flag(return_convergence_delta, "return_convergence_delta")
         changes["chunk"] = positive(internal_batch_size, "internal_batch_size")
         settings = {name: value for name, value in changes.items() if value is not None}
         values, gaps = [], []
@@ -238,16 +251,18 @@ class Attributor(Attribution):
 
     def _target(self, given: Any, place: int, predicted: int, count: int) -> int:
         asked = self.target if given is None else given
-        if asked == "predicted":
+        if isinstance(asked, str) and asked == "predicted":
             return predicted
-        if asked == "gold":
+        if isinstance(asked, str) and asked == "gold":
             raise InputError(f"target='gold' needs the gold class of text {place}: pass target= with the call.")
         names = getattr(getattr(self.cut.model, "config", None), "label2id", None) or {}
         if isinstance(asked, str) and asked in names:
             asked = names[asked]
-        if isinstance(asked, bool) or not isinstance(asked, int | Tensor) or not 0 <= int(asked) < count:
-            known = f" or one of {', '.join(map(repr, names))}" if names else ""
-            raise InputError(f"target {asked!r} of text {place} is no class: expected 0..{count - 1}{known}.")
+        if isinstance(asked, Tensor) and asked.numel() == 1 and not asked.is_floating_point():
+            asked = asked.item()
+        if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked < count:
+            known = f" or one of {', '.join(map(short, list(names)[:20]))}" if names else ""
+            raise InputError(f"target {short(asked)} of text {place} is no class: expected 0..{count - 1}{known}.")
         return int(asked)
 
     def _explanation(self, encoded: Encoded, request: Request, scores: Scores, row: int) -> Explanation:
@@ -292,6 +307,13 @@ class Attributor(Attribution):
     def _name(self, number: int) -> str:
         names = getattr(getattr(self.cut.model, "config", None), "id2label", None) or {}
         return str(names.get(number, number))
+
+
+def _baseline(given: Any, name: str) -> str | Tensor:
+    if isinstance(given, Tensor):
+        return given
+    known: str = arguments.one_of(given, ("zero", "pad", "mask"), f"{name} (or a tensor of word vectors)")
+    return known
 
 
 def _digits(value: float) -> str:

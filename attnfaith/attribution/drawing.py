@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from attnfaith.attribution.words import BLANKS
+from attnfaith.visible import visible
 
 if TYPE_CHECKING:
     from attnfaith.attribution.alignment import Span
@@ -31,7 +32,7 @@ def line(explanation: Explanation) -> str:
     strongest = sorted(pieces, key=lambda piece: -abs(piece.score))[:3]
     listed = ", ".join(f"{_short(piece.text, 24)} {_number(explanation, piece.score)}" for piece in strongest)
     text = _short(explanation.encoded.text, 40)
-    return f"<Explanation {text!r}: {_headline(explanation)}; {_source(explanation)}: {listed}>"
+    return visible(f"<Explanation {text!r}: {_headline(explanation)}; {_source(explanation)}: {listed}>")
 
 
 def html(explanation: Explanation) -> str:
@@ -47,9 +48,9 @@ def html(explanation: Explanation) -> str:
         blocks.append(f'{title}<div dir="auto" style="{_TEXT}">{shown}</div>')
     chips = [piece for piece in _unplaced(explanation) if finite(piece.score)]
     if chips:
-        marked = " ".join(_mark(explanation, escape(piece.text), piece.score, size, number=True) for piece in chips)
+        marked = " ".join(_mark(explanation, _safe(piece.text), piece.score, size, number=True) for piece in chips)
         blocks.append(f'<div style="{_MUTED}; margin-top:6px">Besides the text: {marked}</div>')
-    notes = "".join(f'<div style="{_MUTED}">Note: {escape(note)}.</div>' for note in explanation.notes)
+    notes = "".join(f'<div style="{_MUTED}">Note: {_safe(note)}.</div>' for note in explanation.notes)
     head = f"<div>{_headline(explanation, bold=True)}</div>"
     return f'<div style="{_BOX}">{head}{"".join(blocks)}{_legend(explanation, size)}{notes}</div>'
 
@@ -73,10 +74,13 @@ def plot(explanation: Explanation, axis: Any, top: int) -> Any:
         for piece, score in zip(pieces, scores, strict=True)
     ]
     axis.set_yticks(range(len(pieces)), labels)
+    for label in axis.get_yticklabels():
+        label.set_parse_math(False)  # a dollar sign in a text or a name is a dollar sign
     axis.invert_yaxis()
     axis.axvline(0, color="grey", linewidth=0.8)
-    axis.set_xlabel(_source(explanation) + (f": the {top} largest of {count}" if count > top else ""))
-    axis.set_title(_headline(explanation))
+    source = visible(_source(explanation)) + (f": the {top} largest of {count}" if count > top else "")
+    axis.set_xlabel(source, parse_math=False)
+    axis.set_title(visible(_headline(explanation)), parse_math=False)
     return axis
 
 
@@ -88,11 +92,11 @@ def captum_record(explanation: Explanation) -> Any:
     return visualization.VisualizationDataRecord(
         word_attributions=scores / scores.abs().max().clamp_min(1e-300) if len(scores) else scores,
         pred_prob=math.nan if explanation.probability is None else explanation.probability,
-        pred_class=explanation.prediction,
+        pred_class=_safe(explanation.prediction),  # captum puts names into its page as they are
         true_class="-",
-        attr_class=explanation.target,
+        attr_class=_safe(explanation.target),
         attr_score=float(scores.sum()),
-        raw_input_ids=[escape(token) for token in explanation.tokens],
+        raw_input_ids=[_safe(token) for token in explanation.tokens],
         convergence_score=math.nan if explanation.gap is None else explanation.gap,
     )
 
@@ -114,7 +118,7 @@ def _unplaced(explanation: Explanation) -> list[Piece]:
 
 def _headline(explanation: Explanation, *, bold: bool = False) -> str:
     def name(label: str) -> str:
-        return f"<b>{escape(label)}</b>" if bold else label
+        return f"<b>{_safe(label)}</b>" if bold else label
 
     def chance(probability: float | None) -> str:
         return "" if probability is None else f" (probability {probability:.2f})"
@@ -132,7 +136,7 @@ def _source(explanation: Explanation) -> str:
 
 
 def _legend(explanation: Explanation, size: float) -> str:
-    signed, target = explanation.signed, escape(explanation.target)
+    signed, target = explanation.signed, _safe(explanation.target)
     valued = explanation.probability is None  # a regression, which has no classes to speak for
     steps = (-1, -0.5, 0, 0.5, 1) if signed else (0, 0.25, 0.5, 0.75, 1)
     boxes = "".join(_mark(explanation, "&nbsp;&nbsp;&nbsp;", step * size, size) for step in steps)
@@ -144,7 +148,7 @@ def _legend(explanation: Explanation, size: float) -> str:
     limits = [_number(explanation, -size) if signed else "0", _number(explanation, size)]
     return (
         f'<div style="{_MUTED}; margin-top:6px">{ends[0]} {limits[0]} {boxes} {limits[1]} {ends[1]}<br>'
-        f"{escape(_source(explanation))}, explaining the {of}{merged}{gap}</div>"
+        f"{_safe(_source(explanation))}, explaining the {of}{merged}{gap}</div>"
     )
 
 
@@ -158,7 +162,7 @@ def _marked(explanation: Explanation, text: str, pieces: Sequence[Piece], size: 
             continue
         parts += [
             _plain(explanation, text, at, start, first, last),
-            _mark(explanation, escape(text[start:end]), piece.score, size),
+            _mark(explanation, _safe(text[start:end]), piece.score, size),
         ]
         at = end
     return "".join([*parts, _plain(explanation, text, at, len(text), first, last)])
@@ -169,7 +173,8 @@ def _plain(explanation: Explanation, text: str, start: int, end: int, first: int
     parts = []
     for a, b in pairwise(cuts):
         unread = (b <= first or a >= last) and text[a:b].strip()
-        parts.append(f'<s style="opacity:.5" title="not read">{escape(text[a:b])}</s>' if unread else escape(text[a:b]))
+        shown = _safe(text[a:b])
+        parts.append(f'<s style="opacity:.5" title="not read">{shown}</s>' if unread else shown)
     return "".join(parts)
 
 
@@ -197,8 +202,13 @@ def _number(explanation: Explanation, score: float) -> str:
 
 
 def _short(text: str, length: int = 40) -> str:
-    text = " ".join(text.split()) or text.translate(BLANKS)
+    text = visible(" ".join(text.split()) or text.translate(BLANKS))
     return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _safe(text: str) -> str:
+    """Text for a page: no markup, no character that cannot be seen but line breaks and tabs."""
+    return escape(visible(text, "\n\r\t"))
 
 
 def _rgb(colour: tuple[int, int, int]) -> tuple[float, ...]:

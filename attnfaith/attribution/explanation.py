@@ -236,7 +236,7 @@ class Explanation:
         starts = [sentence_starts(text, language) for text in (encoded.text, encoded.pair or "")]
         begins: dict[int | None, int] = {}
         for word, span in zip(encoded.words, encoded.offsets, strict=True):
-            if span is not None:
+            if span is not None and word is not None:
                 begins.setdefault(word, span[0])
         numbers: list[int | None] = []
         last = 0

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from attnfaith import arguments
+from attnfaith.adapters.door import vocabulary_of
 from attnfaith.adapters.probe import SPECIAL_NAMES, parts_of, position_limit, position_tables, setting
 from attnfaith.attribution.alignment import Read, read
 from attnfaith.attribution.words import Encoded, arrange
@@ -48,7 +50,7 @@ class Texts:
         self.special_ids = special_ids_of(self.config, tokenizer)
         self.max_length = self._limit(max_length)
         self._accepted = _accepted_by(model)
-        self._vocabulary = _vocabulary_of(model, self.config)
+        self._vocabulary = vocabulary_of(model)
 
     def encode(self, texts: Sequence[Any]) -> list[Encoded]:
         """Tokenize texts and (text, text) pairs; what cannot be classified is refused by its place in the list."""
@@ -76,7 +78,7 @@ class Texts:
         Where nothing can be padded, only texts of equal length share a batch. A model whose configuration leaves its
         padding token open gets its texts one by one: decoders refuse more.
         """
-        _check_whole(size, "batch_size")
+        size = arguments.whole(size, "batch_size", least=1)
         declared = any(hasattr(part, "pad_token_id") for part in parts_of(self.config) if part is not None)
         if declared and _pad_of(self.config) is None:
             size = 1
@@ -120,7 +122,7 @@ class Texts:
             stated = self.tokenizer.model_max_length
             limits = [known, stated if stated and 0 < stated < _ENDLESS else None]
             return min((int(limit) for limit in limits if limit is not None), default=None)
-        _check_whole(asked, "max_length")
+        asked = arguments.whole(asked, "max_length", least=1)
         if known is not None and asked > known:
             raise InputError(f"max_length={asked} is more than the {known} tokens that {_name(self.model)} takes.")
         return asked
@@ -243,20 +245,6 @@ def _accepted_by(model: Any) -> frozenset[str] | None:
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     names = frozenset(inspect.signature(base.forward).parameters)
     return names if "input_ids" in names else None
-
-
-def _vocabulary_of(model: Any, config: Any) -> int | None:
-    if hasattr(config, "num_hash_buckets") or not hasattr(model, "get_input_embeddings"):
-        return None  # CANINE hashes any character
-    try:
-        return getattr(model.get_input_embeddings(), "num_embeddings", None)
-    except (NotImplementedError, AttributeError):
-        return None
-
-
-def _check_whole(number: Any, name: str) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InputError(f"Expected {name} to be a whole number of at least 1, got {number!r}.")
 
 
 def _name(thing: Any) -> str:

@@ -29,7 +29,8 @@ class Encoded:
         offsets: half-open ranges of characters in the token's own text; None for special tokens, for a leading space
             that is only in the vocabulary, and where a token without offsets could not be found.
         segments: 0 for the text, 1 for the pair, None for special tokens.
-        words: the number of the word a token belongs to, running on over the pair; None for special tokens.
+        words: the number of the word a token belongs to, running on over the pair; None for special tokens, and in a
+            text without words.
         sentences: the number of its sentence, where the tokenizer marks sentences for the model; else None.
         truncated: how many tokens were cut off.
         notes: what a reader should know.
@@ -160,17 +161,16 @@ def _words(
     """The number of each token's word: the tokenizer's words, cut further where one holds several.
 
     White space, punctuation, and scripts written without spaces end a word within one of SentencePiece's; a combining
-    mark and its neighbours stay together, which byte-level vocabularies take apart.
+    mark and its neighbours stay together, which byte-level vocabularies take apart. Tokens of white space are no words:
+    they belong to the word that follows, at the end to the last one, and to none where a text has no word.
     """
 
     def joins(left: int, right: int) -> bool:
         a, b, text = spans[left], spans[right], texts[segments[right] or 0]
         known = ids is not None and ids[left] is not None and ids[right] is not None
         same = not known or (ids is not None and ids[left] == ids[right])
-        if openers[right]:
-            return False
-        if openers[left]:
-            return same and (a is None or text[slice(*a)] == " ")
+        if openers[right] or openers[left]:
+            return openers[left]  # white space never ends in a word of its own, however the vocabulary cuts it
         if a is None or b is None:
             return known and same
         if b[0] < a[1]:
@@ -179,17 +179,25 @@ def _words(
             return False
         return _sticks(text, a[1] - 1, b[0]) or (same and not _parts_words(text, a[1] - 1, b[0]))
 
-    numbers: list[int | None] = []
-    last, count = None, 0
+    groups: list[list[int]] = []
     for place, own in enumerate(segments):
         if own is None:
-            numbers.append(None)
-            last = None
             continue
-        if last is None or segments[last] != own or not joins(last, place):
-            count += 1
-        numbers.append(count - 1)
-        last = place
+        last = groups[-1][-1] if groups else None
+        if last == place - 1 and segments[last] == own and joins(last, place):
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    numbers: list[int | None] = [None] * len(segments)
+    count = 0
+    for group in groups:
+        blank = all(openers[place] for place in group)  # nothing follows in this text: it hangs on the word before
+        own = segments[group[0]]
+        if blank and not any(numbers[place] is not None and segments[place] == own for place in range(group[0])):
+            continue
+        count += not blank
+        for place in group:
+            numbers[place] = count - 1
     return tuple(numbers)
 
 

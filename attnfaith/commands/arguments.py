@@ -53,6 +53,19 @@ def listed(text: str) -> list[str]:
     return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
+def lines_of(text: str) -> list[str]:
+    r"""Lines that end with a line feed, after a carriage return or not; nothing else ends one.
+
+    ``str.splitlines`` also splits where a page or a paragraph ends, which is inside a text.
+
+    Example:
+        >>> lines_of("one\f still one\r\ntwo\n")
+        ['one\x0c still one', 'two']
+    """
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in lines]
+
+
 def rankings_of(text: str) -> str | list[str]:
     """Names of rankings, or "all".
 
@@ -63,7 +76,7 @@ def rankings_of(text: str) -> str | list[str]:
     names = listed(text)
     if not names:
         raise InputError('--rankings is empty. Give "all", or names with commas such as attention,gradient.')
-    return "all" if names == ["all"] else names
+    return "all" if set(names) == {"all"} else names
 
 
 def assigned(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
@@ -136,7 +149,7 @@ def device_of(given: str | None) -> str | None:
     try:
         torch.empty(0, device=given)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise InputError(f"The device {given!r} cannot be used: {str(error).splitlines()[0]}") from error
+        raise InputError(f"The device {given!r} cannot be used: {str(error).partition(chr(10))[0]}") from error
     return given
 
 

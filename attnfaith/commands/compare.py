@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnfaith.commands import parameters as given
+from attnfaith.commands.output import say
+from attnfaith.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -95,7 +97,7 @@ def compare(
         confidence_level=confidence,
         seed=seed,
     )
-    told = [*_how(same, paired), *comparison.sentences(found, names)]
+    told = [*_how(same, paired), *map(visible, comparison.sentences(found, names))]
     apart = list(_apart(_settings(first), _settings(second)))
     if json:
         from attnfaith.commands.machine import rows_of, write
@@ -105,7 +107,7 @@ def compare(
         write({"sentences": told, "paired": together, "settings": settings, "figures": rows_of(found), "runs": runs})
         return
     _print_settings(apart, names)
-    typer.echo("\n".join(told))
+    say("\n".join(told))
     _print_figures(found, names)
 
 
@@ -130,7 +132,7 @@ def _how(same: bool, paired: bool | None) -> Iterator[str]:
 
 
 def _names(run_a: Path, run_b: Path) -> tuple[str, str]:
-    a, b = run_a.resolve().name, run_b.resolve().name
+    a, b = visible(run_a.resolve().name), visible(run_b.resolve().name)
     return (a, b) if a != b and a and b else ("A", "B")
 
 
@@ -162,16 +164,17 @@ def _apart(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, Any
 
 def _print_settings(apart: list[tuple[str, Any, Any]], names: tuple[str, str]) -> None:
     if not apart:
-        typer.echo("Both runs were made with the same model and settings.")
+        say("Both runs were made with the same model and settings.")
         return
-    typer.echo("Settings that differ:")
+    say("Settings that differ:")
     for name, a, b in apart:
-        typer.echo(f"  {name}: {_short(a)} in {names[0]}, {_short(b)} in {names[1]}")
-    typer.echo()
+        say(f"  {visible(name)}: {_short(a)} in {names[0]}, {_short(b)} in {names[1]}")
+    say()
 
 
 def _short(value: Any) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else "none" if value is None else str(value)
+    text = visible(text[:100])
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -185,7 +188,7 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
 
     header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
     rows = [_cells(row) for row in found[found["figure"].isin(MAIN)].itertuples(index=False)]
-    typer.echo()
+    say()
     console = Console()
     if console.is_terminal:
         table = Table(*map(escape, header), box=box.SIMPLE_HEAD)
@@ -195,7 +198,7 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
         return
     widths = [max(len(line[place]) for line in (header, *rows)) for place in range(len(header))]
     for row in (header, *rows):
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _cells(row: Any) -> list[str]:
@@ -206,7 +209,7 @@ def _cells(row: Any) -> list[str]:
     ranking = row.ranking if own else f"{row.ranking_level}/{row.ranking}"
     single = row.test == "single_weight"
     place = "one at a time" if single else "" if row.test == "texts" else row.erase_level
-    return [place, ranking, MAIN[row.figure], _value(row.a), _value(row.b), difference, texts]
+    return [visible(place), visible(ranking), MAIN[row.figure], _value(row.a), _value(row.b), difference, texts]
 
 
 def _value(number: float) -> str:

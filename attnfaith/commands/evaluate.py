@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from attnfaith.commands import parameters as given
+from attnfaith.commands.output import say
 
 if TYPE_CHECKING:
     from attnfaith.evaluation.results import Results
@@ -130,7 +129,7 @@ def _tell(results: Results, *, json: bool) -> None:
     notes, verdict = results.manifest["notes"], results.verdict
     if not json:
         lines = [str(verdict), *(f"Note: {' '.join(note.split())}" for note in notes)]
-        typer.echo("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
+        say("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
         return
     from attnfaith.commands.machine import rows_of, write
 

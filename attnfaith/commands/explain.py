@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnfaith.commands import parameters as given
-from attnfaith.commands.arguments import one_of
+from attnfaith.commands.arguments import lines_of, one_of
+from attnfaith.commands.output import say
 
 if TYPE_CHECKING:
     from attnfaith.attribution.explanation import Explanation
@@ -92,7 +93,7 @@ def explain(
             _print_json(explanation, words=words)
             continue
         if number:
-            typer.echo()
+            say()
         show(explanation, words=words)
 
 
@@ -103,14 +104,14 @@ def _texts(text: str, second: str | None) -> list[Any]:
     lines = [text]
     if text == "-":
         try:
-            read = typer.get_text_stream("stdin", encoding="utf-8").read().splitlines()
+            read = lines_of(typer.get_binary_stream("stdin").read().decode("utf-8-sig"))
         except UnicodeDecodeError as error:
             raise InputError(f"Standard input is not UTF-8: {error}.") from error
         lines = [line for line in read if line.strip()]
         if not lines:
             raise InputError("Standard input has no text. Give one text per line.")
         if blank := len(read) - len(lines):
-            typer.echo(f"Note: {blank} blank line{'s were' if blank > 1 else ' was'} left out.", err=True)
+            say(f"Note: {blank} blank line{'s were' if blank > 1 else ' was'} left out.", err=True)
     return [line if second is None else (line, second) for line in lines]
 
 
@@ -136,4 +137,4 @@ def _write(path: Path, explanations: list[Explanation]) -> None:
         path.expanduser().write_bytes(page.encode("utf-8", "replace"))
     except OSError as error:
         raise StorageError(f"The page {str(path)!r} cannot be written: {error.strerror or error}.") from error
-    typer.echo(f"The page is in {str(path)!r}.", err=True)
+    say(f"The page is in {str(path)!r}.", err=True)

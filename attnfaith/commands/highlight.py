@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import typer
-
 from attnfaith.attribution.drawing import AGAINST, FOR
+from attnfaith.commands.output import say
+from attnfaith.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +44,7 @@ def show(explanation: Explanation, *, words: bool = False) -> None:
     console = Console(highlight=False)
     pieces = pieces_of(explanation, words=words)
     if not console.is_terminal:
-        typer.echo("\n".join(table(explanation, pieces)))
+        say("\n".join(table(explanation, pieces)))
         return
     for line in highlighted(explanation, pieces, _signs(console)):
         console.print(line)
@@ -103,21 +103,22 @@ def highlighted(explanation: Explanation, pieces: list[Piece], signs: tuple[str,
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:
     """What was read, decided and explained."""
     encoded, valued = explanation.encoded, explanation.probability is None
-    facts = [("text", _shown(encoded.text))]
+    facts = [("text", encoded.text)]
     if encoded.pair is not None:
-        facts.append(("second text", _shown(encoded.pair)))
+        facts.append(("second text", encoded.pair))
     facts.append(("predicted", explanation.prediction + _chance(explanation.probability)))
     of = f"the {'value' if valued else _EXPLAINED.get(explanation.output, explanation.output)} of {explanation.target}"
     if explanation.prediction != explanation.target and not valued:
         of += _chance(explanation.target_probability)
     facts.append(("explained", f"{of}, by {explanation.method} at the {explanation.level} level"))
-    return [*facts, *(("note", note) for note in explanation.notes)]
+    facts += [("note", note) for note in explanation.notes]
+    return [(name, _shown(value)) for name, value in facts]
 
 
 def _key(explanation: Explanation, signs: tuple[str, str]) -> Text:
     from rich.text import Text
 
-    valued, target = explanation.probability is None, explanation.target
+    valued, target = explanation.probability is None, _shown(explanation.target)
     sides = (f"raises {target}", f"lowers {target}") if valued else (f"for {target}", f"against {target}")
     key = Text("marked: ").append_text(_marked(sides[0], 1.0, 1.0, signs)).append("  ")
     return key.append_text(_marked(sides[1], -1.0, 1.0, signs))
@@ -161,7 +162,5 @@ def _chance(probability: float | None) -> str:
 
 def _shown(text: str, kept: str = "") -> str:
     """Text that leaves the terminal and the table as they are: no line breaks, no control characters."""
-    return "".join(
-        sign if sign.isprintable() or sign in kept else {"\n": "↵", "\t": "⇥"}.get(sign, "\N{REPLACEMENT CHARACTER}")
-        for sign in text
-    )
+    signs = {"\n": "↵", "\t": "⇥"}
+    return visible("".join(sign if sign in kept else signs.get(sign, sign) for sign in text), kept)

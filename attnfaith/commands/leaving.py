@@ -11,6 +11,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from attnfaith.commands.output import say, usable_size, visible_logs
+from attnfaith.visible import visible
+
 FAILED, WRONG, STORAGE, INTERRUPTED = 1, 2, 3, 130
 """0 is for what went well; usage errors are 2 too."""
 
@@ -21,13 +24,23 @@ class Commands(TyperGroup):
     Anything else is a mistake of ours and keeps its traceback; Python then ends with 1.
     """
 
+    def main(self, *arguments: Any, **more: Any) -> Any:
+        """Run, in a terminal of a size that can be."""
+        with usable_size(), visible_logs():
+            return super().main(*arguments, **more)
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Read the arguments."""
+        with _visible_refusals():
+            return super().make_context(*arguments, **more)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         from attnfaith.commands.wording import for_the_command_line
         from attnfaith.errors import AttnFaithError, InputError, StorageError
 
         try:
-            with _plain_warnings():
+            with _plain_warnings(), _visible_refusals():
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
             _say(str(stopped) or "Interrupted.")
@@ -36,6 +49,17 @@ class Commands(TyperGroup):
             _say(f"Error: {for_the_command_line(' '.join(str(error).split()))}")
             code = STORAGE if isinstance(error, StorageError) else WRONG if isinstance(error, InputError) else FAILED
             raise typer.Exit(code) from error
+
+
+@contextmanager
+def _visible_refusals() -> Iterator[None]:
+    """What typer refuses repeats what was typed, or was put into a command by another program."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
+            error.message = visible(error.message, "\n")  # type: ignore[attr-defined]
+        raise
 
 
 @contextmanager
@@ -61,4 +85,4 @@ def process_number() -> int:
 
 def _say(message: str) -> None:
     number = process_number()
-    typer.echo(message if number == 0 else f"(process {number}) {message}", err=True)
+    say(message if number == 0 else f"(process {number}) {message}", err=True)

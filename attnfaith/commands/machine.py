@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from attnfaith.visible import visible_json
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def write(content: Mapping[str, Any]) -> None:
     """One JSON object on standard output."""
-    typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False))
+    typer.echo(visible_json(content))
 
 
 def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:

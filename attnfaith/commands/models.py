@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnfaith.commands.output import say
+
 if TYPE_CHECKING:
     from attnfaith.survey import Family
 
@@ -58,12 +60,12 @@ def models(
     families = list(track(trying, "Trying", total, console=notes, transient=True, disable=not notes.is_terminal))
     listed = [family for family in families if supported is None or family.supported == supported]
     if json:
-        typer.echo(table_json(listed))
+        say(table_json(listed))
     elif markdown:
-        typer.echo(f"{summary(families)}\n\n{table_markdown(listed)}")
+        say(f"{summary(families)}\n\n{table_markdown(listed)}")
     else:
         _print_table(listed)
-        typer.echo(summary(families))
+        say(summary(families))
     if any(family.status == "failed" for family in families):
         raise typer.Exit(1)
 
@@ -78,7 +80,7 @@ def _print_table(families: list[Family]) -> None:
     console = Console()
     if not console.is_terminal:
         for family in families:
-            typer.echo(f"{family.model_type:<24}{family.status:<12}{family.how}")
+            say(f"{family.model_type:<24}{family.status:<12}{family.how}")
         return
     table = Table("model type", "result", "how, or why not", box=box.SIMPLE_HEAD)
     for family in families:

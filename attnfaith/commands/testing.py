@@ -31,7 +31,7 @@ def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bo
     """
     from attnfaith.evaluation.protocol import tests
 
-    chosen = list(tests) if names == "all" else listed(names)
+    chosen = list(tests) if "all" in listed(names) else listed(names)
     if not chosen:
         raise InputError(f"--tests is empty. Known: all, {', '.join(tests)}.")
     if len(set(chosen)) < len(chosen):

@@ -15,6 +15,7 @@ from attnfaith.evaluation.rankings import YOURS
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.summaries.grid import Key
 from attnfaith.evaluation.summaries.reading import Figure, Reader, percent
+from attnfaith.visible import visible
 
 _WORDS = {
     "gradient_x_attention": "gradient × attention",
@@ -201,7 +202,7 @@ def plain(text: str) -> str:
         >>> print(plain("2 * 3\n_"))
         2 \* 3 \_
     """
-    escaped = "".join("\\" + sign if sign in "\\`*_{}[]<>#|~" else sign for sign in text)
+    escaped = "".join("\\" + sign if sign in "\\`*_{}[]<>#|~" else sign for sign in visible(text, "\n\t"))
     return re.sub(r"\s+", " ", escaped)
 
 

@@ -16,6 +16,7 @@ from attnfaith.demo.planted import Planted, agreement
 from attnfaith.demo.steps import MODELS, Plan
 from attnfaith.errors import InputError
 from attnfaith.evaluation.evaluator import Evaluator
+from attnfaith.visible import visible
 
 TESTS = ("erasure", "single_weight")
 LINES = 4
@@ -63,7 +64,7 @@ def run_demo(
         columns = {"input_column": text_column, "label_column": label_column}
         told = own_demo(output, model, data, columns, seed=seed, quiet=quiet)
     folder = Path(output).expanduser()
-    typer.echo("\n".join([*told, f"The report is {folder / 'report.md'}"]))
+    typer.echo(visible("\n".join([*told, f"The report is {folder / 'report.md'}"]), "\n"))
     return folder
 
 

@@ -22,6 +22,7 @@ from attnfaith.evaluation.disk import put, storing
 from attnfaith.evaluation.results import Results
 from attnfaith.models import AttentionClassifier, WordTokenizer, from_preset
 from attnfaith.training import fit, recipe
+from attnfaith.visible import visible
 
 STARS = {0: "1 star", 1: "2 stars", 2: "3 stars", 3: "4 stars", 4: "5 stars"}
 MODELS = {"flan": ("FLAN", "FLANrnn"), "han": ("HAN", "HANrnn")}
@@ -115,7 +116,7 @@ def write(path: Path, lines: Iterable[str]) -> None:
 def tell(what: str, *, quiet: bool) -> None:
     """Say on a terminal what is being done now."""
     if not quiet and sys.stderr.isatty():
-        typer.echo(f"{what} ...", err=True)
+        typer.echo(visible(f"{what} ..."), err=True)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import math
 from collections.abc import Hashable
 from typing import Any
 
+from attnfaith.arguments import short
 from attnfaith.errors import InputError
 
 
@@ -75,12 +76,6 @@ def is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def short(value: Any, length: int = 60) -> str:
-    """A value as a message shows it."""
-    shown = repr(value)
-    return shown if len(shown) <= length else shown[: length - 3] + "..."
 
 
 def _where(row: int, column: Hashable) -> str:

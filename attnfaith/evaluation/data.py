@@ -12,6 +12,7 @@ from typing import Any
 import datasets
 import pandas as pd
 
+from attnfaith.arguments import short
 from attnfaith.errors import InputError
 from attnfaith.evaluation.cells import is_number, missing, scores_of, text_of
 from attnfaith.evaluation.files import open_path
@@ -282,9 +283,9 @@ def _check_columns(columns: Sequence[Column], asked: Mapping[str, Sequence[str]]
                 raise InputError(f"The data have several columns {name!r} ({argument}). Rename all but one.")
             known = [str(column) for column in columns]
             folded = {column.strip().casefold(): column for column in reversed(known)}
-            near = difflib.get_close_matches(str(name).casefold(), folded, n=3)
+            near = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=3)
             hint = f" Did you mean {' or '.join(repr(folded[one]) for one in near)}?" if near else ""
             if len(known) == 1 and any(sign in known[0] for sign in ";\t|"):
                 hint = " Is the separator another one? Read the file with pandas, and give the DataFrame."
             shown = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in known[:50])
-            raise InputError(f"The data have no column {name!r} ({argument}).{hint} Columns: {shown or 'none'}.")
+            raise InputError(f"The data have no column {short(name)} ({argument}).{hint} Columns: {shown or 'none'}.")

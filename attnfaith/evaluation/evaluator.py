@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from attnfaith import arguments
 from attnfaith.adapters.cut import Cut, cut
 from attnfaith.attribution.arguments import positive, resolve
 from attnfaith.attribution.request import Settings
@@ -19,6 +20,7 @@ from attnfaith.evaluation.batch import Setup
 from attnfaith.evaluation.conditions import conditions_of, counts_of
 from attnfaith.evaluation.data import Source, open_data
 from attnfaith.evaluation.fingerprint import fingerprint_model, fingerprint_tokenizer
+from attnfaith.evaluation.hiding import WAYS
 from attnfaith.evaluation.labels import LabelSpace
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.protocol import Test, resolve_tests
@@ -28,9 +30,11 @@ from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.runner import SHARD, Runner, encode
 from attnfaith.evaluation.schema import check_conditions, check_manifest
 from attnfaith.evaluation.store import Store
-from attnfaith.functional.decision import OUTPUTS, Decision, decision_of
+from attnfaith.evaluation.summaries.parts import MOST_RESAMPLES
+from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import counting
 
+MOST_STEPS = 10**6
 LONGEST = 4096
 """Tokens at which texts are cut off for a model that sets no limit itself."""
 
@@ -68,10 +72,17 @@ class Evaluator:
         device: str | torch.device | None = None,
     ) -> None:
         self.processes = Processes()
+        if decision is not None:
+            arguments.one_of(decision, KINDS, "decision")
+        if tolerance is not None:
+            tolerance = arguments.number(tolerance, "tolerance", above=0)
+        positive(max_length, "max_length")
         loaded, tokenizer = resolve(model, tokenizer)
         if not isinstance(model, str | os.PathLike) and device is not None:
             raise InputError("device= goes with the path of a model; move a model that you loaded yourself with .to().")
         if isinstance(model, str | os.PathLike):
+            if device is not None:
+                _check_device(device)
             loaded = loaded.to(self.processes.device if device is None else device)
         if tokenizer is None:
             raise InputError("An Evaluator reads texts: pass the model's tokenizer as the second argument.")
@@ -148,24 +159,42 @@ class Evaluator:
         Returns:
             `Results`; print them.
         """
+        seed = arguments.whole(seed if random_state is None else random_state, "seed", least=0, most=2**64 - 1)
+        reading: dict[str, Any] = {
+            "subset": None if subset is None else arguments.text(subset, "subset"),
+            "split": None if split is None else arguments.text(split, "split"),
+            "input_column": arguments.column(input_column, "input_column"),
+            "second_input_column": _column(second_input_column, "second_input_column"),
+        }
+        yours = _explanations(explanations)
+        rankings = arguments.several(rankings, "rankings")
+        batch_size = arguments.whole(batch_size, "batch_size", least=1)
+        quiet = arguments.flag(quiet, "quiet")
         if output_dir is not None:
+            output_dir = arguments.path(output_dir, "output_dir")
             Store.refuse_unusable(output_dir)
-        seed = seed if random_state is None else random_state
-        reading: dict[str, Any] = {"subset": subset, "split": split, "input_column": input_column}
-        reading["second_input_column"] = second_input_column
-        yours = dict(explanations or {})
+        arguments.one_of(hide, (None, *WAYS), "hide")
+        arguments.one_of(level, (None, "attention", "input", "both"), "level")
+        chosen, statistics = resolve_tests(tests), _statistics(n_resamples, confidence_level)
+        decision, classes = self._decision(data, reading)
         scored = tuple(source for source in yours.values() if isinstance(source, str))
         setup = Setup(
             self.cut,
-            self._decision(data, reading),
-            self._settings(_whole(seed, "seed"), positive(steps, "steps")),
-            output=_one_of(output, (None, *OUTPUTS), "output"),
-            special_tokens=_one_of(special_tokens, ("include", "protect"), "special_tokens"),
-            protect_deciding=bool(protect_deciding),
+            decision,
+            self._settings(seed, positive(steps, "steps", most=MOST_STEPS)),
+            output=arguments.one_of(output, (None, *OUTPUTS), "output"),
+            special_tokens=arguments.one_of(special_tokens, ("include", "protect"), "special_tokens"),
+            protect_deciding=arguments.flag(protect_deciding, "protect_deciding"),
         )
-        space = LabelSpace(setup.decision.kind, tuple(self._names), self._classes or 0)
-        reading |= {"label_column": label_column, "label_mapping": label_mapping}
-        chosen = resolve_tests(tests)
+        space = LabelSpace(setup.decision.kind, tuple(self._names), classes)
+        reading["label_column"] = _column(label_column, "label_column")
+        reading["label_mapping"] = arguments.mapping(
+            label_mapping,
+            "label_mapping",
+            lambda label: isinstance(label, str | int | float),
+            "labels and classes, each a name or a number",
+        )
+        _column(rationale_column, "rationale_column")
         if rationale_column is not None and all(test.name != "rationales" for test in chosen):
             raise InputError(
                 "Only the test 'rationales' reads a rationale_column. Run it too, or leave the column out."
@@ -195,10 +224,10 @@ class Evaluator:
                 "scores": list(scored),
             },
             max_length=self.texts.max_length,
-            statistics=_statistics(n_resamples, confidence_level),
+            statistics=statistics,
             notes=[*source.notes, *notes],
         )
-        runner = Runner(setup, self.texts, chosen, positive(batch_size, "batch_size") or 32)
+        runner = Runner(setup, self.texts, chosen, batch_size)
         return self._run(runner, source, manifest, output_dir, quiet=quiet)
 
     def _run(
@@ -249,8 +278,8 @@ class Evaluator:
             special_ids=special_ids_of(self._config, self.tokenizer),
         )
 
-    def _decision(self, data: Any, reading: Mapping[str, Any]) -> Decision:
-        """How the model decides; a model that does not say how many logits it has is asked."""
+    def _decision(self, data: Any, reading: Mapping[str, Any]) -> tuple[Decision, int]:
+        """How the model decides, and between how many classes; a model that does not say so is tried on a text."""
         count = self._classes
         if count is None:
             encoded, aside = encode(self.texts, next(iter(open_data(data, **reading, label_column=None).shards(1)))[1])
@@ -260,9 +289,11 @@ class Evaluator:
         decision = decision_of(self._config, count, self.kind, self.tolerance)
         if decision.kind == "regression" and decision.tolerance is None:
             decision.flips(torch.zeros(1), torch.zeros(1))  # says what is missing
-        return decision
+        return decision, count
 
     def _target(self, given: str | int, space: LabelSpace, source: Source) -> str | int:
+        if not isinstance(given, str):
+            given = arguments.whole(given, "target ('predicted', 'gold', a class's number or name)")
         if given == "gold" and (not source.labelled or space.kind not in ("multiclass", "sigmoid")):
             raise InputError("target='gold' needs a column of labels, and a model that decides between classes.")
         if given in ("predicted", "gold"):
@@ -271,24 +302,34 @@ class Evaluator:
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < max(space.classes, 1):
             known = f" or one of {', '.join(space.names)}" if space.names else ""
             raise InputError(
-                f"Expected target to be 'predicted', 'gold', 0..{space.classes - 1}{known}; got {given!r}."
+                f"Expected target to be 'predicted', 'gold', 0..{space.classes - 1}{known}; got "
+                f"{arguments.short(given)}."
             )
         return number
 
 
 def _statistics(n_resamples: Any, confidence_level: Any) -> dict[str, Any]:
-    if isinstance(confidence_level, bool) or not isinstance(confidence_level, float) or not 0 < confidence_level < 1:
-        raise InputError(f"Expected confidence_level between 0 and 1, such as 0.95; got {confidence_level!r}.")
-    return {"n_resamples": positive(n_resamples, "n_resamples"), "confidence_level": confidence_level}
+    return {
+        "n_resamples": arguments.whole(n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
+        "confidence_level": arguments.share(confidence_level, "confidence_level"),
+    }
 
 
-def _one_of(given: Any, known: Sequence[Any], name: str) -> Any:
-    if given not in known:
-        raise InputError(f"Expected {name} to be one of {', '.join(map(repr, known))}; got {given!r}.")
-    return given
+def _column(given: Any, name: str) -> Any:
+    return None if given is None else arguments.column(given, name)
 
 
-def _whole(number: Any, name: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise InputError(f"Expected {name} to be a whole number, got {number!r}.")
-    return number
+def _explanations(given: Any) -> dict[str, Explain]:
+    wanted = "names of rankings and, for each, the name of a column of scores or a function from a text to scores"
+    found = arguments.mapping(given, "explanations", lambda one: isinstance(one, str) or callable(one), wanted) or {}
+    for name in found:
+        arguments.text(name, "a name in explanations")
+    return found
+
+
+def _check_device(device: Any) -> None:
+    try:
+        torch.empty(0, device=device)
+    except Exception as error:  # what is raised differs from backend to backend
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"The device {arguments.short(device)} cannot be used: {reason}") from error

@@ -23,6 +23,7 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from attnfaith.arguments import short
 from attnfaith.errors import InputError, StorageError
 from attnfaith.evaluation.textfiles import JSON_LINES, SEPARATORS, csv_rows, json_rows
 
@@ -86,8 +87,9 @@ def _files(name: Any) -> list[Path] | None:
     try:
         if path.exists():
             return [path]
-    except OSError as error:
-        raise InputError(f"{str(name)[:80]!r} cannot be reached: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{short(str(name), 80)} cannot be reached: {reason}.") from error
     if found := sorted(glob.glob(str(path), recursive=True)):
         return [Path(file) for file in found]
     if _looks_like_file(name):
@@ -97,9 +99,13 @@ def _files(name: Any) -> list[Path] | None:
 
 def _looks_like_file(name: Any) -> bool:
     text = str(name)
+    try:
+        there = Path(text).exists()
+    except (OSError, ValueError):  # too long for a name, or with NUL in it
+        there = False
     return (
         not isinstance(name, str)
-        or Path(text).exists()
+        or there
         or Path(text).suffix.lower() in SUFFIXES
         or text.startswith((".", "/", "~"))
         or text.count("/") > 1
@@ -112,7 +118,7 @@ def _no_such(path: Path) -> Path:
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     near = difflib.get_close_matches(path.name, names, n=3)
     hint = f" Did you mean {' or '.join(repr(str(folder / name)) for name in near)}?" if near else ""
-    raise InputError(f"There is no file {str(path)!r}.{hint}")
+    raise InputError(f"There is no file {short(str(path), 400)}.{hint}")
 
 
 def _folder(path: Path, subset: str | None) -> Opened:
@@ -137,8 +143,8 @@ def _load(name: str, subset: str | None, *, local: bool = False) -> Opened:
         if local:
             raise InputError(f"The folder {name!r} holds no data that `datasets` can read: {reason}") from error
         raise InputError(
-            f"There is no file or folder {name!r}, and no data set of that name could be had from the Hugging Face "
-            f"hub: {reason}. Check the name, or give a path."
+            f"There is no file or folder {short(name)}, and no data set of that name could be had from the Hugging "
+            f"Face hub: {reason[:600]}. Check the name, or give a path."
         ) from error
 
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attnfaith.arguments import short
 from attnfaith.errors import InputError
-from attnfaith.evaluation.cells import missing, plain, short
+from attnfaith.evaluation.cells import missing, plain
 from attnfaith.functional.decision import Kind
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}(\.0*)?")
@@ -170,7 +171,7 @@ class Labels:
         if mapping is None:
             return {}
         if not isinstance(mapping, Mapping) or not mapping:
-            raise InputError(f"Expected label_mapping to be a dict, got {mapping!r}.")
+            raise InputError(f"Expected label_mapping to be a dict, got {short(mapping)}.")
         if self.space.kind == "regression":
             raise InputError("label_mapping is for classes; the model is a regression. Leave it out.")
         known = [self._named(name) if isinstance(name, str) else None for name in mapping]
@@ -183,7 +184,7 @@ class Labels:
         for label, number in pairs:
             if number is not None and found.setdefault(_key(label), number) != number:
                 raise InputError(
-                    f"label_mapping gives the label {label!r} to two classes, {found[_key(label)]} and {number}."
+                    f"label_mapping gives the label {short(label)} to two classes, {found[_key(label)]} and {number}."
                 )
         return found
 
@@ -191,7 +192,7 @@ class Labels:
         named = self._named(given) if isinstance(given, str) else None
         number = _key(given) if named is None else named
         if not isinstance(number, int) or not 0 <= number < self.space.classes:
-            raise InputError(f"label_mapping gives {label!r} to the class {given!r}. {self._classes()}")
+            raise InputError(f"label_mapping gives {short(label)} to the class {short(given)}. {self._classes()}")
         return number
 
     def _classes(self) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attnfaith.arguments import short
 from attnfaith.attribution.words import Encoded
 from attnfaith.errors import InputError
 from attnfaith.evaluation.brought import counts_in, entries_of, ordinary_of, split_words
-from attnfaith.evaluation.cells import short
 from attnfaith.evaluation.marks import Marks
 
 _Unit = tuple[int, int, int]  # a segment, and a half-open range of its characters

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from attnfaith.arguments import short
 from attnfaith.errors import StorageError
-from attnfaith.evaluation.cells import short
 from attnfaith.evaluation.disk import read_regular
 from attnfaith.evaluation.sealed import short_reason
 

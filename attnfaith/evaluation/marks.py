@@ -7,8 +7,9 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from attnfaith.arguments import short
 from attnfaith.errors import InputError
-from attnfaith.evaluation.cells import missing, plain, short
+from attnfaith.evaluation.cells import missing, plain
 
 FORMS = ("mask", "spans", "word_spans", "words", "tokens", "sentences")
 """0 or 1 for each word; ranges of characters or of words; or the numbers of marked words, tokens or sentences."""

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from torch import Tensor
 
+from attnfaith import arguments
 from attnfaith.errors import InputError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.store import Store
@@ -91,11 +92,25 @@ tests: Registry[str, type[Test]] = Registry("test")
 
 
 def resolve_tests(asked: str | Sequence[str | Test]) -> list[Test]:
-    """Tests from their names (with default options) or as they are, each name once; "all" for every one."""
-    if isinstance(asked, str) and asked != "all":
-        raise InputError(f"Expected tests to be 'all' or a list, got {asked!r}. Use tests=[{asked!r}].")
-    asked = list(tests) if asked == "all" else asked
-    found = [one if isinstance(one, Test) else tests[one]() for one in asked]
+    """Tests from their names (with default options) or as they are, each name once; "all" for every other one.
+
+    Example:
+        >>> [test.name for test in resolve_tests(["erasure"])]
+        ['erasure']
+    """
+    listed = arguments.several(asked, "tests")
+    listed = ["all"] if isinstance(listed, str) else listed
+    given = [one for one in listed if isinstance(one, Test) or not (isinstance(one, str) and one == "all")]
+    if len(given) < len(listed):
+        given = [*(one for one in given if isinstance(one, Test)), *tests]
+        known = {one.name for one in given if isinstance(one, Test)}
+        given = [one for one in given if not (isinstance(one, str) and one in known)]
+    for one in given:
+        if not isinstance(one, str | Test):
+            raise InputError(
+                f"Expected tests to be names, or tests such as attnfaith.tests.Erasure(); got {arguments.short(one)}."
+            )
+    found = [one if isinstance(one, Test) else tests[one]() for one in given]
     names = [one.name for one in found]
     if not names or len(set(names)) != len(names):
         raise InputError(f"Expected at least one test, and each once; got {names}. Known: {', '.join(tests)}.")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attnfaith.arguments import short
 from attnfaith.attribution.methods import LEVELS, Method, find_method, methods
 from attnfaith.attribution.words import Encoded
 from attnfaith.errors import InputError
@@ -59,7 +60,8 @@ def rankings_for(
 
     Args:
         erase_level: "attention" or "input".
-        asked: "all", or names of methods, "gradient" for all that are called so, or "input/gradient" for one.
+        asked: "all", or names of methods, "gradient" for all that are called so, or "input/gradient" for one; "all" in
+            a list stands for all others, but for those that are only run where they are named.
         explanations: those that a user brings, by name.
         by_token: whether the items of the final attention are tokens; else attention-level rankings are of other items.
         affine: whether the exact optimum can be had.
@@ -69,13 +71,17 @@ def rankings_for(
         ['attention/random', 'attention/gradient']
     """
     own = _possible(erase_level, by_token=by_token, affine=affine)
+    # where only the final attention is erased, rankings through the whole model are for those who name them
+    usual = [key for key in own if key[1] not in _ON_REQUEST and (erase_level == "input" or key[0] == erase_level)]
     if isinstance(asked, str):
         if asked != "all":
-            raise InputError(f"Expected rankings to be 'all' or a list of names, got {asked!r}. Use [{asked!r}].")
-        # where only the final attention is erased, rankings through the whole model are for those who name them
-        chosen = [key for key in own if key[1] not in _ON_REQUEST and (erase_level == "input" or key[0] == erase_level)]
+            raise InputError(
+                f"Expected rankings to be 'all' or a list of names, got {short(asked)}. Use [{short(asked)}]."
+            )
+        chosen = usual
     else:
-        chosen = [key for name in asked for key in _named(name, own, erase_level)]
+        chosen = [key for name in asked if not _is_all(name) for key in _named(name, own, erase_level)]
+        chosen = [*usual, *chosen] if any(map(_is_all, asked)) else chosen
     first = (erase_level, CONTROL)
     keys = dict.fromkeys([first, *chosen])
     found = [Ranking(name, level) for level, name in keys]
@@ -90,6 +96,16 @@ def rankings_for(
             )
         found.append(Ranking(name, YOURS, source))
     return found
+
+
+def is_named(ranking: Ranking, asked: str | Sequence[str]) -> bool:
+    """Whether a ranking is brought, or asked for by its name, so that it cannot be left out."""
+    names = [] if isinstance(asked, str) else [name.rpartition("/")[2] for name in asked]
+    return ranking.level == YOURS or ranking.name in names
+
+
+def _is_all(name: Any) -> bool:
+    return isinstance(name, str) and name == "all"
 
 
 def _possible(erase_level: str, *, by_token: bool, affine: bool) -> list[tuple[str, str]]:
@@ -124,7 +140,7 @@ def left_out(erase_levels: Sequence[str], asked: str | Sequence[str], found: Seq
     if isinstance(asked, str):
         return
     names = {one.name for one in found}
-    lost = [name for name in asked if name.rpartition("/")[2] not in names]
+    lost = [name for name in asked if not _is_all(name) and name.rpartition("/")[2] not in names]
     if lost:
         raise InputError(
             f"The rankings {', '.join(lost)} cannot be had where items are erased at the level "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from attnfaith import arguments
 from attnfaith.errors import InputError
 from attnfaith.evaluation.protocol import Test, tests
 from attnfaith.evaluation.runner import schemas_of
@@ -17,6 +18,7 @@ from attnfaith.evaluation.store import Store
 from attnfaith.evaluation.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
 from attnfaith.functional.decision import Decision
+from attnfaith.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,7 +125,7 @@ class Results:
     def __repr__(self) -> str:
         """What was run on how many texts, and the verdict."""
         rows = self.manifest["counts"]["rows"]
-        return f"Results of {', '.join(self.tests)} on {rows} texts ({self.path})\n{self}"
+        return visible(f"Results of {', '.join(self.tests)} on {rows} texts ({self.path})\n{self}", "\n")
 
     @property
     def _statistics(self) -> dict[str, Any]:
@@ -160,4 +162,4 @@ def load_results(path: str | os.PathLike[str]) -> Results:
         InputError: there is no run, or it is not finished.
         StorageError: a file is damaged, missing, of another run, or of an earlier layout; the message names it.
     """
-    return Results(Store.load(path, check_manifest))
+    return Results(Store.load(arguments.path(path, "path"), check_manifest))

@@ -13,8 +13,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from attnfaith.arguments import short
 from attnfaith.errors import AttnFaithError, InputError
-from attnfaith.evaluation.cells import short
 from attnfaith.evaluation.hiding import WAYS
 from attnfaith.evaluation.manifest import MOST_ROWS, is_digest, refuse
 from attnfaith.evaluation.protocol import Test, tests

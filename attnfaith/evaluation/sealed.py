@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from attnfaith.arguments import short
 from attnfaith.errors import StorageError
-from attnfaith.evaluation.cells import short
 from attnfaith.evaluation.disk import open_regular, read_exactly
 
 MOST_BYTES = 4 * 2**30

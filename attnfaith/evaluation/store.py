@@ -18,10 +18,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from attnfaith.arguments import short
 from attnfaith.errors import InputError, StorageError
 from attnfaith.evaluation import manifest as manifests
 from attnfaith.evaluation import sealed
-from attnfaith.evaluation.cells import short
 from attnfaith.evaluation.disk import (
     LEFTOVER,
     folder_of,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
     """The rows of a csv under their columns; rows that do not fit are named all together, at the end."""
     header: list[str] | None = None
     bad = _BadRows(file, 'Put texts that hold separators, quotes or line breaks in double quotes ("" for a quote).')
-    with _text_of(file) as stream:
+    with _text_of(file, newline=_newline_of(file)) as stream:
         reader = csv.reader(stream, delimiter=SEPARATORS[file.suffix.lower()], strict=True)
         while True:
             line = reader.line_num + 1
@@ -33,7 +33,8 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
             except StopIteration:
                 break
             except csv.Error as error:
-                bad.add(line, f"cannot be read ({error})")
+                found = "holds a carriage return outside quotes" if "new-line" in str(error) else f"({error})"
+                bad.add(line, f"cannot be read: it {found}" if found[0] == "h" else f"cannot be read {found}")
                 continue
             if not any(cells) and len(cells) <= 1 and (header is None or len(header) > 1 or not cells):
                 continue
@@ -53,7 +54,7 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
 def json_rows(file: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines, or of one JSON list."""
     bad = _BadRows(file, 'Expected one JSON object on each line, such as {"text": "...", "label": 0}.')
-    with _text_of(file) as stream:
+    with _text_of(file, newline="\n") as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():
                 continue
@@ -105,11 +106,11 @@ class _BadRows:
 
 
 @contextmanager
-def _text_of(file: Path) -> Iterator[Any]:
+def _text_of(file: Path, *, newline: str) -> Iterator[Any]:
     """An open file of UTF-8, its faults told as ours; a cell of it may be long."""
     before = csv.field_size_limit(2**31 - 1)
     try:
-        with file.open(encoding="utf-8-sig", newline="\n" if file.suffix.lower() in JSON_LINES else "") as stream:
+        with file.open(encoding="utf-8-sig", newline=newline) as stream:
             yield stream
     except UnicodeDecodeError as error:
         raise InputError(f"{str(file)!r} is not UTF-8: {_first_undecodable(file)}. Save it as UTF-8.") from error
@@ -117,6 +118,19 @@ def _text_of(file: Path) -> Iterator[Any]:
         raise InputError(f"{str(file)!r} cannot be read: {error.strerror or error}.") from error
     finally:
         csv.field_size_limit(before)
+
+
+def _newline_of(file: Path) -> str:
+    """What ends the lines of a csv for Python: a line feed, or (in files of old Macs) a carriage return.
+
+    Where a line feed does, a carriage return is a character of the text. Python would take it for the end of a line
+    too, and lose it, or lose the row's other half, in silence.
+    """
+    with suppress(OSError), file.open("rb") as stream:
+        while block := stream.read(2**16):
+            if b"\n" in block:
+                return "\n"
+    return ""
 
 
 def _first_undecodable(file: Path) -> str:

@@ -39,6 +39,7 @@ from attnfaith.evaluation.protocol import tests
 from attnfaith.evaluation.summaries.judging import FAITHFUL, FEW, NEAR_CHANCE, UNFAITHFUL, judge
 from attnfaith.evaluation.summaries.reading import Reader
 from attnfaith.evaluation.summaries.speaking import LATE, REASONS, SILENT, Speaker, capital, unjudged
+from attnfaith.visible import visible
 
 __all__ = ["FAITHFUL", "FEW", "LATE", "NEAR_CHANCE", "SILENT", "UNFAITHFUL", "Verdict", "verdict"]
 
@@ -84,7 +85,7 @@ class Verdict:
         for name in others:
             heading = () if others == ["texts"] else ("", capital(name.replace("_", " ")))
             lines += [*heading, *self.parts[name]]
-        return "\n".join(lines)
+        return visible("\n".join(lines), "\n")
 
 
 def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedConfig
 
+from attnfaith import arguments
 from attnfaith.errors import InputError
 
 CHOICES = {
@@ -15,6 +16,8 @@ CHOICES = {
     "activation": ("relu", "tanh", "linear"),
     "query_segment": (0, 1),
 }
+
+_MOST = {"vocab_size": 10**8, "embedding_size": 10**5, "hidden_size": 10**5, "deep_layers": 1000}
 
 
 class AttentionClassifierConfig(PreTrainedConfig):
@@ -85,13 +88,10 @@ class AttentionClassifierConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         self.problem_type = problem_type
         for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(map(repr, known))}.")
-        for name in ("vocab_size", "embedding_size", "hidden_size", "deep_layers"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)!r}; expected a whole number of at least 1.")
-        if not self.temperature > 0:
-            raise InputError(f"temperature is {self.temperature!r}; expected a number above 0.")
+            arguments.one_of(getattr(self, name), known, name)
+        for name, most in _MOST.items():
+            arguments.whole(getattr(self, name), name, least=1, most=most)
+        arguments.number(self.temperature, "temperature", above=0)
         pairs = [pair for pair in self.kernels if not isinstance(pair, int) and len(pair) == 2 and min(pair) >= 1]
         if not pairs or len(pairs) < len(self.kernels):
             raise InputError(

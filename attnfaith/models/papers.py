@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from attnfaith import arguments
 from attnfaith.errors import InputError
 from attnfaith.registry import Registry
 
@@ -30,6 +31,7 @@ class Preset:
     datasets: dict[str, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
 
 
+MOST_LABELS = 10**6
 PRESETS: Registry[str, Preset] = Registry("preset")
 
 
@@ -50,10 +52,13 @@ def preset(name: str, *, dataset: str | None = None) -> Preset:
         >>> preset("FLANnoenc", dataset="yelp").training["patience"]
         10
     """
-    chosen = PRESETS[name]
+    chosen = PRESETS[arguments.text(name, "name", "the name of a preset")]
+    dataset = None if dataset is None else arguments.text(dataset, "dataset")
     if dataset is not None and dataset not in chosen.datasets:
         known = ", ".join(map(repr, chosen.datasets)) or "none"
-        raise InputError(f"{name} has no settings of its own for the data set {dataset!r}. Known: {known}.")
+        raise InputError(
+            f"{name} has no settings of its own for the data set {arguments.short(dataset)}. Known: {known}."
+        )
     if not chosen.datasets:
         return chosen
     config, training = chosen.datasets[dataset or next(iter(chosen.datasets))]
@@ -84,13 +89,18 @@ def from_preset(
         >>> from_preset("HANrnn", num_labels=5, vocab_size=100).config.by_sentences
         True
     """
+    from transformers import PreTrainedTokenizerBase
+
     from attnfaith.models.configuration import AttentionClassifierConfig
     from attnfaith.models.modeling import AttentionClassifier
 
     known = preset(name, dataset=dataset).config
     if (vocab_size is None) == (tokenizer is None):
         raise InputError("Pass either vocab_size (such as len(tokenizer)) or tokenizer.")
+    arguments.whole(num_labels, "num_labels", least=1, most=MOST_LABELS)
     if tokenizer is not None:
+        if not isinstance(tokenizer, PreTrainedTokenizerBase):
+            raise InputError(f"Expected a Transformers tokenizer, got {type(tokenizer).__name__}.")
         ids = {key: getattr(tokenizer, key, None) for key in ("pad_token_id", "sep_token_id", "sentence_token_id")}
         plain = {tokenizer.unk_token_id, *ids.values()}
         ids["structural_token_ids"] = sorted(set(tokenizer.all_special_ids) - plain)

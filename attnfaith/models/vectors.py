@@ -62,7 +62,8 @@ def load_vectors(
     if path.suffix == ".npy":
         if words is None:
             raise InputError(f"{path.name} holds numbers alone; pass words=, a file with one word a line.")
-        names = Path(words).read_text(encoding="utf-8").splitlines()
+        # not splitlines(), which also splits at characters that may be words of their own
+        names = Path(words).read_text(encoding="utf-8").removesuffix("\n").split("\n")
         vectors = WordVectors(names, np.load(path, allow_pickle=False).astype(np.float32, copy=False))
         kept = [i for i, word in enumerate(names) if only is None or word in only]
         return WordVectors([names[i] for i in kept], vectors.matrix[kept])

@@ -196,11 +196,6 @@ def test_an_example(bert, name):
         af.cut(bert.model, example=inputs)
 
 
-def test_ids_outside_the_vocabulary(bert):
-    with pytest.raises((af.AttnFaithError, IndexError)):
-        bert.cut.capture(input_ids=torch.tensor([[5, 6, 10_000]]))
-
-
 def test_labels_are_left_out(bert):
     with_labels = bert.cut.capture(**bert.inputs, labels=torch.tensor([0, 1]))
     assert torch.equal(with_labels.logits, bert.capture.logits)
@@ -293,3 +288,95 @@ def test_errors_are_also_what_python_calls_them():
     assert issubclass(af.NumericalError, ArithmeticError)
     for kind in (af.InputError, af.NumericalError, af.UnsupportedModelError):
         assert issubclass(kind, af.AttnFaithError)
+
+
+# ---- values that a model takes in silence
+
+
+@pytest.mark.parametrize("wrong", [-1, 10**6, 2**62])
+def test_ids_outside_the_vocabulary(bert, wrong):
+    ids = torch.tensor([[5, 6, 7], [5, wrong, 7]])
+    with pytest.raises(af.InputError, match=rf"the id {wrong}, but the model's vocabulary has \d+ entries"):
+        bert.cut.capture(input_ids=ids)
+    with pytest.raises(af.InputError, match=rf"the id {wrong}"):
+        af.Attributor(bert.model).attribute(ids)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), 2.0, -1.0, 0.5, float("-inf")])
+def test_a_mask_of_other_numbers(bert, wrong):
+    with pytest.raises(af.InputError, match=r"attention_mask of 1 .* and 0 .*got"):
+        bert.cut.capture(input_ids=torch.tensor([[5, 6, 7]]), attention_mask=torch.tensor([[1.0, wrong, 1.0]]))
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.int32, torch.float32])
+def test_a_mask_of_any_type(bert, kind):
+    inputs = {"input_ids": torch.tensor([[5, 6, 7]])}
+    expected = bert.cut.capture(**inputs, attention_mask=torch.tensor([[1, 1, 0]])).logits
+    found = bert.cut.capture(**inputs, attention_mask=torch.tensor([[1, 1, 0]]).to(kind)).logits
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("family", ["bert", "FLANnoenc"])
+def test_weights_that_overflow(family):
+    """Refused, where NaN or infinity would come back in silence; negative and large weights that do not are taken."""
+    cut = prepared(family, torch.float32).cut
+    capture = cut.capture(**inputs_of(cut.model))
+    shape = (capture.shape[0], 1, *capture.shape[1:])
+    real = capture.mask[:, None, None].expand(shape)
+    for size in (-1.0, 1e3, -1e3):
+        assert bool(cut.rerun(capture, weights=torch.where(real, size, 0.0)).isfinite().all())
+    for size in (1e20, 1e38, -1e38, 3e38):
+        try:
+            assert bool(cut.rerun(capture, weights=torch.where(real, size, 0.0)).isfinite().all())
+        except af.NumericalError as error:
+            assert "weights" in str(error)  # noqa: PT017 (either is right)
+    with pytest.raises(af.InputError, match=r"beyond 3\.4e\+38"):
+        cut.rerun(capture, weights=real.double() * 1e39)
+    with pytest.raises(af.InputError, match=r"weights as floating-point"):
+        cut.rerun(capture, weights=real.long())
+
+
+def test_weights_that_overflow_are_known_to(bert):
+    capture = bert.cut.capture(input_ids=torch.tensor([[5, 6, 7]]))
+    with pytest.raises(af.NumericalError, match=r"logits of texts \[0\] are NaN or infinite.*1e\+20"):
+        bert.cut.rerun(capture, weights=torch.full((1, 2, *capture.shape[1:]), 1e20))
+
+
+def test_weights_that_overflow_in_half_precision():
+    model = model_of("bert").half()
+    cut = af.cut(model, check=False)
+    capture = cut.capture(input_ids=torch.tensor([[5, 6, 7]]))
+    with pytest.raises((af.InputError, af.NumericalError)):
+        cut.rerun(capture, weights=torch.full((1, 1, *capture.shape[1:]), 1e5))
+
+
+@pytest.mark.parametrize("capture", [None, 3, "capture", {}])
+def test_what_is_no_capture(bert, capture):
+    for call in (
+        lambda: bert.cut.rerun(capture, keep=torch.ones(1, 1, 3, dtype=torch.bool)),
+        lambda: bert.cut.rerun(capture, weights=torch.ones(1, 1, 4, 3)),
+        lambda: bert.cut.prefixes(capture, torch.tensor([[0, 1, 2]])),
+    ):
+        with pytest.raises(af.InputError, match="Expected a Capture"):
+            call()
+
+
+def test_ids_outside_the_vocabulary_of_a_model_of_yours():
+    class Own(NoAttention):
+        def forward(self, input_ids, attention_mask):
+            states = self.embed(input_ids)
+            scores = (states @ states.transpose(1, 2)).masked_fill(attention_mask[:, None] == 0, -1e9)
+            return self.head((torch.softmax(scores, -1) @ states)[:, 0])
+
+    cut = af.cut(Own(), example=EXAMPLE)
+    with pytest.raises(af.InputError, match="no vector for one of the numbers"):
+        cut.capture(input_ids=torch.tensor([[3, 20, 5]]))
+
+
+TYPES = [5, "abc", [[0, 0, 0]], torch.zeros(1, 2).long(), torch.full((1, 3), 9), torch.zeros(1, 3)]
+
+
+@pytest.mark.parametrize("wrong", TYPES, ids=range(len(TYPES)))
+def test_token_types_that_no_model_has(bert, wrong):
+    with pytest.raises(af.InputError, match="token_type_ids"):
+        bert.cut.capture(input_ids=torch.tensor([[5, 6, 7]]), token_type_ids=wrong)

@@ -83,7 +83,7 @@ def test_outputs_in_all_their_forms():
     }
     for output, value in expected.items():
         assert got[output].scores[3] == pytest.approx(float(value), rel=1e-8)
-    with pytest.raises(af.InputError, match="one of probability, logit, log_odds, got 'odds'"):
+    with pytest.raises(af.InputError, match="one of 'probability', 'logit', 'log_odds'; got 'odds'"):
         Attributor(model, output="odds")
     assert Attributor(model).output == "probability"
     assert Attributor(model, method="lrp").output == "log_odds"

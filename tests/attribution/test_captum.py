@@ -238,3 +238,17 @@ def test_perturbing_tokens():
     for wrong in (0, 1.5, -1):
         with pytest.raises(af.InputError, match="share"):
             af.perturb_tokens(5, share=wrong)
+
+
+@pytest.mark.parametrize("replacement", [7, [7, 8], [7, 7], torch.arange(5, 12)])
+def test_a_change_is_where_the_id_is_another(replacement):
+    """A token that would be replaced by itself is replaced by another one, or not said to be."""
+    ids = torch.randint(5, 12, (40, 9), generator=torch.Generator().manual_seed(1))
+    ids[:, 0] = 0
+    changed, perturbed = af.perturb_tokens(replacement, share=0.5, special_ids=[0], seed=3).with_change(ids)
+    assert torch.equal(changed.bool(), perturbed != ids)
+    choices = torch.as_tensor(replacement).reshape(-1)
+    assert bool(torch.isin(perturbed[changed.bool()], choices).all())
+    possible = ids != 0 if len(choices.unique()) > 1 else (ids != 0) & (ids != 7)
+    assert bool((changed.sum(1) >= possible.any(1)).all())
+    assert 0.4 < float(changed.sum() / possible.sum()) < 0.6

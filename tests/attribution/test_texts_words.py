@@ -7,6 +7,7 @@ from transformers import CanineTokenizer
 import attnfaith as af
 from attnfaith.attribution.alignment import align
 from attnfaith.attribution.texts import Texts
+from tests.attribution import made
 from tests.attribution.kinds import SLOW, TEXTS, AnyModel, byte_fallback, byte_level, slow_bert, unigram, word_piece
 
 
@@ -135,3 +136,24 @@ def test_sentences_are_the_tokenizer_s_own():
     real = [number for number, own in zip(encoded.sentences, encoded.segments, strict=True) if own is not None]
     assert real == [0, 0, 0, 1, 1, 1, 2, 2]
     assert Texts(word_piece(), AnyModel()).encode(["It was. Good."])[0].sentences is None
+
+
+@pytest.mark.parametrize(
+    "text", ["good   film", "  good\n\n\tfilm  ", "good\u3000\u3000film\n", "\tgood \x85 \u2028film"]
+)
+def test_runs_of_white_space_are_no_words(kind, text):
+    """They belong to a word beside them, so that nothing of a sum is lost."""
+    _, texts = kind
+    explanation = made.explain(text, texts.tokenizer)
+    words = explanation.words()
+    assert [piece.text for piece in words] == ["good", "film"]
+    assert [text[piece.start : piece.end] for piece in words] == ["good", "film"]
+    total = sum(explanation.scores)
+    assert sum(piece.score for piece in explanation.words(special=True)) == pytest.approx(total)
+    assert sum(piece.score for piece in explanation.sentences(special=True)) == pytest.approx(total)
+
+
+def test_a_text_of_white_space_has_no_words():
+    explanation = made.explain(" \n ", byte_level(wrapped=True))
+    assert explanation.words() == []
+    assert len(explanation.scores) > 2

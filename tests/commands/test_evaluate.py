@@ -243,3 +243,11 @@ def test_nothing_is_shown_that_is_no_result(flan, reviews, tmp_path):
     done = made.spawn("evaluate", flan, reviews, "--output", tmp_path / "run", "--json", *FEW)
     assert (done.returncode, done.stderr) == (0, ""), said(done)
     assert strictly(done.stdout)["counts"]["texts"] == 20
+
+
+def test_all_may_be_listed_with_others(flan, reviews, tmp_path):
+    from attnfaith.commands.testing import parsed_tests
+
+    assert [one.name for one in parsed_tests("all,erasure")] == [one.name for one in parsed_tests("all")]
+    made_all = run("evaluate", flan, reviews, "--rankings", "all,attention", "--output", tmp_path, *made.FEW)
+    assert made_all.exit_code == 0, made_all.stderr

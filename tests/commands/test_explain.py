@@ -147,3 +147,30 @@ def test_models_and_texts_that_cannot_be_used(flan, tmp_path):
     refused(run("explain", flan, ""), 2, "empty")
     broken = made.break_word(made.save_flan(tmp_path / "flan"))
     refused(run("explain", broken, f"a {made.BOOM} film"), 1, "NaN or infinite")
+
+
+def test_only_a_line_feed_ends_a_text(flan):
+    """Not a form feed, not what ends a paragraph; and a carriage return only before a line feed."""
+    lines = ["a fine\u2028film", "a dull\x0c plot\x85 thin", "a\rcast"]
+    given = "\ufeff" + "\r\n".join(lines) + "\r\n"
+    result = CliRunner().invoke(app, ["explain", str(flan), "-", "--json"], input=given.encode())
+    assert result.exit_code == 0, result.stderr
+    assert [strictly(line)["text"] for line in result.stdout.split("\n") if line] == lines
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "-3", "abc", "", "\u00b2", "99999999999999999999", "7"])
+@pytest.mark.parametrize("command", ["explain", "refused"])
+def test_a_size_that_no_terminal_has(columns, command, flan):
+    """An explanation, or a message, that is there."""
+    more = [] if command == "explain" else ["--no-such-option"]
+    asked = ["explain", str(flan), TEXT, *more]
+    result = CliRunner().invoke(app, asked, env={**COLOURED, "COLUMNS": columns, "LINES": columns})
+    shown = " ".join(PLAIN.sub("", result.stdout + result.stderr).split())
+    if command == "explain":
+        assert result.exit_code == 0, result.stderr
+        assert re.sub("[⁺⁻]|\\([+-]\\)", "", shown).startswith(TEXT)
+        assert "predicted: " in shown
+    else:
+        assert result.exit_code == 2
+        assert "--no-such-option" in shown

@@ -128,3 +128,24 @@ def test_half_a_character(tmp_path):
 def test_missing_texts(missing):
     rows = rows_of(open_data(pd.DataFrame({"text": ["a", missing], "label": [missing, "good"]}), labels=THREE))
     assert rows == [Row(0, "a"), Row(1, None, None, 2)]
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_carriage_return_outside_quotes_is_never_lost(tmp_path, ending):
+    """It is named with its line; within quotes it is a part of the text."""
+    path = tmp_path / "data.csv"
+    for cell, wrong in (("\rgood film", True), ("good\rfilm", True), ('"\rgood\rfilm\r"', False)):
+        path.write_bytes(ending.join(["text,label", f"{cell},1", "dull,0", ""]).encode())
+        if wrong:
+            with pytest.raises(InputError, match=r"line 2 .*carriage return outside quotes"):
+                open_data(str(path), label_column=None)
+        else:
+            rows = next(iter(open_data(str(path), label_column=None).shards(9)))[1]
+            assert [row.text for row in rows] == ["\rgood\rfilm\r", "dull"]
+
+
+def test_files_of_old_macs_end_lines_with_carriage_returns(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"text,label\rgood,1\rdull,0\r")
+    rows = next(iter(open_data(str(path), label_column=None).shards(9)))[1]
+    assert [row.text for row in rows] == ["good", "dull"]

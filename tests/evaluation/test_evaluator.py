@@ -299,3 +299,52 @@ def test_scores_that_are_not_exact_are_mentioned_once_however_many_batches_there
     finally:
         del methods["attention", "rough"]
     assert sum("ranking attention/rough are not as exact" in str(one.message) for one in caught) == 1
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2, 1] * 3, [5, 0, 1, 2] * 3])
+def test_a_model_without_configuration_on_data_with_labels(labels):
+    """The number of its classes is that of its logits."""
+    texts = ["a fine film", "a dull film", "fine acting", "a dull plot"] * 3
+    tokenizer = af.models.WordTokenizer.train(texts, min_count=1)
+
+    class Own(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.head = torch.nn.Embedding(20, 6), torch.nn.Linear(6, 3)
+
+        def forward(self, input_ids, attention_mask):
+            vectors = self.embed(input_ids)
+            scores = (vectors @ vectors.transpose(1, 2)).masked_fill(attention_mask[:, None] == 0, -1e9)
+            mixed = torch.softmax(scores, -1) @ vectors
+            return self.head(mixed[:, 0])
+
+    example = {"input_ids": torch.tensor([[5, 6, 7, 8]]), "attention_mask": torch.ones(1, 4, dtype=torch.long)}
+    evaluator = af.Evaluator(af.cut(Own(), example=example), tokenizer)
+    rows = [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)]
+    if 5 in labels:
+        with pytest.raises(af.InputError, match=r"Row 0 .* has the label 5.*class numbers 0 to 2"):
+            evaluator.compute(rows, n_resamples=20, rankings=["attention"])
+        return
+    results = evaluator.compute(rows, n_resamples=20, rankings=["attention"])
+    assert results.table("texts")["gold"].tolist() == labels
+    assert evaluator.compute(rows, n_resamples=20, rankings=["attention"], target=2).manifest["run"]["target"] == 2
+
+
+def test_all_stands_for_the_others_wherever_it_is_listed():
+    from attnfaith.evaluation.protocol import resolve_tests, tests
+
+    assert [test.name for test in resolve_tests(["all"])] == list(tests)
+    given = af.tests.Erasure(reference="paper")
+    found = resolve_tests(["all", given, "single_weight"])
+    assert sorted(test.name for test in found) == sorted(tests)
+    assert next(test for test in found if test.name == "erasure") is given
+
+
+def test_all_rankings_and_one_more():
+    from attnfaith.evaluation.rankings import rankings_for
+
+    common = {"explanations": {}, "by_token": True, "affine": True}
+    usual = rankings_for("attention", "all", **common)
+    more = rankings_for("attention", ["all", "attention", "greedy"], **common)
+    assert "greedy" not in [one.name for one in usual]
+    assert {str(one) for one in more} == {str(one) for one in usual} | {"attention/greedy"}

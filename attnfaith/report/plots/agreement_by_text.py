@@ -29,6 +29,7 @@ from attnfaith.report.plots.style import (
     percent,
 )
 from attnfaith.report.plots.tables import counted, joined, need, place_of
+from attnfaith.visible import visible
 
 NEEDED = ("level", "ranking_level", "ranking", "other_level", "other", "tau", "prediction")
 CLASSES = 4  # more predicted classes than these are drawn as one
@@ -75,7 +76,7 @@ def taus(
     chosen = {name: rows & known for name, rows in (parts or {"": known}).items() if (rows & known).any()}
     for colour, (name, rows) in zip(_COLOURS, chosen.items(), strict=False):
         shares = np.histogram(tau[rows], edges)[0] / rows.sum()
-        label = f"{shortened(name, 18)} ({shown(tau[rows].mean())})" if name else ""
+        label = f"{shortened(visible(name), 18)} ({shown(tau[rows].mean())})" if name else ""
         axis.stairs(shares, edges, fill=True, color=colour, alpha=0.18, linewidth=0)
         axis.stairs(shares, edges, color=colour, linewidth=1.1, label=label)
         axis.axvline(tau[rows].mean(), color=colour, linewidth=0.9, linestyle=(0, (3.0, 1.6)))

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 
 from attnfaith.report.plots.style import FAINT, INK, MUTED, SMALL, TEXT, TITLE, hide_frame
+from attnfaith.visible import visible
 
 _REACH = 14.0  # points from the right edge of the axes to the labels of curves
 _LEADING = 1.22  # a line's height in sizes of its type
@@ -30,7 +31,7 @@ def write(
 ) -> Annotation:
     """Text at a point of the axes (0 to 1, or ``xycoords``), shifted by points; dollar signs are dollar signs."""
     placed = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False, **placed}
-    note = axis.annotate(text, at, shift, fontsize=size, color=colour, **placed)
+    note = axis.annotate(visible(text, "\n"), at, shift, fontsize=size, color=colour, **placed)
     note.set_parse_math(False)
     return note
 
@@ -64,7 +65,7 @@ class Headline(_Placed):
         lines = [line for line in below if line]
         pad = 4.5 + len(lines) * SMALL * 1.35
         weight = {"fontsize": TITLE, "fontweight": "bold", "color": INK, "verticalalignment": "bottom"}
-        self.title = axis.set_title(title, weight, loc="left", pad=pad)
+        self.title = axis.set_title(visible(title, "\n"), weight, loc="left", pad=pad)
         self.title.set_parse_math(False)
         self.below = write(axis, "\n".join(lines), (0, 1), (0, 5), size=SMALL, va="bottom", linespacing=1.25)
         self.below.set_in_layout(False)  # the title keeps the height free; a long line must not narrow the axes

@@ -31,6 +31,7 @@ from attnfaith.report.plots.style import (
     name_axes,
 )
 from attnfaith.report.plots.tables import SUMMARY, counted, joined, keys_of, need, overall, rows_of
+from attnfaith.visible import visible
 
 TRAINED = "as trained"
 TICKS = 30  # layers named on an axis; of more, some are
@@ -178,7 +179,7 @@ def _placed(rows: pd.DataFrame, column: str, layers: list[str]) -> Array:
 
 def _dress(axis: Axes, layers: list[str], lowest: float) -> None:
     """Limits, the line of chance, and the names of the layers."""
-    names = layer_names([one.partition("/")[2] or one for one in layers])
+    names = [visible(name) for name in layer_names([one.partition("/")[2] or one for one in layers])]
     places = [place + (1.5 if layer == RANDOM_LABELS else 1.0) for place, layer in enumerate(layers)]
     every = -(-len(names) // TICKS)
     kept = [place for place in range(len(names)) if (len(names) - 1 - place) % every == 0]

@@ -13,6 +13,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import PercentFormatter
 
 from attnfaith.report.plots.names import Key
+from attnfaith.visible import visible
 
 Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
 
@@ -107,7 +108,7 @@ def name_axes(axis: Axes, x: str = "", y: str = "") -> None:
 
 def name_rows(axis: Axes, places: Sequence[float], keys: Sequence[Key], labels: Sequence[str]) -> None:
     """Rankings down the side of the axes, the highlighted ones in their colours."""
-    axis.set_yticks(places, labels)
+    axis.set_yticks(places, [visible(label, "\n") for label in labels])
     axis.tick_params(axis="y", length=0, labelsize=SMALL, pad=3)
     looks = looks_for(keys)
     for label, key in zip(axis.get_yticklabels(), keys, strict=True):

@@ -1,0 +1,118 @@
+"""A classifier and its tokenizer from a folder or a name: files that may be broken, or made to do harm.
+
+Nothing of what is loaded is run: code that comes with a model is refused without a question (``trust_remote_code`` is
+False, where Transformers would ask on the terminal), and pickled weights are read by ``torch.load(weights_only=True)``.
+Sizes are looked at before anything of that size is made.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnfaith.arguments import short
+from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
+
+MOST_LABELS, MOST_LAYERS = 10**6, 10**4
+_ROOM = 2**28  # bytes that a model may take beyond what its files hold: tied weights are stored once, some not at all
+_PATH = 400  # characters of a path that a message shows
+_WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
+
+
+def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
+    """A classifier from a folder or a name on the hub, and its tokenizer where none is given."""
+    name = short(str(model), _PATH)
+    try:
+        _check_sizes(Path(model))
+        return _load(model, tokenizer)
+    except AttnFaithError:
+        raise
+    except Exception as error:  # a broken file can make Transformers, torch or pickle raise anything
+        reason = " ".join(str(error).split())
+        if "trust_remote_code" in reason:
+            raise UnsupportedModelError(
+                f"{name} brings code of its own, which attnfaith does not run. If you trust it, load it yourself with "
+                "from_pretrained(..., trust_remote_code=True), and pass the model and its tokenizer."
+            ) from error
+        if isinstance(error, pickle.UnpicklingError):  # torch's own words advise to switch its protection off
+            raise InputError(
+                f"No classifier could be loaded from {name}: its pickled weights are broken, or hold more than "
+                "weights, which attnfaith does not read (torch.load with weights_only=True). Save it as safetensors."
+            ) from error
+        raise InputError(
+            f"No classifier with a tokenizer could be loaded from {name}: {type(error).__name__}: {reason[:600]}. Give "
+            "the folder of a classifier that was saved with save_pretrained, or save it again."
+        ) from error
+
+
+def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    loaded, info = AutoModelForSequenceClassification.from_pretrained(
+        model, output_loading_info=True, trust_remote_code=False, weights_only=True
+    )
+    if info["missing_keys"]:
+        lacking = ", ".join(sorted(info["missing_keys"])[:3])
+        raise InputError(
+            f"{short(str(model), _PATH)} holds no trained classifier: its files lack {lacking}, which would be made up "
+            "at random. Fine-tune it first, or give the path of the fine-tuned model."
+        )
+    if tokenizer is None:
+        tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+        if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+            raise InputError(
+                "The tokenizer knows no words, only special tokens: Transformers makes such a one where the files of a "
+                "tokenizer are missing. Save the model's tokenizer beside it, or pass it as the second argument."
+            )
+    return loaded, tokenizer
+
+
+def _check_sizes(folder: Path) -> None:
+    """Refuse a configuration that asks for far more than its files hold, before the memory is asked for."""
+    file = folder / "config.json"
+    if not file.is_file():
+        return  # a name on the hub, or a folder that Transformers has its own words for
+    try:
+        config = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{str(file)!r} is not JSON: {error}. Save the model again.") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{str(file)!r} holds a {type(config).__name__}; expected an object. Save the model again.")
+    for name, value in _numbers(config):
+        most = MOST_LABELS if name == "num_labels" else MOST_LAYERS if re.search(r"layers|depth", name) else None
+        if most is not None and value > most:
+            raise InputError(f"{str(file)!r} says {name} is {short(value)}; at most {most:,} are taken. Mend the file.")
+    weights = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
+    if not weights:
+        return
+    stored = sum(path.stat().st_size for path in weights)
+    asked = _bytes_of(folder)
+    if asked > 8 * stored + _ROOM:
+        raise InputError(
+            f"The configuration of {str(folder)!r} asks for a model of {asked / 1e9:,.1f} GB; its files hold "
+            f"{stored / 1e9:,.3f} GB. One of its sizes is wrong: mend config.json, or save the model again."
+        )
+
+
+def _bytes_of(folder: Path) -> int:
+    """What a model takes, made without its numbers; a configuration that makes no model raises."""
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    with torch.device("meta"):
+        empty = AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
+    return sum(weight.numel() * weight.element_size() for weight in empty.parameters())
+
+
+def _numbers(value: Any, name: str = "") -> list[tuple[str, float]]:
+    """All numbers of nested JSON, each with the name it stands under."""
+    if isinstance(value, dict):
+        return [pair for inner, part in value.items() for pair in _numbers(part, str(inner))]
+    if isinstance(value, list):
+        return [pair for part in value for pair in _numbers(part, name)]
+    return [(name, value)] if isinstance(value, int | float) and not isinstance(value, bool) else []

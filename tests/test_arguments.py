@@ -1,0 +1,325 @@
+"""Whatever is given for a public parameter: the call works, or raises an error of attnfaith that is short."""
+
+import copy
+import inspect
+import math
+import warnings
+
+import pandas as pd
+import pytest
+import torch
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import attnfaith as af
+from attnfaith import arguments
+from attnfaith.arguments import short
+from attnfaith.errors import AttnFaithError
+from attnfaith.families import tiny_model
+from attnfaith.models.papers import from_preset
+from tests.commands import made
+
+EXAMPLES = 20
+LONG = "x" * 10_000
+FULL = settings(
+    max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+class Odd:
+    """Raises at whatever is done with it."""
+
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+    def __eq__(self, other):
+        raise RuntimeError("no ==")
+
+    __hash__ = None
+
+
+SMALL = st.integers(-3, 6)
+HUGE = st.sampled_from([2**31, 2**63 - 1, 2**63, -(2**63), 10**30, -(10**5000)])
+TENSORS = st.sampled_from(
+    [
+        torch.tensor([[5, 6, 7]]),
+        torch.tensor([[5.0, math.nan, 7]]),
+        torch.zeros(0),
+        torch.zeros(1, 0, dtype=torch.long),
+        torch.tensor(3),
+        torch.tensor([[True, False, True]]),
+        torch.ones(1, 1, 4, 3),
+        torch.ones(1, 2, 3, dtype=torch.bool),
+        torch.ones(1, 3, dtype=torch.complex64),
+        torch.tensor([[-1, 10**12, 7]]),
+    ]
+)
+NAMES = (
+    "all predicted gold attention input both random erasure single_weight text label final mean zero pad mask delete "
+    "attention_mask probability logit multiclass regression lrp gradient good bad include cpu cuda:99"
+)
+WORDS = st.sampled_from([*NAMES.split(), "", " ", LONG, "\x1b[2J\ud800\0", "test[:100]", "no/such/name"])
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    SMALL,
+    HUGE,
+    st.floats(),
+    st.complex_numbers(),
+    st.binary(max_size=4),
+    st.text(max_size=8),
+    WORDS,
+    TENSORS,
+    st.sampled_from([Odd(), object(), int, len, range(3), ..., {1, 2}, bytearray(3), pd.NA, pd.Series([1, 2])]),
+)
+HASHABLE = st.one_of(st.none(), st.booleans(), SMALL, st.floats(), WORDS, st.text(max_size=4))
+VALUES = st.one_of(
+    SCALARS,
+    st.lists(SCALARS, max_size=3),
+    st.lists(SCALARS, max_size=3).map(tuple),
+    st.dictionaries(HASHABLE, SCALARS, max_size=2),
+    st.just([LONG] * 3),
+    st.just({LONG: LONG}),
+)
+
+
+def attempt(call):
+    """The call works, or one of our errors comes out, that does not repeat a long argument whole."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return call()
+    except AttnFaithError as error:
+        assert len(str(error)) < 3000, str(error)[:300]  # noqa: PT017 (both are right)
+        return None
+
+
+def parameters(function):
+    return [name for name in inspect.signature(function).parameters if name not in ("self", "overrides", "inputs")]
+
+
+@pytest.fixture(scope="module")
+def flan(tmp_path_factory):
+    folder = made.save_flan(tmp_path_factory.mktemp("models") / "flan")
+    attributor = af.Attributor(str(folder))
+    return attributor.cut.model, attributor.texts.tokenizer
+
+
+@pytest.fixture(scope="module")
+def evaluator(flan):
+    return af.Evaluator(*flan)
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return af.cut(tiny_model("bert"))
+
+
+# ---- the findings that this began with
+
+
+ROWS = [{"text": text, "label": 0} for text in made.texts(4)]
+FOUND = [
+    {"explanations": 0.5},
+    {"rankings": 1e308},
+    {"tests": None},
+    {"output_dir": 3},
+    {"input_column": {}},
+    {"label_mapping": {"LABEL_0": {}}},
+    {"label_mapping": {"bad": {}}},
+    {"rankings": LONG},
+    {"tests": [LONG]},
+    {"rankings": [LONG]},
+    {"target": LONG},
+    {"input_column": LONG},
+    {"hide": LONG},
+    {"n_resamples": 10**9},
+    {"output_dir": "a\0b"},
+]
+
+
+@pytest.mark.parametrize("given", FOUND, ids=[f"{next(iter(one))}-{place}" for place, one in enumerate(FOUND)])
+def test_odd_options_of_an_evaluation(evaluator, given):
+    with pytest.raises(af.InputError) as caught:
+        evaluator.compute(ROWS, **{"n_resamples": 20, **given})
+    assert len(str(caught.value)) < 1000
+    assert next(iter(given)) in str(caught.value) or LONG[:9] in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [{"method": []}, {"head": "lrp"}, {"layer": 0.5}, {"method": LONG}, {"steps": "3"}])
+def test_odd_options_of_an_attributor(flan, given):
+    with pytest.raises(af.InputError) as caught:
+        af.Attributor(*flan, **given)
+    assert len(str(caught.value)) < 1000
+
+
+# ---- any value for any parameter
+
+
+@pytest.mark.parametrize("name", parameters(af.Evaluator.compute))
+def test_an_evaluation(evaluator, name):
+    @FULL
+    @given(value=VALUES)
+    @example(value=None)
+    def check(value):
+        known = {"data": ROWS, "rankings": ["attention"], "n_resamples": 20, "quiet": True, "tests": ["single_weight"]}
+        if name == "output_dir" and isinstance(value, str):
+            return  # folders of any name belong to the tests of storing
+        attempt(lambda: evaluator.compute(**{**known, name: value}))
+
+    check()
+
+
+@pytest.mark.parametrize("name", parameters(af.Evaluator))
+def test_an_evaluator(flan, name):
+    @FULL
+    @given(value=VALUES)
+    def check(value):
+        attempt(lambda: af.Evaluator(**{"model": flan[0], "tokenizer": flan[1], name: value}))
+
+    check()
+
+
+@pytest.mark.parametrize("method", ["attention", "integrated_gradients", "random", "lrp"])
+@pytest.mark.parametrize("name", parameters(af.Attributor))
+def test_an_attributor(flan, name, method):
+    @FULL
+    @given(value=VALUES)
+    def check(value):
+        known = {"model": flan[0], "tokenizer": flan[1], "method": method, "steps": 3}
+        made = attempt(lambda: af.Attributor(**{**known, name: value}))
+        if made is not None and made.texts is not None:
+            attempt(lambda: made("a fine film"))
+
+    check()
+
+
+@pytest.mark.parametrize("name", ["texts", "target"])
+def test_calling_an_attributor(flan, name):
+    attributor = af.Attributor(*flan)
+
+    @FULL
+    @given(value=VALUES)
+    def check(value):
+        attempt(lambda: attributor(**{"texts": "a fine film", name: value}))
+
+    check()
+
+
+@pytest.mark.parametrize("name", parameters(af.Attributor.attribute))
+def test_attributing_ids(flan, name):
+    attributor = af.Attributor(*flan, level="input", method="integrated_gradients", steps=3)
+
+    @FULL
+    @given(value=VALUES)
+    def check(value):
+        known = {"inputs": torch.tensor([[5, 6, 7]]), "additional_forward_args": None}
+        attempt(lambda: attributor.attribute(**{**known, name: value}))
+
+    check()
+
+
+@pytest.mark.parametrize("name", parameters(af.cut))
+def test_cutting(name):
+    model = tiny_model("bert")
+
+    @FULL
+    @given(value=VALUES)
+    def check(value):
+        attempt(lambda: af.cut(**{"model": model, "check": False, name: value}))
+
+    check()
+
+
+@pytest.mark.parametrize("name", ["input_ids", "attention_mask", "token_type_ids", "position_ids", "no_such"])
+def test_capturing(bert, name):
+    @FULL
+    @given(value=VALUES)
+    def check(value):
+        attempt(lambda: bert.capture(**{"input_ids": torch.tensor([[5, 6, 7]]), name: value}))
+
+    check()
+
+
+@pytest.mark.parametrize("name", ["keep", "weights", "order", "capture"])
+def test_rerunning(bert, name):
+    capture = bert.capture(input_ids=torch.tensor([[5, 6, 7]]))
+
+    @FULL
+    @given(value=VALUES)
+    def check(value):
+        if name == "order":
+            attempt(lambda: bert.prefixes(capture, value))
+        elif name == "capture":
+            attempt(lambda: bert.rerun(value, keep=torch.ones(1, 1, 3, dtype=torch.bool)))
+        else:
+            attempt(lambda: bert.rerun(capture, **{name: value}))
+
+    check()
+
+
+@pytest.mark.parametrize("name", [*parameters(from_preset), "hidden_size", "encoder", "temperature", "problem_type"])
+def test_a_preset(name):
+    @FULL
+    @given(value=VALUES)
+    def check(value):
+        known = {"name": "FLANrnn", "vocab_size": 20}
+        attempt(lambda: from_preset(**{**known, **({"vocab_size": None} if name == "tokenizer" else {}), name: value}))
+
+    check()
+
+
+@FULL
+@given(value=VALUES)
+def test_loading_results(value):
+    attempt(lambda: af.load_results(value))
+
+
+@pytest.mark.parametrize("name", parameters(af.perturb_tokens))
+def test_perturbing(name):
+    @FULL
+    @given(value=VALUES)
+    def check(value):
+        made = attempt(lambda: af.perturb_tokens(**{"replacement": [5, 6], name: value}))
+        if made is not None:
+            attempt(lambda: made(torch.tensor([[5, 6, 7]])))
+
+    check()
+
+
+# ---- the checks themselves
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(value=VALUES)
+def test_every_check_takes_anything(value):
+    for check in (
+        lambda: arguments.whole(value, "x", least=1),
+        lambda: arguments.number(value, "x", above=0),
+        lambda: arguments.share(value, "x"),
+        lambda: arguments.flag(value, "x"),
+        lambda: arguments.one_of(value, ("a", None), "x"),
+        lambda: arguments.text(value, "x"),
+        lambda: arguments.column(value, "x"),
+        lambda: arguments.several(value, "x"),
+        lambda: arguments.mapping(value, "x", lambda inner: isinstance(inner, str), "names"),
+        lambda: arguments.path(value, "x"),
+    ):
+        attempt(check)
+    assert len(short(value)) <= 60
+    assert "\n" not in short(value)
+    assert copy.copy(short(value)) is not None
+
+
+def test_numbers_that_are_taken():
+    import numpy as np
+
+    assert (arguments.whole(np.int64(3), "x"), type(arguments.whole(np.int64(3), "x"))) == (3, int)
+    assert arguments.share(np.float32(0.5), "x") == 0.5
+    for wrong in (0.0, 1.0, math.nan, -0.5, True, "0.5"):
+        with pytest.raises(af.InputError, match="between 0 and 1"):
+            arguments.share(wrong, "x")
+    assert arguments.share(1, "x", one=True) == 1.0
+    for wrong in (0, 2.0, True, 10**30, "1"):
+        with pytest.raises(af.InputError, match="Expected x to be a whole number"):
+            arguments.whole(wrong, "x", least=1)
