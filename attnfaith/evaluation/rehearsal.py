@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from attnfaith.adapters.traced import TracedAdapter
 from attnfaith.attribution.texts import Texts
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch, Setup
@@ -70,17 +69,17 @@ def rehearse(
     left_out(levels, rankings, [one for listed in found.values() for one in listed])
     setup = replace(setup, rankings=found)
     if "input" in levels:
-        adapter = setup.cut.adapter
         hiding = hiding_for(
             setup.cut,
             batch.inputs,
-            adapter.deciding_tokens(batch.capture),
             way=hide,
             mask_id=setup.settings.mask_id,
             left=texts.tokenizer.padding_side == "left",
-            recurrent=not isinstance(adapter, TracedAdapter),
+            longest=texts.max_length,
+            protect=setup.protect_deciding,
         )
-        setup = replace(setup, hiding=hiding)
+        notes += hiding.notes
+        setup = replace(setup, hiding=hiding, protect_deciding=setup.protect_deciding or hiding.protects)
     elif hide is not None:
         raise InputError("hide= says how tokens are hidden at the input level. Use level='input' or 'both'.")
     trial = Batch(setup, batch.rows, batch.encoded, batch.inputs)
