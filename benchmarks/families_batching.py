@@ -29,9 +29,8 @@ from attnfaith.families import VOCABULARY, WINDOW, model_types, tiny_model
 
 FIRST_WORD = 16  # below are the ids that configurations use as special tokens
 LENGTHS = (3 * WINDOW, 5, 2 * WINDOW, 9, 3, 2 * WINDOW + 3, 12, 7)  # words; the longest passes every tiny window
-TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-10}
-COARSE = 1e-6
-"""In float64, for families that compute a softmax or a norm in float32 whatever their precision."""
+TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-6}
+"""How far floats may lie apart; many families compute a softmax or a norm in float32 whatever their precision."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +59,25 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[8], help="batch sizes that are compared with 1")
     parser.add_argument("--sides", nargs="+", default=["right", "left"], choices=["right", "left"], help="of padding")
     parser.add_argument("--rankings", nargs="+", default=None, help="all of them by default")
-    parser.add_argument("--double", action="store_true", help="in float64, where tolerances are smaller")
+    parser.add_argument(
+        "--single", action="store_true", help="in float32, where rounding may turn scores that are close"
+    )
+    parser.add_argument(
+        "--attention", choices=["eager", "sdpa"], help="its implementation; the family's own by default"
+    )
     options = parser.parse_args()
     logging.set_verbosity_error()
     torch.set_num_threads(1)
-    dtype = torch.float64 if options.double else torch.float32
+    dtype = torch.float32 if options.single else torch.float64
     found = []
     for family in options.families or model_types():
         for side in options.sides:
             start = time.perf_counter()
-            result = compare(family, sizes=options.sizes, side=side, rankings=options.rankings or "all", dtype=dtype)
+            settings: dict[str, Any] = {"side": side, "attention": options.attention}
+            settings |= {"sizes": options.sizes, "rankings": options.rankings or "all"}
+            result = compare(family, dtype=dtype, **settings)
+            if result.status == "refused" and not options.single:  # some families cannot compute in float64
+                result = compare(family, dtype=torch.float32, **settings)
             found.append(result)
             took = time.perf_counter() - start
             flips = "" if math.isnan(result.flips) else f" flips {result.flips:.2f}"
@@ -87,7 +95,9 @@ def compare(
     sizes: Sequence[int],
     side: str = "right",
     rankings: str | Sequence[str] = "all",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype = torch.float64,
+    tolerance: float | None = None,
+    attention: str | None = None,
     lengths: Sequence[int] = LENGTHS,
     **options: Any,
 ) -> Result:
@@ -99,11 +109,13 @@ def compare(
         side: where the tokenizer pads.
         rankings: as for `Evaluator.compute`.
         dtype: of the model.
+        tolerance: how far floats may lie apart; by default as `TOLERANCES` says.
+        attention: the implementation of its attention.
         lengths: words of each text.
         **options: for `Evaluator.compute`.
     """
     try:
-        model = tiny_model(family, dtype=dtype)
+        model = tiny_model(family, dtype=dtype, attn_implementation=attention)
         evaluator = af.Evaluator(model, tokenizer_for(model, side))
         data = [{"text": text} for text in texts(lengths)]
         asked: dict[str, Any] = {"rankings": rankings, "steps": 4, "n_resamples": 9, "level": "both", **options}
@@ -112,7 +124,11 @@ def compare(
         differs = [
             f"batch size {size}: {difference}"
             for size in sizes
-            for difference in differences(alone, evaluator.compute(data, batch_size=size, quiet=True, **asked), dtype)
+            for difference in differences(
+                alone,
+                evaluator.compute(data, batch_size=size, quiet=True, **asked),
+                TOLERANCES[dtype] if tolerance is None else tolerance,
+            )
         ]
     except AttnFaithError as error:
         return Result(family, "refused", " ".join(str(error).split()))
@@ -159,7 +175,7 @@ def texts(lengths: Sequence[int]) -> list[str]:
     return [" ".join(f"w{one}" for one in draw.sample(range(FIRST_WORD, VOCABULARY), count)) for count in lengths]
 
 
-def differences(one: af.Results, other: af.Results, dtype: torch.dtype) -> list[str]:
+def differences(one: af.Results, other: af.Results, tolerance: float) -> list[str]:
     """Where two runs say something else: integers and labels in rows that are not marginal, floats beyond tolerance."""
     found = []
     for name in ("texts", "erasure", "single_weight"):
@@ -172,17 +188,13 @@ def differences(one: af.Results, other: af.Results, dtype: torch.dtype) -> list[
             wrong = [
                 place
                 for place, (a, b) in enumerate(zip(left[column], right[column], strict=True))
-                if certain.iloc[place] and not same(a, b, tolerance(dtype))
+                if certain.iloc[place] and not same(a, b, tolerance)
             ]
             if wrong and column != "marginal":
                 a, b = left[column].iloc[wrong[0]], right[column].iloc[wrong[0]]
-                found.append(f"{name}.{column} in {len(wrong)} of {len(left)} rows, as {a} and {b}")
+                ranking = f" ({left['ranking'].iloc[wrong[0]]})" if "ranking" in left else ""
+                found.append(f"{name}.{column} in {len(wrong)} of {len(left)} rows, as {a} and {b}{ranking}")
     return found
-
-
-def tolerance(dtype: torch.dtype) -> float:
-    """How far floats may lie apart."""
-    return TOLERANCES[dtype] if dtype == torch.float32 else COARSE
 
 
 def same(a: Any, b: Any, tolerance: float) -> bool:
