@@ -59,12 +59,8 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[8], help="batch sizes that are compared with 1")
     parser.add_argument("--sides", nargs="+", default=["right", "left"], choices=["right", "left"], help="of padding")
     parser.add_argument("--rankings", nargs="+", default=None, help="all of them by default")
-    parser.add_argument(
-        "--single", action="store_true", help="in float32, where rounding may turn scores that are close"
-    )
-    parser.add_argument(
-        "--attention", choices=["eager", "sdpa"], help="its implementation; the family's own by default"
-    )
+    parser.add_argument("--single", action="store_true", help="in float32, where close scores may change places")
+    parser.add_argument("--attention", choices=["eager", "sdpa"], help="implementation; the family's own by default")
     options = parser.parse_args()
     logging.set_verbosity_error()
     torch.set_num_threads(1)
@@ -98,6 +94,7 @@ def compare(
     dtype: torch.dtype = torch.float64,
     tolerance: float | None = None,
     attention: str | None = None,
+    scale: float | None = None,
     lengths: Sequence[int] = LENGTHS,
     **options: Any,
 ) -> Result:
@@ -111,11 +108,12 @@ def compare(
         dtype: of the model.
         tolerance: how far floats may lie apart; by default as `TOLERANCES` says.
         attention: the implementation of its attention.
+        scale: the gain of its weights.
         lengths: words of each text.
         **options: for `Evaluator.compute`.
     """
     try:
-        model = tiny_model(family, dtype=dtype, attn_implementation=attention)
+        model = tiny_model(family, dtype=dtype, attn_implementation=attention, scale=scale)
         evaluator = af.Evaluator(model, tokenizer_for(model, side))
         data = [{"text": text} for text in texts(lengths)]
         asked: dict[str, Any] = {"rankings": rankings, "steps": 4, "n_resamples": 9, "level": "both", **options}

@@ -214,7 +214,7 @@ def hiding_for(
             known = None if candidate == "delete" else first
             found = _proved(Hiding(cut, candidate, token, known, left, pad, notes=notes), trials, protect=protect)
             if found is None:
-                notes = ("An attention mask does not hide tokens from this model, so tokens are deleted instead.",)
+                notes = (DELETED,)
             elif way is not None or not _is_deletion(found, trial):
                 if found.protects and not protect:
                     found = replace(found, notes=(*found.notes, PROTECTED[found.way]))
@@ -232,9 +232,13 @@ def hiding_for(
     )
 
 
+DELETED = (
+    "Tokens are deleted: with an attention mask, what it hides still changes the logits of this model, or they are not "
+    "finite."
+)
 PROTECTED = {
-    "attention_mask": "The token that decides is never hidden at the input level and is not an item there: with all "
-    "that it attends to hidden as well, this model would read hidden tokens and padding.",
+    "attention_mask": "The token that decides is never hidden at the input level, so it is not an item there: with "
+    "everything that it attends to hidden as well, this model would read hidden tokens or padding.",
     **{
         way: f"With hide='{way}' the token that decides stays in the text, so it is not an item at the input level."
         for way in ("delete", "pad")
