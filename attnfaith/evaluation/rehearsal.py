@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from accelerate.utils.memory import should_reduce_batch_size
+
 from attnfaith.attribution.texts import Texts
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch, Setup
@@ -13,7 +15,7 @@ from attnfaith.evaluation.data import Source
 from attnfaith.evaluation.hiding import hiding_for
 from attnfaith.evaluation.protocol import Test
 from attnfaith.evaluation.rankings import YOURS, Explain, Ranking, left_out, rankings_for
-from attnfaith.evaluation.runner import SHARD, encode
+from attnfaith.evaluation.runner import SHARD, encode, too_long
 
 TRIED = 64
 
@@ -28,6 +30,10 @@ def first_text(setup: Setup, texts: Texts, source: Source) -> Batch:
             return Batch(setup, [rows[place]], [encoded[place]], texts.collate([encoded[place]]))
         except NumericalError as error:
             aside[place] = str(error)
+        except RuntimeError as error:
+            if should_reduce_batch_size(error):
+                raise too_long(rows[place], encoded[place]) from error
+            raise
     reasons = "; ".join(dict.fromkeys(aside.values()))
     raise InputError(f"None of the first {len(rows)} texts can be classified: {reasons}.")
 

@@ -131,10 +131,7 @@ class Runner:
             if not should_reduce_batch_size(error):
                 raise
             if len(members) == 1:
-                raise AttnFaithError(
-                    f"Memory ran out on row {members[0][0].number}, which is {len(members[0][1].ids)} tokens long, "
-                    "with no other text beside it. Pass a smaller max_length."
-                ) from error
+                raise too_long(*members[0]) from error
             self.room = used / 2
         if used / 2 == self.room:  # outside of the handler, whose error keeps the tensors of the failed pass alive
             clear_device_cache(garbage_collection=True)
@@ -146,6 +143,14 @@ class Runner:
         rows, encoded = [row for row, _ in members], [one for _, one in members]
         batch = Batch(self.setup, rows, encoded, self.texts.collate(encoded))
         return {TEXTS: _described(batch), **{test.name: test.run(batch) for test in self.tests}}
+
+
+def too_long(row: Row, encoded: Encoded) -> AttnFaithError:
+    """What is said when memory runs out on a single text."""
+    return AttnFaithError(
+        f"Memory ran out on row {row.number}, which is {len(encoded.ids)} tokens long, with no other text beside it. "
+        "Pass a smaller max_length."
+    )
 
 
 def encode(texts: Texts, rows: Sequence[Row], *, gold: bool = False) -> tuple[dict[int, Encoded], dict[int, str]]:
