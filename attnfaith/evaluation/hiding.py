@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor
 
 from attnfaith.adapters.borrow import borrowed
@@ -15,7 +16,7 @@ from attnfaith.adapters.cut import Cut
 from attnfaith.adapters.probe import position_tables, setting
 from attnfaith.adapters.rows import choose_inputs
 from attnfaith.adapters.selfcheck import gap, scale_of, tolerance_of
-from attnfaith.errors import InputError, UnsupportedModelError
+from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
 from attnfaith.evaluation.trial import Trial, same_logits
 
 WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
@@ -299,9 +300,19 @@ def _holds(hiding: Hiding, trial: Trial) -> bool:
             together = slow.run(changed, deciding, texts, sets, budget=tokens.numel())
             if not all(same_logits(logits[None], single, whole) for logits in together[:2]):
                 return False
-    except _FOREIGN:
-        return False
+    except _FOREIGN as error:
+        return _refused(error)
     return True
+
+
+def _refused(error: Exception) -> bool:
+    """That a model does not take an input proves something; that memory ran out does not."""
+    if should_reduce_batch_size(error):
+        raise AttnFaithError(
+            "Memory ran out while it was tried how tokens can be hidden from this model, on made-up texts longer than "
+            "its windows. Pass a smaller max_length, or use level='attention'."
+        ) from error
+    return False
 
 
 def _is_deletion(hiding: Hiding, trial: Trial) -> bool:
@@ -318,8 +329,8 @@ def _equal(hiding: Hiding, other: Hiding, trial: Trial) -> bool:
     try:
         whole = other.run(trial.inputs, trial.deciding, texts[:1], trial.inputs["attention_mask"][:1].bool())
         found, plain = (one.run(trial.inputs, trial.deciding, texts, keeps) for one in (hiding, other.slow))
-    except _FOREIGN:
-        return False
+    except _FOREIGN as error:
+        return _refused(error)
     return all(same_logits(one[None], two[None], whole) for one, two in zip(found, plain, strict=True))
 
 
