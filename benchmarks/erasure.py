@@ -209,9 +209,7 @@ def one_ranking(name: str, model: Any, inputs: dict[str, Any], rounds: int, limi
     setup = setup_for(model, ["input"])
     tokens = inputs["attention_mask"].bool()
     text_ = {key: value[:1, : int(tokens[0].sum())] for key, value in inputs.items()}
-    alone = batches(setup, text_, 1)[0]
-    deciding = setup.cut.adapter.deciding_tokens(alone.capture)
-    hiding = hiding_for(setup.cut, text_, deciding, way=None, mask_id=None, left=False, recurrent=False)
+    hiding = hiding_for(setup.cut, text_, way=None, mask_id=None, left=False)
     batch = batches(dataclasses.replace(setup, hiding=hiding), inputs)[0]
     eraser = TokenEraser(again(batch))
     order = eraser.order(torch.rand(tokens.shape, generator=torch.Generator().manual_seed(0)))

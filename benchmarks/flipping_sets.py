@@ -95,9 +95,8 @@ def batches(evaluator: af.Evaluator, texts: list[str], level: str) -> Iterator[B
         rows, mine = [Row(text, texts[text]) for text in chosen], [encoded[text] for text in chosen]
         if level == "input" and setup.hiding is None:
             first = Batch(setup, rows[:1], mine[:1], reader.collate(mine[:1]))
-            deciding = cut.adapter.deciding_tokens(first.capture)
-            hiding = hiding_for(cut, first.inputs, deciding, way=None, mask_id=None, left=False, recurrent=False)
-            setup = replace(setup, hiding=hiding)
+            hiding = hiding_for(cut, first.inputs, way=None, mask_id=None, left=False)
+            setup = replace(setup, hiding=hiding, protect_deciding=hiding.protects)
         yield Batch(setup, rows, mine, reader.collate(mine))
 
 

@@ -9,12 +9,15 @@ from attnfaith.attribution.methods import method
 from attnfaith.attribution.request import Request, Scores
 from attnfaith.attribution.vectors import baseline_vectors, pieces, token_vectors, values_on
 
+ROUNDINGS = 8
+"""Two numbers that are fewer machine epsilons apart are equal: they come from passes of other shapes."""
+
 
 @method("attention", "occlusion", cost="N tails", reference="Serrano & Smith 2019, section 4")
 def occlusion_at_attention(request: Request) -> Scores:
     """d(w) - d(w without item i, rescaled)."""
     whole = request.quantity(request.capture.logits).unsqueeze(-1)
-    return request.scores(whole - request.quantity(request.without_each))
+    return request.scores(fall(whole, request.quantity(request.without_each)))
 
 
 @method("attention", "greedy", cost="N x N / 2 tails", reference="steepest descent of the margin", signed=False)
@@ -47,7 +50,7 @@ def occlusion_at_input(request: Request) -> Scores:
         alone = torch.eye(length, dtype=torch.bool, device=vectors.device)[piece, :, None]
         columns.append(values_on(request, torch.where(alone, absent.unsqueeze(1), vectors.unsqueeze(1))))
     whole = values_on(request, vectors.unsqueeze(1))
-    return request.scores(whole - torch.cat(columns, dim=1), request.tokens)
+    return request.scores(fall(whole, torch.cat(columns, dim=1)), request.tokens)
 
 
 @method("input", "omission", cost="N forward, each a token shorter", reference="Jain & Wallace 2019, leave-one-out")
@@ -57,7 +60,8 @@ def omission(request: Request) -> Scores:
     Special tokens cannot be left out: the model would be given something that is no text; their score is undefined.
     """
     whole, shorter = request.shortened
-    return of_omitted(request, request.quantity(whole.double()).unsqueeze(-1) - request.quantity(shorter.double()))
+    before, after = request.quantity(whole.double()).unsqueeze(-1), request.quantity(shorter.double())
+    return of_omitted(request, fall(before, after, precision=whole.dtype))
 
 
 def of_omitted(request: Request, values: Tensor) -> Scores:
@@ -65,3 +69,23 @@ def of_omitted(request: Request, values: Tensor) -> Scores:
     undefined = request.tokens & ~request.omissible
     note = "a special token, or the only one, cannot be left out" if bool(undefined.any()) else ""
     return request.scores(values.masked_fill(~request.omissible, torch.nan), request.tokens, note=note)
+
+
+def fall(whole: Tensor, without: Tensor, *, precision: torch.dtype | None = None) -> Tensor:
+    """The explained number minus what it is without an item; 0 where the two differ by rounding only.
+
+    Rounding depends on the shape of the batch. An item that changes nothing (one outside the window of an attention)
+    would get a place in the ranking by it, and another place in another batch.
+
+    Args:
+        whole: ``[B, 1]``.
+        without: ``[B, N]``.
+        precision: in which the model computed; that of ``without`` by default.
+
+    Example:
+        >>> fall(torch.tensor([[0.5]]), torch.tensor([[0.5 + 1e-7, 0.25]])).tolist()
+        [[0.0, 0.25]]
+    """
+    difference = whole - without
+    rounding = ROUNDINGS * torch.finfo(precision or without.dtype).eps * torch.maximum(whole.abs(), without.abs())
+    return torch.where(difference.abs() <= rounding, torch.zeros_like(difference), difference)

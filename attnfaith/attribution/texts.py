@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,13 +12,24 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from attnfaith import arguments
+from attnfaith.adapters.borrow import borrowed, unwrap
 from attnfaith.adapters.door import vocabulary_of
-from attnfaith.adapters.probe import SPECIAL_NAMES, parts_of, position_limit, position_tables, setting
+from attnfaith.adapters.outputs import logits_of
+from attnfaith.adapters.probe import (
+    SPECIAL_NAMES,
+    made_up_inputs,
+    parts_of,
+    position_limit,
+    position_tables,
+    setting,
+)
+from attnfaith.adapters.selfcheck import alone, gap, scale_of, tolerance_of
 from attnfaith.attribution.alignment import Read, read
 from attnfaith.attribution.words import Encoded, arrange
 from attnfaith.errors import InputError
 
 _ENDLESS = 10**20  # Transformers says "no limit" as 1e30
+_TRIED = 48  # tokens of the made-up text beside which another is padded
 
 
 class Texts:
@@ -82,8 +94,7 @@ class Texts:
         declared = any(hasattr(part, "pad_token_id") for part in parts_of(self.config) if part is not None)
         if declared and _pad_of(self.config) is None:
             size = 1
-        # A table of positions counts left padding along with the text, and so would read it differently in a batch.
-        equal = self._pad is None or (self.tokenizer.padding_side == "left" and bool(position_tables(self.model)))
+        equal = not self.mixes_lengths
         order = sorted(range(len(encoded)), key=lambda index: -len(encoded[index].ids))
         batch: list[int] = []
         for index in order:
@@ -94,6 +105,31 @@ class Texts:
             batch.append(index)
         if batch:
             yield batch
+
+    @cached_property
+    def mixes_lengths(self) -> bool:
+        """Whether texts of several lengths may share a batch: padding on the tokenizer's side must change no logits.
+
+        The side is the tokenizer's choice, and not every model allows both: one that classifies from its first position
+        would read left padding there. A model for which no texts can be made up is believed.
+        """
+        left = self.tokenizer.padding_side == "left"
+        # a table of positions counts left padding along with the text
+        if self._pad is None or (left and position_tables(self.model)):
+            return False
+        most = min(limit for limit in (position_limit(self.model), _TRIED) if limit is not None)
+        try:
+            batch = made_up_inputs(self.model, (most // 2, most), "left" if left else "right")
+        except InputError:
+            return True
+        if len(batch["input_ids"]) < 2:
+            return False
+        with borrowed(unwrap(self.model), gradients=False):
+            try:
+                single, together = (logits_of(self.model(**one)) for one in (alone(batch), batch))
+            except (RuntimeError, ValueError, IndexError, TypeError):  # what the model's own code raises
+                return False
+        return gap(together[:1], single, scale_of(single)) <= tolerance_of(single) / 10
 
     def collate(self, encoded: Sequence[Encoded]) -> dict[str, Tensor]:
         """The model's inputs, padded on the tokenizer's side, with an ``attention_mask``."""

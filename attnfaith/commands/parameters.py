@@ -150,7 +150,7 @@ MaxLength = Annotated[
     int | None,
     typer.Option(help="Cut longer texts off at so many tokens; they are counted.", rich_help_panel=_MODEL),
 ]
-BatchSize = Annotated[int, typer.Option(help="Texts in a batch; halved when memory runs out.", rich_help_panel=_MODEL)]
+BatchSize = Annotated[int, typer.Option(help="Texts in a batch; fewer while memory runs out.", rich_help_panel=_MODEL)]
 Device = Annotated[
     str | None, typer.Option(help="Such as cpu or cuda:0; by default the best there is.", rich_help_panel=_MODEL)
 ]

@@ -168,7 +168,7 @@ class TokenEraser(Eraser):
             own.scatter_(1, self.deciding.unsqueeze(1), True)
         fixed = tokens & ~batch.erasable(self.level)
         structural = adapter.affine(batch.capture) is not None  # between words, as a HAN's ends of sentences
-        if batch.setup.protect_deciding:
+        if batch.setup.protect_deciding or batch.setup.hiding.protects:
             fixed |= own
         floor = own if self.deciding is not None else batch.special & (not structural)
         super().__init__(batch, tokens, tokens & ~fixed, tokens & (fixed | floor))

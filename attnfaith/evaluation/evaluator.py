@@ -147,8 +147,9 @@ class Evaluator:
             hide: how tokens are hidden at the input level: "attention_mask" (the default where it hides anything),
                 "mask_token", "pad", "zero" or "delete".
             special_tokens: "include" them among the items, or "protect" them: then they are never erased.
-            protect_deciding: never hide the token whose position decides, at the input level.
-            batch_size: texts in a batch; halved when memory runs out.
+            protect_deciding: never hide the token whose position decides, at the input level; some models and ways of
+                hiding need this, and the notes of the run say so.
+            batch_size: texts in a batch; fewer while memory runs out. It changes no number.
             seed: of random rankings, draws, and resamples.
             random_state: another name of ``seed``.
             n_resamples: resamples of the texts behind every interval.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from attnfaith.adapters.traced import TracedAdapter
+from accelerate.utils.memory import should_reduce_batch_size
+
 from attnfaith.attribution.texts import Texts
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch, Setup
@@ -14,7 +15,7 @@ from attnfaith.evaluation.data import Source
 from attnfaith.evaluation.hiding import hiding_for
 from attnfaith.evaluation.protocol import Test
 from attnfaith.evaluation.rankings import Explain, Ranking, is_named, left_out, rankings_for
-from attnfaith.evaluation.runner import SHARD, encode
+from attnfaith.evaluation.runner import SHARD, encode, too_long
 
 TRIED = 64
 
@@ -29,6 +30,10 @@ def first_text(setup: Setup, texts: Texts, source: Source) -> Batch:
             return Batch(setup, [rows[place]], [encoded[place]], texts.collate([encoded[place]]))
         except NumericalError as error:
             aside[place] = str(error)
+        except RuntimeError as error:
+            if should_reduce_batch_size(error):
+                raise too_long(rows[place], encoded[place]) from error
+            raise
     reasons = "; ".join(dict.fromkeys(aside.values()))
     raise InputError(f"None of the first {len(rows)} texts can be classified: {reasons}.")
 
@@ -70,17 +75,17 @@ def rehearse(
     left_out(levels, rankings, [one for listed in found.values() for one in listed])
     setup = replace(setup, rankings=found)
     if "input" in levels:
-        adapter = setup.cut.adapter
         hiding = hiding_for(
             setup.cut,
             batch.inputs,
-            adapter.deciding_tokens(batch.capture),
             way=hide,
             mask_id=setup.settings.mask_id,
             left=texts.tokenizer.padding_side == "left",
-            recurrent=not isinstance(adapter, TracedAdapter),
+            longest=texts.max_length,
+            protect=setup.protect_deciding,
         )
-        setup = replace(setup, hiding=hiding)
+        notes += hiding.notes
+        setup = replace(setup, hiding=hiding, protect_deciding=setup.protect_deciding or hiding.protects)
     elif hide is not None:
         raise InputError("hide= says how tokens are hidden at the input level. Use level='input' or 'both'.")
     trial = Batch(setup, batch.rows, batch.encoded, batch.inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ SHARD = 256
 """Rows of the data that are written together, and lost together when a run is killed."""
 SQUARES = 2**25
 """At most this many squares of items in one batch: a very long text goes by itself."""
+GROWTH = 1.02
+"""How much more is tried after a batch that filled its room: what used the memory up may have been somebody else's."""
 TEXTS = "texts"
 _COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -48,13 +51,16 @@ class Runner:
         setup: what is the same for every batch.
         texts: reads texts for the model.
         tests: what is run.
-        batch_size: texts in a batch; halved when memory runs out.
+        batch_size: texts in a batch.
+        room: tokens in a batch, padding included, for which there is memory; infinite until memory runs out. Half of
+            what was too much is tried next, and a little more after each batch that used it up.
     """
 
     setup: Setup
     texts: Texts
     tests: Sequence[Test]
     batch_size: int
+    room: float = math.inf
 
     def run(self, source: Source, store: Store, advance: Callable[[int], None], *, index: int = 0, of: int = 1) -> None:
         """Do the shards of one of several processes that are not done yet.
@@ -101,13 +107,19 @@ class Runner:
     def _batches(self, encoded: Sequence[Encoded]) -> Iterator[list[int]]:
         for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
             longest = max(len(encoded[place].ids) for place in batch)
-            size = max(1, SQUARES // longest**2)
-            yield from (batch[start : start + size] for start in range(0, len(batch), size))
+            start = 0
+            while start < len(batch):  # the room may change from one part to the next
+                size = int(max(1, min(len(batch) - start, SQUARES // longest**2, self.room / longest)))
+                yield batch[start : start + size]
+                start += size
 
     def _evaluated(self, members: list[tuple[Row, Encoded]]) -> Iterator[tuple[list[tuple[Row, Encoded]], Any]]:
         """The columns of a batch by table; in halves when memory runs out or a text has no finite logits."""
+        used = len(members) * max(len(one.ids) for _, one in members)
         try:
             yield members, self._columns(members)
+            if used > self.room / 2:
+                self.room *= GROWTH
             return
         except NumericalError as error:
             if len(members) == 1:
@@ -117,11 +129,9 @@ class Runner:
             if not should_reduce_batch_size(error):
                 raise
             if len(members) == 1:
-                raise AttnFaithError(
-                    f"Memory ran out on row {members[0][0].number}, which is {len(members[0][1].ids)} tokens long, "
-                    "with no other text beside it. Pass a smaller max_length."
-                ) from error
-            self.batch_size = max(1, len(members) // 2)
+                raise too_long(*members[0]) from error
+            self.room = used / 2
+        if used / 2 == self.room:  # outside of the handler, whose error keeps the tensors of the failed pass alive
             clear_device_cache(garbage_collection=True)
         middle = len(members) // 2
         yield from self._evaluated(members[:middle])
@@ -141,6 +151,14 @@ def schemas_of(tests: Sequence[Test], decision: Decision) -> dict[str, pa.Schema
     return {name: schema_of(columns) for name, columns in shapes.items()}
 
 
+def too_long(row: Row, encoded: Encoded) -> AttnFaithError:
+    """What is said when memory runs out on a single text."""
+    return AttnFaithError(
+        f"Memory ran out on row {row.number}, which is {len(encoded.ids)} tokens long, with no other text beside it. "
+        "Pass a smaller max_length."
+    )
+
+
 def encode(texts: Texts, rows: Sequence[Row], *, gold: bool = False) -> tuple[dict[int, Encoded], dict[int, str]]:
     """Rows as the model reads them, by place; and why others cannot be read, or have no label where one is needed."""
     aside = {place: "the text is missing" for place, row in enumerate(rows) if row.text is None}
@@ -154,15 +172,18 @@ def encode(texts: Texts, rows: Sequence[Row], *, gold: bool = False) -> tuple[di
     if not given:
         return {}, aside
     try:
-        return dict(zip(given, texts.encode(list(given.values())), strict=True)), aside
+        found = dict(zip(given, texts.encode(list(given.values())), strict=True))
     except InputError:
-        found: dict[int, Encoded] = {}
+        found = {}
         for place, text in given.items():
             try:
                 found[place] = texts.encode([text])[0]
             except InputError as error:
                 aside[place] = str(error)
-        return found, aside
+    for place in [place for place, one in found.items() if all(own is None for own in one.segments)]:
+        del found[place]
+        aside[place] = "no token of the text itself remains: it is empty, or holds special tokens only"
+    return found, aside
 
 
 def _reason(error: NumericalError) -> str:

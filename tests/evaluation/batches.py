@@ -67,9 +67,7 @@ def ranked(*names: str) -> tuple[Ranking, ...]:
 def hiding_of(cut: af.Cut, inputs: dict[str, Any], way: str | None = None, *, left: bool = False) -> Hiding:
     """As a rehearsal finds it, from the longest text."""
     single = one_of(inputs, int(inputs["attention_mask"].sum(1).argmax()))
-    deciding = cut.adapter.deciding_tokens(cut.capture(**single))
-    recurrent = cut.adapter.mechanism == "pooled"
-    return hiding_for(cut, single, deciding, way=way, mask_id=MASK_ID, left=left, recurrent=recurrent)
+    return hiding_for(cut, single, way=way, mask_id=MASK_ID, left=left)
 
 
 def one_of(inputs: dict[str, Tensor], text: int) -> dict[str, Tensor]:

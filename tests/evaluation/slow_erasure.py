@@ -52,9 +52,13 @@ class Slow:
             stays = set()
             if (protect and by_token) or (self.affine and level == "input"):
                 stays |= {item for item in items if self.ids[text][item] in self.special}
-            if level == "input" and batch.setup.protect_deciding:
+            if level == "input" and (batch.setup.protect_deciding or self.deciding_stays()):
                 stays.add(self.own[text])
             self.stays.append(stays & set(items))
+
+    def deciding_stays(self):
+        """Where a deleted or padded text keeps its deciding token as it is, removing that would change nothing."""
+        return not self.affine and self.batch.setup.hiding.way in ("delete", "pad")
 
     def erasable(self, text):
         return [item for item in self.items[text] if item not in self.stays[text]]

@@ -1,7 +1,9 @@
 """Erasure until the decision flips, against a slow twin that removes one item from one text at a time."""
 
 import pytest
+import torch
 
+from attnfaith.evaluation.erasers import ERASERS
 from attnfaith.evaluation.erasure import Erasure
 from tests.evaluation.batches import LENGTHS, batch_of, slowly, table
 from tests.evaluation.slow_erasure import RANKINGS, check
@@ -69,7 +71,7 @@ def test_special_tokens_that_are_protected_stay(family):
         }
 
 
-@pytest.mark.parametrize("family", ["bert", *slowly("llama", "bart")])
+@pytest.mark.parametrize("family", ["bert", *slowly("llama")])
 def test_the_deciding_token_can_be_protected(family):
     """At the input level only: at the final attention it is an item like any other."""
     plain = batch_of(family, rankings=RANKINGS)
@@ -79,3 +81,28 @@ def test_the_deciding_token_can_be_protected(family):
     more, fewer = table(Erasure().run(plain)), table(Erasure().run(batch))
     for key, row in fewer.items():
         assert row["items"] == more[key]["items"] - (key[3] == "input")
+
+
+@pytest.mark.parametrize(("family", "way"), [("bart", None), ("bert", "delete"), ("bert", "pad"), ("llama", "pad")])
+def test_a_deciding_token_that_stays_as_it_is_is_no_item(family, way):
+    """Its removal would change nothing, and would count as one."""
+    batch = batch_of(family, rankings=RANKINGS, way=way)
+    check(batch, "input") if way != "pad" else None
+    rows = table(Erasure().run(batch))
+    lengths = batch.inputs["attention_mask"].sum(1).tolist()
+    for (text, _, _, level), row in rows.items():
+        assert row["items"] == lengths[text] - (level == "input")
+
+
+@pytest.mark.parametrize("way", ["attention_mask", "mask_token", "zero"])
+def test_a_deciding_token_that_can_be_hidden_is_an_item(way):
+    batch = batch_of("bert", rankings={"input": RANKINGS["input"]}, way=way)
+    rows = table(Erasure().run(batch))
+    lengths = batch.inputs["attention_mask"].sum(1).tolist()
+    assert {row["items"] - lengths[key[0]] for key, row in rows.items()} == {0}
+    eraser = ERASERS["input"](batch)
+    everything = eraser.everything
+    without = everything.clone()
+    without.scatter_(1, eraser.deciding.unsqueeze(1), False)
+    logits = eraser.logits_of(torch.arange(len(without)), without)
+    assert float((logits - batch.logits).abs().max()) > 1e-2

@@ -93,33 +93,6 @@ def test_adding_a_ranking_changes_nobodys_numbers(flan, rows):
     pd.testing.assert_frame_equal(few, many)
 
 
-def test_memory_that_runs_out_halves_the_batches_and_changes_nothing(flan, rows, monkeypatch):
-    rows = rows[:16]
-    whole = evaluated(flan, rows)
-    sizes = []
-    build = running.Batch
-
-    def tight(setup, members, encoded, inputs):
-        sizes.append(len(members))
-        if len(members) > 9:
-            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
-        return build(setup, members, encoded, inputs)
-
-    monkeypatch.setattr(running, "Batch", tight)
-    same(whole, evaluated(flan, rows), "erasure")
-    assert max(sizes) == 16
-    assert sizes.count(16) == 1  # what failed once is not tried again
-
-
-def test_memory_that_runs_out_on_one_text_says_which(flan, rows, monkeypatch):
-    def never(*_):
-        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
-
-    monkeypatch.setattr(running, "Batch", never)
-    with pytest.raises(af.AttnFaithError, match=r"Memory ran out on row .* max_length"):
-        evaluated(flan, rows)
-
-
 def test_texts_that_cannot_be_read_are_set_aside_with_the_reason(flan, rows):
     given = [*rows[:4], {"text": None, "label": 0}, {"text": "   ", "label": 1}, *rows[4:10]]
     results = evaluated(flan, given)
