@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,11 +13,13 @@ from attnfaith.adapters.base import Adapter, adapter_for
 from attnfaith.adapters.borrow import borrowed, unwrap
 from attnfaith.adapters.door import check_inputs, check_keep, check_model, check_order, check_weights, example_for
 from attnfaith.adapters.outputs import check_finite
+from attnfaith.adapters.owner import OwnersRun, look_around, prove_run
 from attnfaith.adapters.prove import prove_described
 from attnfaith.adapters.replay import PATHS
 from attnfaith.adapters.rows import each
 from attnfaith.adapters.search import traced_adapter
 from attnfaith.adapters.selfcheck import SelfCheck, gap, scale_of, tolerance_of
+from attnfaith.adapters.sharing import shared_copy
 from attnfaith.errors import InputError, NumericalError
 from attnfaith.types import Capture
 
@@ -35,11 +38,12 @@ class Cut:
 
     def __init__(self, adapter: Adapter, check: SelfCheck | None, rows: str, memory: int) -> None:
         self.adapter, self.check, self.rows, self.memory = adapter, check, rows, memory
+        self._shared = shared_copy(adapter.model)
 
     @property
     def model(self) -> nn.Module:
-        """The model that was cut (without wrappers)."""
-        return self.adapter.model
+        """The owner's model (without wrappers); ``adapter.model`` is the copy that shares its weights."""
+        return self._shared.owner
 
     def capture(self, **inputs: Any) -> Capture:
         """Run the model once on a batch, and keep what its final attention did.
@@ -64,7 +68,13 @@ class Cut:
             capture = self.adapter.capture(**inputs)
         check_finite("logits", capture.logits)
         check_finite("weights", capture.weights)
-        return capture
+        logs = capture.log_weights
+        return replace(
+            capture,
+            weights=capture.weights.detach(),
+            logits=capture.logits.detach(),
+            log_weights=None if logs is None else logs.detach(),
+        )
 
     def rerun(self, capture: Capture, *, keep: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
         """Run only what follows the final attention, on edited attention.
@@ -224,17 +234,25 @@ def cut(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}. Load the model first, then cut it.")
-    model = unwrap(model)
+    given, model = model, unwrap(model)
     check_model(model)
     known = adapter_for(model)
     if example is None:
         example = example_for(model)
     inputs = check_inputs(model, dict(example))
+    if known is not None and (layer is not None or heads is not None):
+        raise InputError(f"layer= and heads= are for Transformers; {known.__name__} has one attention to cut.")
+    shared = shared_copy(model)
     with borrowed(model):
+        look_around(shared, inputs)
+    with borrowed(model) as copy:
+        run = OwnersRun(given, shared, inputs, known)
+        prove_run(run, shared)
         if known is None:
-            return Cut(*traced_adapter(model, inputs, layer=layer, heads=heads, check=check), memory)
-        if layer is not None or heads is not None:
-            raise InputError(f"layer= and heads= are for Transformers; {known.__name__} has one attention to cut.")
-        adapter = known(model)
-        report, rows = prove_described(adapter, inputs) if check else (None, "not looked at")
-        return Cut(adapter, report, rows, memory)
+            found = Cut(*traced_adapter(copy, inputs, layer=layer, heads=heads, check=check), memory)
+        else:
+            adapter = known(copy)
+            report, rows = prove_described(adapter, inputs) if check else (None, "not looked at")
+            found = Cut(adapter, report, rows, memory)
+        run.prove_capture(found.adapter.capture)
+    return found

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnfaith.adapters.base import Adapter
 from attnfaith.adapters.borrow import patch_forward
-from attnfaith.adapters.probe import setting
+from attnfaith.adapters.owner import pad_id_of
 from attnfaith.adapters.replay import FULL_FORWARD, LAST_BLOCK, PATHS
 from attnfaith.adapters.selfcheck import (
     SelfCheck,
@@ -185,7 +185,7 @@ def _batched(
         How far its logits are from those it has alone, how far its edited logits are from its twin's, and how many
         texts went through the model for it; NaN for a model that cannot be padded.
     """
-    pad_id = pad_id_of(fast)
+    pad_id = pad_id_of(fast.model)
     if pad_id is None:
         return float("nan"), float("nan"), 0
     tolerance, scale = tolerance_of(capture.logits), scale_of(capture.logits)
@@ -234,13 +234,6 @@ def _spread(weights: Tensor, capture: Capture, together: Capture) -> Tensor:
     return placed
 
 
-def pad_id_of(adapter: Adapter) -> int | None:
-    """The id that pads; 0 for a model without a configuration, None for a model that says it cannot be padded."""
-    config = getattr(adapter.model, "config", None)
-    pad_id = 0 if config is None else setting(config, "pad_token_id", "pad_index")
-    return None if pad_id is None or pad_id < 0 else int(pad_id)
-
-
 def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:
     """In half precision rounding hides a leaking mask, so change what stands at the padding: nothing may move."""
     embed = getattr(fast.model, "get_input_embeddings", lambda: None)()
@@ -285,7 +278,7 @@ def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck
         twin = adapter.rerun(capture, erased)
         edit = gap(prefixes, twin, max(gap(twin, twin[:, :1], 1.0), scale))
         require(edit <= tolerance, f"its fast path is not equal to its own tail (off by {edit:.1e}).")
-    padding, texts, pad_id = float("nan"), 1, pad_id_of(adapter)
+    padding, texts, pad_id = float("nan"), 1, pad_id_of(adapter.model)
     if pad_id is not None:
         longer = adapter.capture(**beside_longer(single, pad_id))
         _check_capture(adapter, longer)
