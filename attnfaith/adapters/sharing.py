@@ -134,7 +134,7 @@ def _aliases(own: nn.Parameter, alias: nn.Parameter) -> bool:
 
 
 def _blank(owner: Any) -> Any:
-    return object.__new__(type(owner))
+    return type(owner).__new__(type(owner))
 
 
 def _holdings(owner: Any) -> list[dict[Any, Any]]:

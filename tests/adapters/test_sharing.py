@@ -64,7 +64,7 @@ def load_state(model):
 
 
 def change_dtype(model):
-    model.double()
+    change_weight(model.double())
 
 
 def swap_module(model):
