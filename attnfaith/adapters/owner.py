@@ -37,8 +37,8 @@ class OwnersRun:
     """The logits of a model, run as its owner runs it, on short texts: one alone, and padded beside a longer one.
 
     Nothing is switched: a model in evaluation mode is called itself, wrappers and compiled code included. If part of it
-    is in training mode, its copy is called instead, since the mode of the owner's model must not be touched. Where
-    compiled code does not run here, the code as written does.
+    is in training mode, a copy is called instead, wrappers included but not compiled, since the mode of the owner's model
+    must not be touched. Where compiled code does not run here, the code as written does.
 
     Args:
         given: the model, in its wrappers.
@@ -56,14 +56,9 @@ class OwnersRun:
     ) -> None:
         self.known = None if known is None or known.forward is Adapter.forward else known
         self.trials: list[tuple[dict[str, Any], Tensor]] = []
-        models = [shared.root]
-        modules = list(given.modules())
-        if not any(module.training for module in modules) and not _waits_for_others(modules):
-            models = [given if self.known is None else shared.owner]
-            if any(_is_compiled(module) for module in modules):
-                models.append(shared.root)
+        models = self._models(given, shared)
         single = alone(inputs)
-        pad_id = pad_id_of(shared.owner)
+        pad_id = padding_id(shared.owner)
         sides = [] if pad_id is None else [beside_longer(single, pad_id, left=left) for left in (False, True)]
         for batch in [single, *sides]:
             try:
@@ -82,6 +77,16 @@ class OwnersRun:
                 continue
             if bool(logits.isfinite().all()):
                 self.trials.append((batch, logits))
+
+    def _models(self, given: nn.Module, shared: SharedCopy) -> list[nn.Module]:
+        """What to run, the best first: where it fails, the next is run."""
+        modules = list(given.modules())
+        whole = self.known is None and not _waits_for_others(modules)
+        compiled = any(_is_compiled(module) for module in modules)
+        if any(module.training for module in shared.owner.modules()):
+            wrapped = SharedCopy(given) if whole and not compiled and given is not shared.owner else shared
+            return [shared.root] if wrapped.root is wrapped.owner else list(dict.fromkeys((wrapped.root, shared.root)))
+        return [given if whole else shared.owner, *([shared.root] if compiled else [])]
 
     def logits(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
         """The logits of another copy of the model."""
@@ -167,7 +172,8 @@ class _Surroundings(Mode):
     def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run it."""
         trains = name.endswith("dropout") and (kwargs.get("training", len(args) > 2 and args[2]) is True)
-        self.leaks |= trains or any(id(leaf) in self.parameters for leaf in pytree.tree_leaves((args, kwargs)))
+        if name != "__get__":  # looking at an attribute of a parameter is no use of it
+            self.leaks |= trains or any(id(leaf) in self.parameters for leaf in pytree.tree_leaves((args, kwargs)))
         if (trains or name in DRAWS) and kwargs.get("generator") is None and not self.draws:
             self.draws = True
             self.undo.enter_context(kept_random_state())
@@ -225,7 +231,7 @@ def hides(name: str) -> bool:
     return str(getattr(function, "__module__", "")).startswith(KERNELS)
 
 
-def pad_id_of(model: nn.Module) -> int | None:
+def padding_id(model: nn.Module) -> int | None:
     """The id that pads; 0 for a model without a configuration, None for a model that says it cannot be padded."""
     config = getattr(model, "config", None)
     pad_id = 0 if config is None else setting(config, "pad_token_id", "pad_index")

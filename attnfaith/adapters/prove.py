@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnfaith.adapters.base import Adapter
 from attnfaith.adapters.borrow import patch_forward
-from attnfaith.adapters.owner import pad_id_of
+from attnfaith.adapters.owner import padding_id
 from attnfaith.adapters.replay import FULL_FORWARD, LAST_BLOCK, PATHS
 from attnfaith.adapters.selfcheck import (
     SelfCheck,
@@ -185,7 +185,7 @@ def _batched(
         How far its logits are from those it has alone, how far its edited logits are from its twin's, and how many
         texts went through the model for it; NaN for a model that cannot be padded.
     """
-    pad_id = pad_id_of(fast.model)
+    pad_id = pad_id_of(fast)
     if pad_id is None:
         return float("nan"), float("nan"), 0
     tolerance, scale = tolerance_of(capture.logits), scale_of(capture.logits)
@@ -234,6 +234,11 @@ def _spread(weights: Tensor, capture: Capture, together: Capture) -> Tensor:
     return placed
 
 
+def pad_id_of(adapter: Adapter) -> int | None:
+    """The id that pads what an adapter cuts, as `padding_id`."""
+    return padding_id(adapter.model)
+
+
 def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:
     """In half precision rounding hides a leaking mask, so change what stands at the padding: nothing may move."""
     embed = getattr(fast.model, "get_input_embeddings", lambda: None)()
@@ -278,7 +283,7 @@ def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck
         twin = adapter.rerun(capture, erased)
         edit = gap(prefixes, twin, max(gap(twin, twin[:, :1], 1.0), scale))
         require(edit <= tolerance, f"its fast path is not equal to its own tail (off by {edit:.1e}).")
-    padding, texts, pad_id = float("nan"), 1, pad_id_of(adapter.model)
+    padding, texts, pad_id = float("nan"), 1, pad_id_of(adapter)
     if pad_id is not None:
         longer = adapter.capture(**beside_longer(single, pad_id))
         _check_capture(adapter, longer)

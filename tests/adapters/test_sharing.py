@@ -15,8 +15,8 @@ import attnfaith as af
 from attnfaith.adapters.borrow import borrowed
 from attnfaith.adapters.sharing import shared_copy
 from attnfaith.families import tiny_model
-from tests.comparing import assert_close, families, inputs_of, keeps_of, model_of, orders_of
 from tests.adapters.test_surroundings import numbers, run_together
+from tests.comparing import assert_close, families, inputs_of, keeps_of, model_of, orders_of
 
 
 def own_logits(model, inputs):
