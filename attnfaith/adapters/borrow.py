@@ -26,9 +26,9 @@ def borrowed(model: nn.Module, *, gradients: bool = True) -> Iterator[nn.Module]
     """The copy of a model that shares its weights (see `attnfaith.adapters.sharing`), for one thread at a time.
 
     The copy is in evaluation mode, its parameters do not require gradients, and modules compiled in place run as
-    written. With ``gradients``, gradients are on: they flow only to tensors that attnfaith itself makes leaves. Without,
-    they are off. The global random state is not touched, unless the model draws from it in evaluation mode: then it is
-    restored afterwards.
+    written. With ``gradients``, gradients are on: they flow only to tensors that attnfaith itself makes leaves.
+    Without, they are off. The global random state is not touched, unless the model draws from it in evaluation mode:
+    then it is restored afterwards.
 
     Args:
         model: the owner's, or the copy.

@@ -205,8 +205,8 @@ def cut(
     """Cut a classifier at its final attention, and prove the cut.
 
     Args:
-        model: any text classifier: Transformers, attnfaith's own, or a torch module of yours; data-parallel and
-            compiled wrappers are seen through.
+        model: any text classifier: Transformers, attnfaith's own, or a torch module of yours. What is inside
+            data-parallel and compiled wrappers is cut, and compared with what the wrapper computes.
         layer: which attention of the forward pass, in the order in which they happen (negative from the end); the
             last by default.
         heads: which heads to cut; all by default. The others keep their weights.

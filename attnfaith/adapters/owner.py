@@ -37,8 +37,8 @@ class OwnersRun:
     """The logits of a model, run as its owner runs it, on short texts: one alone, and padded beside a longer one.
 
     Nothing is switched: a model in evaluation mode is called itself, wrappers and compiled code included. If part of it
-    is in training mode, a copy is called instead, wrappers included but not compiled, since the mode of the owner's model
-    must not be touched. Where compiled code does not run here, the code as written does.
+    is in training mode, a copy is called instead, wrappers included but not compiled, since the mode of the owner's
+    model must not be touched. Where compiled code does not run here, the code as written does.
 
     Args:
         given: the model, in its wrappers.
@@ -182,9 +182,8 @@ class _Surroundings(Mode):
 
 def look_around(shared: SharedCopy, inputs: Mapping[str, Any]) -> None:
     """Run the copy once on one text; lend the owner's model if the copy reaches into it, and note whether it draws."""
-    with ExitStack() as undo:
-        with _Surroundings(shared.aliased(), undo) as seen, torch.no_grad(), suppress(Exception):
-            shared.root(**alone(inputs))  # an error is raised again, with its reason, by `OwnersRun`
+    with ExitStack() as undo, _Surroundings(shared.aliased(), undo) as seen, torch.no_grad(), suppress(Exception):
+        shared.root(**alone(inputs))  # an error is raised again, with its reason, by `OwnersRun`
     shared.draws |= seen.draws
     if seen.leaks:
         shared.lend()

@@ -134,7 +134,8 @@ def _aliases(own: nn.Parameter, alias: nn.Parameter) -> bool:
 
 
 def _blank(owner: Any) -> Any:
-    return type(owner).__new__(type(owner))
+    kind: Any = type(owner)
+    return kind.__new__(kind)
 
 
 def _holdings(owner: Any) -> list[dict[Any, Any]]:
@@ -156,9 +157,7 @@ def _same(now: list[dict[Any, Any]], then: list[dict[Any, Any]]) -> bool:
 class _Translation:
     """One pass over the owner's objects; every object is translated once."""
 
-    def __init__(
-        self, nodes: dict[int, _Node], aliases: dict[int, tuple[nn.Parameter, nn.Parameter]]
-    ) -> None:
+    def __init__(self, nodes: dict[int, _Node], aliases: dict[int, tuple[nn.Parameter, nn.Parameter]]) -> None:
         self.known_nodes, self.known_aliases = nodes, aliases
         self.nodes: dict[int, _Node] = {}
         self.aliases: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}
