@@ -32,8 +32,8 @@ class Sharp:
             scores = scores + attention_mask[..., : key.shape[-2]]
         weights = scores.softmax(-1)
         if self.keep is not None and self.calls == self.last:
-            weights = weights * self.keep[:, None, None]
-            weights = (weights / weights.sum(-1, keepdim=True)).nan_to_num(0.0)
+            gone = ~self.keep[:, None, None] | (scores < -1e30)  # by scores: kept weights may have been rounded to zero
+            weights = scores.masked_fill(gone, -torch.inf).softmax(-1).nan_to_num(0.0)
         return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
