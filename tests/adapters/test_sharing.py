@@ -322,6 +322,10 @@ def test_a_model_that_asks_for_gradients_of_its_inputs(family):
         model.eval()(**inputs)
     except (NotImplementedError, RuntimeError, AttributeError) as error:
         pytest.skip(f"its own forward pass fails so: {error}")
+    if family == "ctrl":  # it scales its vectors in place, which fails with frozen weights for its owner too
+        with pytest.raises(af.UnsupportedModelError, match="in-place"):
+            af.cut(model.train())
+        return
     cut = af.cut(model.train())
     capture = cut.capture(**inputs)
     for name in ("weights", "logits", "log_weights"):
