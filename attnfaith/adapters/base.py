@@ -35,8 +35,8 @@ class Affine:
 class Adapter(ABC):
     """The only code that touches the inside of a model.
 
-    An adapter for a model of your own implements `capture` and `rerun`; the rest follows from them. Inside both, the
-    model is in evaluation mode and its parameters do not require gradients.
+    An adapter for a model of your own implements `capture` and `rerun`; the rest follows from them. ``model`` is a copy
+    that shares the owner's weights: it is in evaluation mode, and its parameters do not require gradients.
     """
 
     mechanism: str = "yours"

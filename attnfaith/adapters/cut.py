@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,11 +22,13 @@ from attnfaith.adapters.door import (
     known_ids,
 )
 from attnfaith.adapters.outputs import check_finite
+from attnfaith.adapters.owner import OwnersRun, look_around, prove_run
 from attnfaith.adapters.prove import prove_described
 from attnfaith.adapters.replay import PATHS
 from attnfaith.adapters.rows import each
 from attnfaith.adapters.search import traced_adapter
 from attnfaith.adapters.selfcheck import SelfCheck, gap, scale_of, tolerance_of
+from attnfaith.adapters.sharing import shared_copy
 from attnfaith.errors import InputError, NumericalError
 from attnfaith.types import Capture
 
@@ -44,11 +47,12 @@ class Cut:
 
     def __init__(self, adapter: Adapter, check: SelfCheck | None, rows: str, memory: int) -> None:
         self.adapter, self.check, self.rows, self.memory = adapter, check, rows, memory
+        self._shared = shared_copy(adapter.model)
 
     @property
     def model(self) -> nn.Module:
-        """The model that was cut (without wrappers)."""
-        return self.adapter.model
+        """The owner's model (without wrappers); ``adapter.model`` is the copy that shares its weights."""
+        return self._shared.owner
 
     def capture(self, **inputs: Any) -> Capture:
         """Run the model once on a batch, and keep what its final attention did.
@@ -73,7 +77,13 @@ class Cut:
             capture = self.adapter.capture(**inputs)
         check_finite("logits", capture.logits)
         check_finite("weights", capture.weights)
-        return capture
+        logs = capture.log_weights
+        return replace(
+            capture,
+            weights=capture.weights.detach(),
+            logits=capture.logits.detach(),
+            log_weights=None if logs is None else logs.detach(),
+        )
 
     def rerun(self, capture: Capture, *, keep: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
         """Run only what follows the final attention, on edited attention.
@@ -212,8 +222,8 @@ def cut(
     """Cut a classifier at its final attention, and prove the cut.
 
     Args:
-        model: any text classifier: Transformers, attnfaith's own, or a torch module of yours; data-parallel and
-            compiled wrappers are seen through.
+        model: any text classifier: Transformers, attnfaith's own, or a torch module of yours. What is inside
+            data-parallel and compiled wrappers is cut, and compared with what the wrapper computes.
         layer: which attention of the forward pass, in the order in which they happen (negative from the end); the
             last by default.
         heads: which heads to cut; all by default. The others keep their weights.
@@ -245,20 +255,28 @@ def cut(
     check, memory = arguments.flag(check, "check"), arguments.whole(memory, "memory", least=1)
     if heads is not None:
         heads = [arguments.whole(head, "each of heads") for head in _list_of(heads)]
-    model = unwrap(model)
+    given, model = model, unwrap(model)
     check_model(model)
     known = adapter_for(model)
     if example is None:
         example = example_for(model)
     inputs = check_inputs(model, _inputs_of(example))
+    if known is not None and (layer is not None or heads is not None):
+        raise InputError(f"layer= and heads= are for Transformers; {known.__name__} has one attention to cut.")
+    shared = shared_copy(model)
     with borrowed(model):
+        look_around(shared, inputs)
+    with borrowed(model) as copy:
+        run = OwnersRun(given, shared, inputs, known)
+        prove_run(run, shared)
         if known is None:
-            return Cut(*traced_adapter(model, inputs, layer=layer, heads=heads, check=check), memory)
-        if layer is not None or heads is not None:
-            raise InputError(f"layer= and heads= are for Transformers; {known.__name__} has one attention to cut.")
-        adapter = known(model)
-        report, rows = prove_described(adapter, inputs) if check else (None, "not looked at")
-        return Cut(adapter, report, rows, memory)
+            found = Cut(*traced_adapter(copy, inputs, layer=layer, heads=heads, check=check), memory)
+        else:
+            adapter = known(copy)
+            report, rows = prove_described(adapter, inputs) if check else (None, "not looked at")
+            found = Cut(adapter, report, rows, memory)
+        run.prove_capture(found.adapter.capture)
+    return found
 
 
 def _list_of(heads: Any) -> Sequence[Any]:

@@ -51,7 +51,11 @@ class PooledAdapter(Adapter):
             logits=self.model.decide(seen.context, seen.offset),
             items=Items("sentences" if self.model.config.by_sentences else "tokens", seen.spans),
             log_weights=seen.log_weights.double().unsqueeze(1),
-            state=PooledState(seen.values, seen.offset, self.model.head_weight_bias()),
+            state=PooledState(
+                seen.values.detach(),
+                None if seen.offset is None else seen.offset.detach(),
+                self.model.head_weight_bias(),
+            ),
         )
 
     def rerun(self, capture: Capture, weights: Tensor) -> Tensor:

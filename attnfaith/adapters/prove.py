@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnfaith.adapters.base import Adapter
 from attnfaith.adapters.borrow import patch_forward
-from attnfaith.adapters.probe import setting
+from attnfaith.adapters.owner import padding_id
 from attnfaith.adapters.replay import FULL_FORWARD, LAST_BLOCK, PATHS
 from attnfaith.adapters.selfcheck import (
     SelfCheck,
@@ -235,10 +235,8 @@ def _spread(weights: Tensor, capture: Capture, together: Capture) -> Tensor:
 
 
 def pad_id_of(adapter: Adapter) -> int | None:
-    """The id that pads; 0 for a model without a configuration, None for a model that says it cannot be padded."""
-    config = getattr(adapter.model, "config", None)
-    pad_id = 0 if config is None else setting(config, "pad_token_id", "pad_index")
-    return None if pad_id is None or pad_id < 0 else int(pad_id)
+    """The id that pads what an adapter cuts, as `padding_id`."""
+    return padding_id(adapter.model)
 
 
 def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:

@@ -53,9 +53,17 @@ def gap(left: Tensor, right: Tensor, scale: float) -> float:
 
 
 def scale_of(logits: Tensor) -> float:
-    """The size against which differences of logits are judged: their spread over classes, or their size."""
+    """The size against which differences of logits are judged: half their range over classes, the largest of all texts.
+
+    An offset that all classes share says nothing, and would hide differences. Near a tie, where rounding would be
+    large beside the range, it is a hundredth of the logits' size; with a single class it is their size.
+    """
     values = logits.detach().double()
-    return max(values.abs().max().item(), 1e-12)
+    size = values.abs().max().item()
+    if values.shape[-1] > 1:
+        spread = (values.amax(-1) - values.amin(-1)).max().item() / 2
+        size = max(spread, size / 100)
+    return max(size, 1e-12)
 
 
 def tolerance_of(logits: Tensor) -> float:

@@ -94,7 +94,8 @@ class TracedAdapter(Adapter):
             tokens if self.every_row else None,
             self.rows_second,
         )
-        weights, logs = seen.product.distributions(seen.rows)
+        # whatever asked for gradients inside the model (input gradients for checkpointing), a capture has no graph
+        weights, logs = (tensor.detach() for tensor in seen.product.distributions(seen.rows))
         mask, items = items_of(tokens, logs, self.trail.name)
         weights, logs = (tensor[:, self._chosen(tensor.shape[1]), :, : mask.shape[1]] for tensor in (weights, logs))
         exists = seen.row_mask[:, None, :].expand(weights.shape[:3])
@@ -103,8 +104,8 @@ class TracedAdapter(Adapter):
             inputs=inputs,
             rows=seen.rows,
             row_mask=seen.row_mask,
-            values=seen.product.values()[:, :, : mask.shape[1]],
-            context=seen.product.layout.read(seen.product.output),
+            values=seen.product.values()[:, :, : mask.shape[1]].detach(),
+            context=seen.product.layout.read(seen.product.output).detach(),
             memories={index: self._live(index, tensors) for index, tensors in seen.remembered.items()},
             shapes={index: [getattr(one, "shape", None) for one in all_] for index, all_ in seen.remembered.items()},
         )
@@ -122,7 +123,8 @@ class TracedAdapter(Adapter):
         return list(range(heads)) if self.heads is None else list(self.heads)
 
     def _live(self, index: int, tensors: Sequence[Any]) -> list[Tensor | None]:
-        return [tensor if place in self.live.get(index, ()) else None for place, tensor in enumerate(tensors)]
+        live = self.live.get(index, ())
+        return [tensor.detach() if place in live else None for place, tensor in enumerate(tensors)]
 
     def trimmed(self, state: TracedState) -> TracedState:
         """Of a state for the tail at full length, what this path reads."""

@@ -22,7 +22,7 @@ def under_rules(request: Request) -> tuple[Request, list[Rules]]:
 
     def rules() -> Any:
         shape = (len(request.target), request.tokens.shape[1])
-        return relevance_rules(request.cut.model, request.settings.epsilon, shape, entered.append)
+        return relevance_rules(request.cut.adapter.model, request.settings.epsilon, shape, entered.append)
 
     return replace(request, rules=rules, given=request.capture), entered
 

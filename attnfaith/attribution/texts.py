@@ -124,9 +124,9 @@ class Texts:
             return True
         if len(batch["input_ids"]) < 2:
             return False
-        with borrowed(unwrap(self.model), gradients=False):
+        with borrowed(unwrap(self.model), gradients=False) as copy:
             try:
-                single, together = (logits_of(self.model(**one)) for one in (alone(batch), batch))
+                single, together = (logits_of(copy(**one)) for one in (alone(batch), batch))
             except (RuntimeError, ValueError, IndexError, TypeError):  # what the model's own code raises
                 return False
         return gap(together[:1], single, scale_of(single)) <= tolerance_of(single) / 10

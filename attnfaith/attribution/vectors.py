@@ -82,4 +82,4 @@ def baseline_vectors(request: Request, vectors: Tensor) -> Tensor:
         raise InputError(f"The model has no [{baseline.upper()}] token. Use baseline='zero'.")
     with borrowed(request.cut.model, gradients=False):
         ids = torch.tensor([[token]], device=vectors.device)
-        return read_vectors(request.cut.model, ids).expand_as(vectors)
+        return read_vectors(request.cut.adapter.model, ids).expand_as(vectors)

@@ -80,9 +80,8 @@ class _Uses(Mode):
 
 
 def _used(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, int]:
-    uses = _Uses(model)
-    with borrowed(model, gradients=False), uses:
-        model(**inputs)
+    with borrowed(model, gradients=False) as copy, _Uses(copy) as uses:
+        copy(**inputs)
     return uses.order
 
 

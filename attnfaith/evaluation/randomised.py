@@ -98,8 +98,8 @@ def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) 
     if not apart:
         found = with_weights(cut, {one: value.to(own[one]) for one, value in other.items()})
         model = model.to(next(iter(own.values())))
-        with borrowed(model, gradients=False), borrowed(found.model, gradients=False):
-            expected, logits = logits_of(model(**inputs)), found.adapter.forward(inputs)
+        with borrowed(model, gradients=False) as lent, borrowed(found.model, gradients=False):
+            expected, logits = logits_of(lent(**inputs)), found.adapter.forward(inputs)
         if expected.shape == logits.shape and gap(logits, expected, scale_of(expected)) <= tolerance_of(expected):
             return _tried(name, 0, found, inputs)
         what = "with the same weights they have other logits, so their configurations differ"
@@ -114,9 +114,9 @@ def with_weights(cut: Cut, weights: Mapping[str, Tensor]) -> Cut:
 
     Nothing is proved anew: which code runs, and what the tail reads, does not hang on the weights.
     """
-    memo: dict[int, Any] = {id(buffer): buffer for buffer in cut.model.buffers()}
-    for name, own in cut.model.named_parameters():
-        # one of its own, since the original's may be asked whether it requires gradients while another thread uses it
+    memo: dict[int, Any] = {id(buffer): buffer for buffer in cut.adapter.model.buffers()}
+    for name, own in cut.adapter.model.named_parameters():
+        # one of its own: the copy follows the original's weights, and this model must not
         memo[id(own)] = nn.Parameter(weights.get(name, own).detach(), requires_grad=False)
     try:
         with warnings.catch_warnings():

@@ -123,6 +123,50 @@ def test_cut_leaves_nothing_behind(family, mode):
     assert_untouched(model, before)
 
 
+@pytest.mark.parametrize("family", families())
+def test_cutting_a_model_in_evaluation_mode_leaves_nothing_behind(family):
+    """It is called itself once, to compare with."""
+    model = model_of(family)
+    with torch.no_grad():
+        model(**inputs_of(model))  # what a first forward pass leaves is the model's own affair
+    before = Snapshot(model)
+    af.cut(model)
+    assert_untouched(model, before)
+
+
+LOOKED_AT = []
+STAYS = ("hooks", "attributes", "forward", "training", "requires_grad", "grad", "graph", "configs", "implementations")
+
+
+@pytest.mark.parametrize("family", families())
+def test_the_owners_model_is_as_it_was_while_calls_last(family):
+    """Looked at from inside the forward passes, where any other thread might look."""
+    model = used_model(family)
+    inputs, seen = inputs_of(model), []
+    leaf = [module for module in model.modules() if not list(module.children())][-1]
+    LOOKED_AT[:] = [model]  # a closure over the model would be a closure over the copy there
+
+    def look(module, args, output):
+        with torch._C.DisableTorchFunction():
+            seen.append((Snapshot(LOOKED_AT[0]), module.training))
+
+    leaf.register_forward_hook(look)
+    before = Snapshot(model)
+    cut = af.cut(model)
+    capture = cut.capture(**inputs)
+    cut.rerun(capture, keep=keeps_of(capture))
+    cut.rerun(capture, weights=capture.weights.unsqueeze(1).clone().requires_grad_())
+    cut.prefixes(capture, orders_of(capture))
+    cut.without_each(capture)
+    if family not in PRESETS:
+        assert seen, "nobody looked"
+    for inside, training in seen:
+        assert not training, "it ran in training mode"
+        for name in STAYS:
+            assert inside.seen[name] == before.seen[name], f"{name} changed"
+        assert torch.equal(inside.torch_random, before.torch_random)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("call", ["capture", "keep", "weights", "prefixes"])
 @pytest.mark.parametrize("family", families())

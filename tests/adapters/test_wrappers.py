@@ -100,6 +100,51 @@ def test_torch_compile():
     assert_equal(numbers(compiled, inputs), expected, 1e-7)
 
 
+def times(factor):
+    """A compiler's backend whose code returns floating-point results multiplied by a factor."""
+
+    def backend(graph, inputs):
+        def run(*args):
+            return tuple(one * factor if torch.is_floating_point(one) else one for one in graph(*args))
+
+        return run
+
+    return backend
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_place", [False, True])
+def test_compiled_code_is_compared_as_it_runs(in_place):
+    for factor in (1.0, 2.0):
+        torch.compiler.reset()
+        model = model_of("bert")
+        if in_place:
+            model.compile(backend=times(factor))
+        compiled = model if in_place else torch.compile(model, backend=times(factor))
+        if factor == 1.0:
+            assert_equal(numbers(compiled, inputs_of(model)), numbers(model_of("bert"), inputs_of(model)), 1e-6)
+            continue
+        with pytest.raises(af.UnsupportedModelError, match="off by"):
+            af.cut(compiled)
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_wrapper_that_computes_something_else_is_refused(training):
+    class DataParallel(nn.Module):
+        def __init__(self, module):
+            super().__init__()
+            self.module = module
+
+        def forward(self, **inputs):
+            output = self.module(**inputs)
+            output.logits = output.logits.flip(-1)
+            return output
+
+    with pytest.raises(af.UnsupportedModelError, match="off by"):
+        af.cut(DataParallel(model_of("bert")).train(training))
+
+
 def test_a_model_compiled_in_place():
     model = model_of("bert")
     inputs = inputs_of(model)

@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import attnfaith as af
 from attnfaith.errors import InputError
 from attnfaith.evaluation.protocol import tests
 from attnfaith.evaluation.summaries.rows import COLUMNS
+from attnfaith.families import model_types, tiny_model
 from tests.commands import made
 from tests.evaluation.runs import KINDS, QUICK, ROWS, TEXTS, computed, evaluator_of
 
@@ -161,3 +163,33 @@ def test_from_a_shell(name, folder, tmp_path):
     assert list(af.load_results(tmp_path / "run").tests) == [name]
     wrong = made.run("evaluate", folder, data, "--tests", name, "--option", f"{name}.colour=red")
     made.refused(wrong, 2, f"There is no option '{name}.colour'.")
+
+
+SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("llama", "t5")]
+
+
+@pytest.mark.parametrize("family", ["FLANnoenc", "HANrnn", "bert", *SLOWER])
+def test_a_model_that_asks_for_gradients_of_its_inputs_is_evaluated(family):
+    """As Trainer and PEFT leave models, with checkpointing of activations: all default tests, the same numbers."""
+    tokenizer = af.models.WordTokenizer.train([" ".join(made.WORDS)], min_count=1)
+    data = [{"text": text, "label": number % 3} for number, text in enumerate(made.texts(6))]
+    summaries = []
+    for asks in (False, True):
+        if family in model_types():
+            model = tiny_model(family)
+        else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                model = af.models.from_preset(family, tokenizer=tokenizer, num_labels=3)
+            made.spread(model)
+        if asks:
+            if model.supports_gradient_checkpointing:
+                model.gradient_checkpointing_enable()
+            model.enable_input_require_grads()
+            model.train()
+        else:
+            model.eval()
+        found = af.Evaluator(model, tokenizer).compute(data, n_resamples=99, quiet=True)
+        summaries.append(found.summary().select_dtypes("number"))
+    assert len(summaries[0])
+    pd.testing.assert_frame_equal(*summaries, atol=1e-4, rtol=1e-4)
