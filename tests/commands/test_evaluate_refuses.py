@@ -120,13 +120,12 @@ def test_a_foreign_folder_and_a_corrupt_one(flan, reviews, finished, tmp_path):
 
     shutil.copytree(finished, tmp_path / "manifest")
     (tmp_path / "manifest" / "manifest.json").write_text("{")
-    refused(run(*asked, tmp_path / "manifest"), 2, "manifest.json", "corrupt")
+    refused(run(*asked, tmp_path / "manifest"), 3, "manifest.json", "is damaged", "Delete this file", "--output")
 
     shutil.copytree(finished, tmp_path / "shard")
     (tmp_path / "shard" / "erasure" / "00000.parquet").write_bytes(b"PAR1")
-    refused(run(*asked, tmp_path / "shard"), 2, "00000.parquet", "cannot be read", "the same command makes them again")
-    for name in ("erasure", "single_weight", "texts"):
-        (tmp_path / "shard" / name / "00000.parquet").unlink()
+    refused(run(*asked, tmp_path / "shard"), 3, "00000.parquet", "Delete this file", "makes it again")
+    (tmp_path / "shard" / "erasure" / "00000.parquet").unlink()
     assert run(*asked, tmp_path / "shard").exit_code == 0
     assert made.files(tmp_path / "shard") == made.files(finished)
 
@@ -148,7 +147,7 @@ def test_output_that_is_a_file_or_cannot_be(flan, reviews, tmp_path):
     (tmp_path / "file").write_text("mine")
     asked = ("evaluate", flan, reviews, "--output")
     refused(run(*asked, tmp_path / "file"), 2, "is a file", "--output")
-    refused(run(*asked, tmp_path / "file" / "below"), 3, "cannot hold the results")
+    refused(run(*asked, tmp_path / "file" / "below"), 3, "is a file, so there can be no folder")
     assert (tmp_path / "file").read_text() == "mine"
 
 

@@ -44,13 +44,13 @@ class Tight:
         self.attend = model.attend
 
     def __enter__(self):
-        def attend(input_ids=None, **inputs):
+        def attend(input_ids=None, *more, **inputs):
             batch, width = input_ids.shape
             if batch * width > self.tokens:
                 self.failed.append((batch, width))
                 torch.empty(2**60, dtype=torch.uint8)
             self.sizes.append((batch, width))
-            return self.attend(input_ids, **inputs)
+            return self.attend(input_ids, *more, **inputs)
 
         self.model.attend = attend
         return self
