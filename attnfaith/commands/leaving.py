@@ -11,7 +11,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-FAILED, WRONG, STORAGE, INTERRUPTED = 1, 2, 3, 130
+from attnfaith.interrupting import INTERRUPTED, raising
+
+FAILED, WRONG, STORAGE = 1, 2, 3
 """0 is for what went well; usage errors are 2 too."""
 
 
@@ -27,10 +29,13 @@ class Commands(TyperGroup):
         from attnfaith.errors import AttnFaithError, InputError, StorageError
 
         try:
-            with _plain_warnings():
+            with raising(), _plain_warnings():
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
             _say(str(stopped) or "Interrupted.")
+            # An interrupt inside exec() of a string, as dataclasses and namedtuples use it at import, leaves a mark in
+            # the interpreter, which then ends itself by SIGINT whatever the exit code. The next exec() clears the mark.
+            exec("")
             raise typer.Exit(INTERRUPTED) from stopped
         except AttnFaithError as error:
             _say(f"Error: {for_the_command_line(' '.join(str(error).split()))}")
