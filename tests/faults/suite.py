@@ -86,4 +86,4 @@ def add(counts: Path, name: str, result: dict[str, Any]) -> None:
     """Put the counts of a part into the file, in place of older ones of the same part."""
     counts.parent.mkdir(parents=True, exist_ok=True)
     joined = {**read(counts), name: result}
-    counts.write_text(json.dumps(joined, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    counts.write_text(json.dumps(joined, indent=1) + "\n", encoding="utf-8")

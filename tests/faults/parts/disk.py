@@ -302,9 +302,7 @@ READ_ONLY: dict[str, Callable[[random.Random], None]] = {
 
 
 def _evaluate_while_removed(arguments: list[str], folder: str, number: int, removed: str) -> None:
-    disk = BadDisk(
-        os.path.join(folder, "run"), number, False, act=lambda: shutil.rmtree(Path(folder) / removed, True)
-    )
+    disk = BadDisk(os.path.join(folder, "run"), number, False, act=lambda: shutil.rmtree(Path(folder) / removed, True))
     disk.install()
     children.evaluate(*arguments)
 
@@ -382,8 +380,8 @@ def _evaluate_in_threads(folder: str, count: int) -> None:
 
 PART = Part(
     title="Disks and folders",
-    promise="Whatever the disk refuses, and whenever, ends with a message and exit code 3. A file under its final name is "
-    "whole. When the disk is mended the same command goes on, to the same bytes. Several processes or threads may write "
-    "one run.",
+    promise="Whatever the disk refuses, and whenever, ends with a message and exit code 3. A file under its final "
+    "name is whole. When the disk is mended the same command goes on, to the same bytes. Several "
+    "processes or threads may write one run.",
     run=run,
 )

@@ -89,7 +89,7 @@ def _problem(check: Callable[[Any], None], example: Any) -> str:
     return ""
 
 
-# ---------------------------------------------------------------------------------------------------------------- models
+# ---------------------------------------- models
 
 
 @functools.cache
@@ -141,42 +141,89 @@ class _Untouched:
             assert_untouched(self.model, self.before)
 
 
-# ------------------------------------------------------------------------------------------------------ words of all sorts
+# ---------------------------------------- words of all sorts
 
 _letters = st.characters(codec=None, categories=None)
 _hostile = st.sampled_from(
-    ["", " ", "\n", "\x00", "\ud800", "\x1b[31m", "\u202e", "\u200b", "\ufeff", "é", "e\u0301", "👍🏽", "ﷺ", "<b>", "[MASK]",
-     "[PAD]", "[UNK]", "[EOS]", "NA", "nan", "None", "null", "1e400", "-0", "w" * 3000, "a " * 300, "\r\n", "\u2028", "#"]
-)  # fmt: skip
+    [
+        "",
+        " ",
+        "\n",
+        "\x00",
+        "\ud800",
+        "\x1b[31m",
+        "\u202e",
+        "\u200b",
+        "\ufeff",
+        "é",
+        "e\u0301",
+        "👍🏽",
+        "ﷺ",
+        "<b>",
+        "[MASK]",
+        "[PAD]",
+        "[UNK]",
+        "[EOS]",
+        "NA",
+        "nan",
+        "None",
+        "null",
+        "1e400",
+        "-0",
+        "w" * 3000,
+        "a " * 300,
+        "\r\n",
+        "\u2028",
+        "#",
+    ]
+)
 _word = st.one_of(st.sampled_from(made.WORDS), st.text(_letters, max_size=6), _hostile)
 _text = st.one_of(
     st.lists(_word, max_size=12).map(" ".join), st.text(_letters, max_size=40), st.lists(_word, max_size=6).map("".join)
 )
 _number = st.one_of(
-    st.integers(-3, 5), st.sampled_from([2**31, -(2**63), 10**30, 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan]), st.floats()
+    st.integers(-3, 5),
+    st.sampled_from([2**31, -(2**63), 10**30, 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan]),
+    st.floats(),
 )
 _plain = st.one_of(st.none(), st.booleans(), _number, _text)
 _odd = st.recursive(
     st.one_of(
-        _plain, st.binary(max_size=8), st.datetimes(), st.dates(), st.decimals(), st.complex_numbers(), st.just(object()),
-        st.just(...), st.just(int), st.fractions(), st.uuids(), st.just(pd.NaT), st.just(pd.NA),
+        _plain,
+        st.binary(max_size=8),
+        st.datetimes(),
+        st.dates(),
+        st.decimals(),
+        st.complex_numbers(),
+        st.just(object()),
+        st.just(...),
+        st.just(int),
+        st.fractions(),
+        st.uuids(),
+        st.just(pd.NaT),
+        st.just(pd.NA),
     ),
     lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=2), st.tuples(inner), st.tuples(inner, inner)
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.text(max_size=3), inner, max_size=2),
+        st.tuples(inner),
+        st.tuples(inner, inner),
     ),
     max_leaves=4,
-)  # fmt: skip
+)
 _label = st.one_of(st.sampled_from([0, 1, "0", "1", "good", "bad", 1.0, True]), _odd)
 
 
-# ---------------------------------------------------------------------------------------------------------------- texts
+# ---------------------------------------- texts
 
 
 def texts() -> SearchStrategy[Any]:
     """A text, a pair, a list of them, for one of several methods."""
     one = st.one_of(_text, st.tuples(_text, _text))
     given = st.one_of(one, st.lists(one, max_size=4), _odd)
-    method = st.sampled_from([("attention", "attention"), ("gradient", "input"), ("lrp", "input"), ("random", "attention")])
+    method = st.sampled_from(
+        [("attention", "attention"), ("gradient", "input"), ("lrp", "input"), ("random", "attention")]
+    )
     return st.tuples(st.sampled_from(sorted(MODELS)), method, given)
 
 
@@ -195,12 +242,14 @@ def explained(example: Any) -> None:
             one._repr_html_().encode("utf-8"), repr(one), one.words(), one.sentences()
 
 
-# ----------------------------------------------------------------------------------------------------------------- data
+# ---------------------------------------- data
 
 
 def cells() -> SearchStrategy[Any]:
     """Rows of any cells, in each of the containers."""
-    row = st.fixed_dictionaries({"text": st.one_of(_text, _text, _text, _odd), "label": _label}, optional={"scores": _odd, "x": _odd})
+    row = st.fixed_dictionaries(
+        {"text": st.one_of(_text, _text, _text, _odd), "label": _label}, optional={"scores": _odd, "x": _odd}
+    )
     pair = st.sampled_from(["list", "frame", "columns", "tuple", "generator", "odd"])
     return st.tuples(pair, st.lists(row, max_size=6), st.booleans(), st.sampled_from([None, "scores"]))
 
@@ -241,12 +290,19 @@ _FILES = [".csv", ".tsv", ".jsonl", ".json", ".parquet"]
 def files() -> SearchStrategy[Any]:
     """Files of data: well-formed ones with any cells, and bytes that are damaged or just any."""
     row = st.fixed_dictionaries({"text": _text, "label": st.sampled_from([0, 1])}, optional={"more": _plain})
-    damage = st.one_of(st.none(), st.tuples(st.integers(0, 2**16), st.binary(min_size=1, max_size=6)), st.integers(0, 2**16))
-    return st.tuples(st.sampled_from(_FILES), st.lists(row, max_size=6), damage, st.one_of(st.none(), st.none(), st.binary(max_size=60)))
+    damage = st.one_of(
+        st.none(), st.tuples(st.integers(0, 2**16), st.binary(min_size=1, max_size=6)), st.integers(0, 2**16)
+    )
+    return st.tuples(
+        st.sampled_from(_FILES),
+        st.lists(row, max_size=6),
+        damage,
+        st.one_of(st.none(), st.none(), st.binary(max_size=60)),
+    )
 
 
 def evaluated_files(example: Any) -> None:
-    """An undamaged file is read with all its rows and the very texts; a damaged one so, or with an error that says where."""
+    """An undamaged file is read with all its rows; a damaged one is read or refused."""
     suffix, rows, damage, raw = example
     content = _file_of(suffix, rows) if raw is None else raw
     if isinstance(damage, tuple):
@@ -281,7 +337,7 @@ def _utf8(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-# ----------------------------------------------------------------------------------------------------- tensors into a cut
+# ---------------------------------------- tensors into a cut
 
 
 def ids() -> SearchStrategy[Any]:
@@ -365,7 +421,9 @@ def erased(example: Any) -> None:
         _close(steps[:, 0], capture.logits, "removing nothing changes the logits")
         rank = order.argsort(-1)
         for step in (1, items // 2):
-            _close(steps[:, step], cut.rerun(capture, keep=(rank >= step)[:, None])[:, 0], "a step is not the set it is")
+            _close(
+                steps[:, step], cut.rerun(capture, keep=(rank >= step)[:, None])[:, 0], "a step is not the set it is"
+            )
 
 
 def _close(one: Tensor, other: Tensor, message: str) -> None:
@@ -374,7 +432,9 @@ def _close(one: Tensor, other: Tensor, message: str) -> None:
 
 def weights() -> SearchStrategy[Any]:
     """Counterfactual attention: any numbers, of odd shapes and types."""
-    value = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, -1.0, 1e-40, 1e20, -1e20, 1e38, math.inf, -math.inf, math.nan]))
+    value = st.one_of(
+        st.floats(0, 1), st.sampled_from([0.0, 1.0, -1.0, 1e-40, 1e20, -1e20, 1e38, math.inf, -math.inf, math.nan])
+    )
     change = st.sampled_from(["no", "no", "no", "narrow", "flat", "double", "half", "list", "both"])
     return st.tuples(st.sampled_from(sorted(MODELS)), value, value, st.integers(0, 2**30), change)
 
@@ -398,16 +458,27 @@ def reweighted(example: Any) -> None:
         result = cut.rerun(capture, weights=given, keep=keep)
         assert change in ("no", "double", "half"), f"weights of a wrong kind are taken: {change}"
         assert result.isfinite().all(), f"logits that are no numbers come out in silence ({scale:g}, {other:g})"
-        _close(cut.rerun(capture, weights=capture.weights[:, None])[:, 0], capture.logits, "the model's own weights change it")
+        _close(
+            cut.rerun(capture, weights=capture.weights[:, None])[:, 0],
+            capture.logits,
+            "the model's own weights change it",
+        )
 
 
-# ---------------------------------------------------------------------------------------------------------------- logits
+# ---------------------------------------- logits
 
 
 def logits() -> SearchStrategy[Any]:
     """Logits of every kind of decision, with NaN, infinities, ties and tiny differences."""
-    value = st.one_of(st.floats(-5, 5), st.sampled_from([0.0, 1.0, 1e-45, 1e30, -1e30, 3e38, math.inf, -math.inf, math.nan]))
-    return st.tuples(st.sampled_from(KINDS), st.sampled_from(OUTPUTS), st.lists(value, min_size=1, max_size=4), st.lists(value, min_size=4, max_size=4))
+    value = st.one_of(
+        st.floats(-5, 5), st.sampled_from([0.0, 1.0, 1e-45, 1e30, -1e30, 3e38, math.inf, -math.inf, math.nan])
+    )
+    return st.tuples(
+        st.sampled_from(KINDS),
+        st.sampled_from(OUTPUTS),
+        st.lists(value, min_size=1, max_size=4),
+        st.lists(value, min_size=4, max_size=4),
+    )
 
 
 def decided(example: Any) -> None:
@@ -429,7 +500,7 @@ def decided(example: Any) -> None:
     target = decision.predict(one)
     number = decision.quantity(one, target, output)
     assert number.shape == (1,)
-    assert not number.isnan().any() or isinstance(decision, Decision) and len(before) == 1
+    assert not number.isnan().any() or (isinstance(decision, Decision) and len(before) == 1)
 
 
 def extremes() -> SearchStrategy[Any]:
@@ -463,7 +534,7 @@ def extreme_models(example: Any) -> None:
         assert before == after, "the model is not as before"
 
 
-# --------------------------------------------------------------------------------------------------------------- options
+# ---------------------------------------- options
 
 _OPTIONS = """rankings explanations level tests target output steps hide special_tokens protect_deciding batch_size seed
 n_resamples confidence_level subset split input_column second_input_column label_column label_mapping rationale_column
@@ -474,9 +545,31 @@ _MAKING = "method level target output decision steps baseline layer head epsilon
 def options() -> SearchStrategy[Any]:
     """One to three options of `Evaluator.compute` or `Attributor`, of any type."""
     words = st.sampled_from(
-        ["all", "attention", "input", "both", "erasure", "gradient", "lrp", "predicted", "gold", "good", "pad", "delete",
-         "zero", "mask_token", "attention_mask", "protect", "include", "logit", "probability", "text", "label", "x" * 10_000]
-    )  # fmt: skip
+        [
+            "all",
+            "attention",
+            "input",
+            "both",
+            "erasure",
+            "gradient",
+            "lrp",
+            "predicted",
+            "gold",
+            "good",
+            "pad",
+            "delete",
+            "zero",
+            "mask_token",
+            "attention_mask",
+            "protect",
+            "include",
+            "logit",
+            "probability",
+            "text",
+            "label",
+            "x" * 10_000,
+        ]
+    )
     value = st.one_of(words, st.lists(words, max_size=2), _odd, _number, st.dictionaries(words, _odd, max_size=2))
     compute = st.dictionaries(st.sampled_from(_OPTIONS), value, min_size=1, max_size=3)
     making = st.dictionaries(st.sampled_from(_MAKING), value, min_size=1, max_size=3)
@@ -511,7 +604,9 @@ def arguments() -> SearchStrategy[Any]:
         --protect-deciding --nothing""".split()
     )
     value = st.one_of(
-        st.sampled_from(["", "all", "attention", "1", "-1", "0", "nan", "1e99", "a=b", "=", "erasure.bounds=x", "x" * 5000]),
+        st.sampled_from(
+            ["", "all", "attention", "1", "-1", "0", "nan", "1e99", "a=b", "=", "erasure.bounds=x", "x" * 5000]
+        ),
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8),
     )
     return st.lists(st.tuples(flags, value), max_size=3)
@@ -534,12 +629,16 @@ def commanded(example: Any) -> None:
     assert result.exit_code == 0 or result.stderr.strip(), "refused without a word"
 
 
-# ----------------------------------------------------------------------------------------------------------- stored runs
+# ---------------------------------------- stored runs
 
 
 def manifests() -> SearchStrategy[Any]:
     """A manifest of a stored run with entries replaced by anything that JSON can hold, or any bytes in its place."""
-    value = st.recursive(_plain, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_text, inner, max_size=3)), max_leaves=5)
+    value = st.recursive(
+        _plain,
+        lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_text, inner, max_size=3)),
+        max_leaves=5,
+    )
     edits = st.lists(st.tuples(st.integers(0, 2**16), value), min_size=1, max_size=3)
     return st.one_of(edits, edits, st.binary(max_size=80), st.integers(0, 2**16))
 
@@ -590,8 +689,9 @@ PROPERTIES: dict[str, tuple[float, Callable[[], SearchStrategy[Any]], Callable[[
 
 PART = Part(
     title="Made-up input",
-    promise="Whatever the texts, cells, files, masks, ids, weights, options and stored runs are, you get a right result or one of "
-    "the errors of `attnfaith.errors`, never another one; and your model is as it was before.",
+    promise="Whatever the texts, cells, files, masks, ids, weights, options and stored runs are, you get a right "
+    "result or one of the errors of `attnfaith.errors`, never another one; and your model is as it was "
+    "before.",
     run=run,
     short=0.03,
 )

@@ -191,8 +191,8 @@ def _wait(condition: object, limit: float = children.LIMIT) -> None:
 
 PART = Part(
     title="Stopped at any moment",
-    promise="An evaluation that is killed, terminated or interrupted at any moment goes on with the same command, and ends "
-    "with the same bytes in every file as one that was never disturbed. An interrupt ends with code 130 and one line. "
-    "If one worker of several dies, the others end too.",
+    promise="An evaluation that is killed, terminated or interrupted at any moment goes on with the same command, "
+    "and ends with the same bytes in every file as one that was never disturbed. An interrupt ends with "
+    "code 130 and one line. If one worker of several dies, the others end too.",
     run=run,
 )

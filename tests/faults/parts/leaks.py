@@ -111,9 +111,7 @@ def _work(kind: str, model: Any, tokenizer: Any, draw: random.Random) -> Callabl
     }[kind]
 
 
-def _measured(
-    tally: Tally, what: str, work: Callable[[], Any], count: int, model: Any, temporary: Path
-) -> float:
+def _measured(tally: Tally, what: str, work: Callable[[], Any], count: int, model: Any, temporary: Path) -> float:
     """Compare the state after the second half of the batches with that after the first; trace some more by object.
 
     Returns:
@@ -127,7 +125,9 @@ def _measured(
         work()
     after = State(model, temporary)
     tally.rows.setdefault(f"batches: {what}", [0, 0])
-    changed = {name: f"{before.counts[name]} to {now}" for name, now in after.counts.items() if now > before.counts[name]}
+    changed = {
+        name: f"{before.counts[name]} to {now}" for name, now in after.counts.items() if now > before.counts[name]
+    }
     growth = after.memory - before.memory
     if growth > MEMORY:
         changed["memory"] = f"{growth / 2**20:.1f} MB more"
@@ -156,8 +156,8 @@ def _measured(
 
 PART = Part(
     title="Leaks",
-    promise="Work in a long-lived process leaves nothing behind: memory, file handles, hooks, threads and temporary folders "
-    "are after thousands of batches what they were after the first ones.",
+    promise="Work in a long-lived process leaves nothing behind: memory, file handles, hooks, threads and "
+    "temporary folders are after thousands of batches what they were after the first ones.",
     run=run,
     short=0.005,
 )

@@ -46,11 +46,13 @@ NAMES = {
 """By kind. Tabs are left out: they do no harm."""
 ON_DISK = {name for name, value in NAMES.items() if name not in ("NUL", "long", "path", "lone surrogate")}
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
-_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_ACTIVE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _TAGS = {*"style table thead tbody tr td th span div p b i br mark code small strong em a ul li".split()}
 _TAGS |= {*"details summary meta html title body head section h1 h2 h3 h4 caption bdi wbr ruby rt pre".split()}
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-"""In JSON and pages, which are not read as they stand: a carriage return is white space, bidirectional marks are data."""
+"""In JSON and pages: there a carriage return is white space, and bidirectional marks are data."""
 LONGEST_ERROR = 6_000
 """Characters of an error message, however long what it is about."""
 
@@ -65,7 +67,9 @@ def inert(said: str, *, styled: bool = False) -> str:
     plain = _STYLE.sub("", said) if styled else said
     plain = plain.replace("\r\n", "\n") if styled else plain
     found = _ACTIVE.search(plain)
-    assert found is None, f"an active character reaches the reader: {plain[max(0, found.start() - 60) : found.end() + 20]!r}"
+    assert found is None, (
+        f"an active character reaches the reader: {plain[max(0, found.start() - 60) : found.end() + 20]!r}"
+    )
     if styled:  # a style from a name: the library itself never makes text red on a clear screen
         assert "\x1b[31mred" not in said, "a name colours the terminal"
     return said
@@ -128,7 +132,8 @@ def _piped(*arguments: Any) -> None:
 
 def _judge(ended: Ended, *, json_lines: bool = False, styled: bool = False) -> None:
     ended.assert_plain()
-    assert ended.code in (0, 2, 3) or "Error: " in ended.stderr, f"exit code {ended.code}: {ended.stderr[-300:]}"
+    assert ended.code in (0, 1, 2, 3), f"exit code {ended.code}: {ended.stderr[-300:]}"
+    assert styled or ended.code == 0 or "Error" in ended.stderr, f"refused without a word: {ended.stderr[-300:]}"
     inert(ended.stderr, styled=styled)
     if json_lines and ended.code == 0:
         assert _CONTROLS.search(ended.stdout) is None, "a control character in JSON"
@@ -175,7 +180,10 @@ def _terminal(*arguments: Any) -> None:
     said = (folder / "terminal").read_bytes().decode("utf-8", "surrogateescape")
     # Progress bars are drawn with carriage returns and cursor movements of rich's own: what follows them is looked at.
     said = re.sub(r"\r|\x1b\[\??[0-9]*[hlKA]", "", said)
-    _judge(Ended(ended.code, said, "" if ended.code == 0 else f"Error: {ended.stderr}", ended.hung), styled=True)
+    assert said.strip(), f"nothing is said in a terminal: {ended.stderr[-300:]}"
+    assert "Traceback" not in said, f"a traceback in a terminal: {said[-300:]}"
+    assert ended.code == 0 or "Error" in said, f"refused without a word: {said[-300:]}"
+    _judge(Ended(ended.code, said, ended.stderr, ended.hung), styled=True)
 
 
 Trials = Iterator[tuple[str, Callable[[], None]]]
@@ -271,7 +279,9 @@ def manifests(kind: str) -> Trials:
             return [hostile(one) for one in value]
         return NAMES[kind] if isinstance(value, str) else value
 
-    manifest = {name: hostile(value) if name in ("run", "notes", "versions") else value for name, value in manifest.items()}
+    manifest = {
+        name: hostile(value) if name in ("run", "notes", "versions") else value for name, value in manifest.items()
+    }
     path.write_text(json.dumps(manifest))
     yield "comparison", lambda: _compared(_calm_run(), folder)
     yield "comparison in a terminal", lambda: _terminal("compare", folder, _calm_run())
@@ -327,8 +337,11 @@ def _explained(text: str) -> None:
     try:
         explanation = af.Attributor(*material.loaded(material.bert_folder()))(text)
     except af.AttnFaithError as error:
-        inert(str(error))
-        assert len(str(error)) < LONGEST_ERROR
+        said = inert(str(error))
+    else:
+        said = ""
+    assert len(said) < LONGEST_ERROR
+    if said:
         return
     Page(explanation._repr_html_())
     inert(repr(explanation))
@@ -346,7 +359,8 @@ PLACES: dict[str, Callable[[str], Trials]] = {
 
 PART = Part(
     title="Hostile names",
-    promise="Labels, texts, columns, paths, rankings and stored runs may hold terminal escapes, markup, control or bidirectional "
-    "characters: what is printed, drawn or written as a page shows them and never obeys them.",
+    promise="Labels, texts, columns, paths, rankings and stored runs may hold terminal escapes, markup, control "
+    "or bidirectional characters: what is printed, drawn or written as a page shows them and never obeys "
+    "them.",
     run=run,
 )

@@ -24,9 +24,36 @@ from tests.faults.tally import Part, Tally, problem_of, times
 SECONDS = 30
 """What looking at a damaged run may take of a processor."""
 ODD: list[Any] = [
-    None, True, False, 0, -1, 1, 2, 3, 10**12, -(10**12), 1e308, 0.5, float("nan"), float("inf"), "", "x", "0", "\x1b[31m",
-    "../..", "/etc/passwd", "é" * 300, [], {}, [[]], [None], {"": None}, {"a": {"b": 1}}, ["erasure"], "attention/nothing",
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2,
+    3,
+    10**12,
+    -(10**12),
+    1e308,
+    0.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "0",
+    "\x1b[31m",
+    "../..",
+    "/etc/passwd",
+    "é" * 300,
+    [],
+    {},
+    [[]],
+    [None],
+    {"": None},
+    {"a": {"b": 1}},
+    ["erasure"],
+    "attention/nothing",
+]
 """Values in the place of any other in a manifest."""
 
 
@@ -101,7 +128,11 @@ def _judged(folder: Path, expected: dict[str, str], about: str) -> str:
     except BaseException as error:
         return problem_of(error, about)
     changed = [name for name in expected if said.get(name) != expected[name]]
-    return f"says something else in silence: {', '.join(changed)} ({about})" if changed or set(said) - set(expected) else ""
+    return (
+        f"says something else in silence: {', '.join(changed)} ({about})"
+        if changed or set(said) - set(expected)
+        else ""
+    )
 
 
 def _resumed(folder: Path, about: str) -> str:
@@ -275,7 +306,9 @@ def _others(draw: random.Random, count: int) -> Iterator[tuple[str, Callable[[Pa
     known = {
         name: function
         for name, function in vars(module).items()
-        if inspect.isfunction(function) and not name.startswith("_") and len(inspect.signature(function).parameters) == 1
+        if inspect.isfunction(function)
+        and not name.startswith("_")
+        and len(inspect.signature(function).parameters) == 1
     }
     for name in draw.choices(sorted(known), k=count) if known else ():
         yield f"as in the tests of the store: {name.replace('_', ' ')}", known[name]
@@ -283,7 +316,7 @@ def _others(draw: random.Random, count: int) -> Iterator[tuple[str, Callable[[Pa
 
 PART = Part(
     title="Damaged and forged runs",
-    promise="A stored run that was damaged is refused with a message that names the file, or still says exactly what it said; "
-    "it never says something else in silence.",
+    promise="A stored run that was damaged is refused with a message that names the file, or still says exactly "
+    "what it said; it never says something else in silence.",
     run=run,
 )

@@ -188,7 +188,9 @@ def training_round(tally: Tally, family: str, work: Work, seed: int, calls: int)
     expected = _losses(twin, encoded, lambda count: count >= max(len(got), 20))
     for number, loss in enumerate(got):
         same = loss == expected[number]
-        tally.record(f"{family}: a training step beside eight threads", "" if same else f"another loss at step {number}")
+        tally.record(
+            f"{family}: a training step beside eight threads", "" if same else f"another loss at step {number}"
+        )
     if trouble:
         tally.record(f"{family}: a training step beside eight threads", trouble[0])
     assert expected[0] != expected[-1], "the training does nothing: this proves nothing"
@@ -196,7 +198,8 @@ def training_round(tally: Tally, family: str, work: Work, seed: int, calls: int)
 
 PART = Part(
     title="Threads",
-    promise="Several threads may explain, evaluate, cut and edit one model at the same time, each with the results of a single "
-    "thread, while another thread trains that model or draws seeded random numbers undisturbed.",
+    promise="Several threads may explain, evaluate, cut and edit one model at the same time, each with the "
+    "results of a single thread, while another thread trains that model or draws seeded random numbers "
+    "undisturbed.",
     run=run,
 )
