@@ -9,7 +9,8 @@ from tests.faults import suite
 _HEAD = """# Reliability
 
 What you can rely on when something goes wrong: a process is killed, a disk is full, a file is damaged, a text is
-hostile, several threads share a model. Each promise below was tried by a fault suite, which also made the numbers on this page.
+hostile, several threads share a model. Each promise below was tried by a fault suite, which also made the numbers
+on this page.
 
 """
 _REPEAT = """## How to repeat it

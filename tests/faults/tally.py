@@ -77,12 +77,14 @@ class Part:
         promise: what a user gets, in a sentence or two.
         run: from a scale (1 is the long form) and a seed to a `Tally`.
         short: the scale of the short form.
+        slow: whether the short form, too, takes more than a few seconds.
     """
 
     title: str
     promise: str
     run: Callable[[float, int], Tally]
     short: float = 0.02
+    slow: bool = False
 
 
 def times(number: float, scale: float, least: int = 1) -> int:

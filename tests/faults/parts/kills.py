@@ -30,7 +30,7 @@ def run(scale: float, seed: int) -> Tally:
         signum = SIGNALS[number % 3]
         with tally.trial(f"{signum.name} at any moment since the interpreter's start, then resumed"):
             stopped_and_resumed(signum, draw.uniform(0, 1.1 * whole_run()), starts_cold=True)
-    for number in range(times(300, scale, 6)):
+    for number in range(times(300, scale, 3)):
         signum = SIGNALS[number % 3]
         with tally.trial(f"{signum.name} while the command runs, then resumed"):
             stopped_and_resumed(signum, draw.uniform(0, 1.1 * undisturbed()[2]), starts_cold=False)
@@ -195,4 +195,5 @@ PART = Part(
     "and ends with the same bytes in every file as one that was never disturbed. An interrupt ends with "
     "code 130 and one line. If one worker of several dies, the others end too.",
     run=run,
+    slow=True,
 )

@@ -62,7 +62,7 @@ def run(scale: float, seed: int) -> Tally:
         for family, folder in (("FLAN", material.flan_folder()), ("BERT", material.bert_folder())):
             model, tokenizer = material.loaded(folder)
             for kind, number in kinds.items():
-                count = times(number / 2, scale, 8)
+                count = times(number / 2, scale, 4)
                 work = _work(kind, model, tokenizer, draw)
                 grown.append(_measured(tally, f"{kind}, {family}", work, count, model, temporary))
     finally:
@@ -159,5 +159,6 @@ PART = Part(
     promise="Work in a long-lived process leaves nothing behind: memory, file handles, hooks, threads and "
     "temporary folders are after thousands of batches what they were after the first ones.",
     run=run,
-    short=0.005,
+    slow=True,
+    short=0.004,
 )

@@ -95,7 +95,7 @@ def run(scale: float, seed: int) -> Tally:
     tally, draw = Tally(), random.Random(seed)
     cases = [(kind, name) for kind in NAMES for name in PLACES]
     if scale < 0.3:
-        cases = draw.sample(cases, times(len(cases), scale, 24))
+        cases = draw.sample(cases, times(len(cases), scale, 10))
     for kind, place in cases:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of matplotlib, where a font has no such letter
@@ -363,4 +363,5 @@ PART = Part(
     "or bidirectional characters: what is printed, drawn or written as a page shows them and never obeys "
     "them.",
     run=run,
+    slow=True,
 )
