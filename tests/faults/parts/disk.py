@@ -346,18 +346,19 @@ def several_processes(count: int) -> None:
 def several_threads(count: int) -> None:
     """Evaluators in threads of one process, into one folder."""
     folder = material.fresh("threads")
-    ended = forked(_evaluate_in_threads, str(folder / "run"), count)
+    given = (str(material.flan_folder()), material.reviews(TEXTS))
+    ended = forked(_evaluate_in_threads, str(folder / "run"), count, *given)
     assert not ended.hung
     assert ended.code == 0, ended.stderr[-500:]
-    ended = forked(_evaluate_in_threads, str(folder / "calm"), 1)
+    assert forked(_evaluate_in_threads, str(folder / "calm"), 1, *given).code == 0
     got, expected = files(folder / "run"), files(folder / "calm")
     assert got == expected, f"other files than one thread writes: {[n for n in expected if got.get(n) != expected[n]]}"
     shutil.rmtree(folder)
 
 
-def _evaluate_in_threads(folder: str, count: int) -> None:
-    evaluators = [af.Evaluator(*material.loaded(material.flan_folder())) for _ in range(count)]
-    data, errors = material.reviews(TEXTS), []
+def _evaluate_in_threads(folder: str, count: int, model: str, data: str) -> None:
+    evaluators = [af.Evaluator(*material.loaded(Path(model))) for _ in range(count)]
+    errors: list[str] = []
     together = threading.Barrier(count)
 
     def work(evaluator: af.Evaluator) -> None:
