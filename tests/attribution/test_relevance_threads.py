@@ -15,19 +15,19 @@ def test_a_gradient_in_another_thread_does_not_see_the_rules():
     cut = af.cut(model)
     gradient = af.Attributor(cut, method="gradient")
     relevance = af.Attributor(cut, method="lrp")
-    expected, other = (one.attribute(inputs["input_ids"], target=0) for one in (gradient, relevance))
+    expected, other = (one.attribute(inputs["input_ids"], 0, inputs["attention_mask"]) for one in (gradient, relevance))
     assert not torch.allclose(expected, other, rtol=0.1)
     entered, ended, got = threading.Event(), threading.Event(), []
 
     def explain():
         entered.wait()
-        got.append(gradient.attribute(inputs["input_ids"], target=0))
+        got.append(gradient.attribute(inputs["input_ids"], 0, inputs["attention_mask"]))
         ended.set()
 
     thread = threading.Thread(target=explain)
     thread.start()
     with relevance_rules(cut.adapter.model, 1e-6, tuple(inputs["input_ids"].shape)):
         entered.set()
-        ended.wait(0.5)  # it waits for us; without a lock it is done by now
-    thread.join()
+        assert not ended.wait(1)  # it waits for the model
+    thread.join(60)
     assert torch.equal(got[0], expected)
