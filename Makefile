@@ -10,7 +10,7 @@ STAMP := $(VENV)/.attnfaith-installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo lint format test test-quick docs bench clean
+.PHONY: help venv demo lint format test test-quick faults docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +39,9 @@ test: $(STAMP)  ## every test, the slow ones too, and every example in docstring
 
 test-quick: $(STAMP)  ## the same without the slow tests
 	$(PYTEST) -m "not slow"
+
+faults: $(STAMP)  ## the fault suite in its long form (half an hour, nothing else running); rewrites docs/reliability.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --long --page
 
 docs: $(STAMP)  ## build the documentation into build/docs; a warning is an error
 	rm -rf docs/generated

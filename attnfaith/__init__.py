@@ -1,5 +1,12 @@
 """attnfaith: can the attention of a text classifier be read as an explanation, and if not, what can?"""
 
+# ruff: noqa: E402 (the order of these imports matters)
+
+# First of all: importing the rest takes seconds, and an interrupt of the command must not show a traceback meanwhile.
+from attnfaith.interrupting import install_for_command
+
+install_for_command()
+
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnfaith.adapters.borrow import patch_forward
+from attnfaith.adapters.borrow import borrowed, patch_forward
 from attnfaith.attribution.propagation import Damped, LayerNorm, Linear, Pointwise
 from attnfaith.attribution.recurrent import unrolled
 from attnfaith.modes import Mode
@@ -157,6 +157,7 @@ def relevance_rules(
         return forward
 
     with ExitStack() as undo:
+        undo.enter_context(borrowed(model))  # before anything is patched: other threads wait until it is as it was
         for module in model.modules():
             kind = type(module)
             torch_kind = getattr(F, kind.__name__.lower(), None) is not None and kind.__name__.lower() in POINTWISE

@@ -12,9 +12,10 @@ import typer
 from typer.core import TyperGroup
 
 from attnfaith.commands.output import say, usable_size, visible_logs
+from attnfaith.interrupting import INTERRUPTED, raising
 from attnfaith.visible import visible
 
-FAILED, WRONG, STORAGE, INTERRUPTED = 1, 2, 3, 130
+FAILED, WRONG, STORAGE = 1, 2, 3
 """0 is for what went well; usage errors are 2 too."""
 
 
@@ -40,10 +41,13 @@ class Commands(TyperGroup):
         from attnfaith.errors import AttnFaithError, InputError, StorageError
 
         try:
-            with _plain_warnings(), _visible_refusals():
+            with raising(), _plain_warnings(), _visible_refusals():
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
             _say(str(stopped) or "Interrupted.")
+            # An interrupt inside exec() of a string, as dataclasses and namedtuples use it at import, leaves a mark in
+            # the interpreter, which then ends itself by SIGINT whatever the exit code. The next exec() clears the mark.
+            exec("")
             raise typer.Exit(INTERRUPTED) from stopped
         except AttnFaithError as error:
             _say(f"Error: {for_the_command_line(' '.join(str(error).split()))}")

@@ -138,7 +138,8 @@ def _load(name: str, subset: str | None, *, local: bool = False) -> Opened:
             return Opened(datasets.load_dataset(name, subset, cache_dir=cache))
     except StorageError:
         raise
-    except (OSError, ValueError, datasets.exceptions.DatasetsError, pa.ArrowException) as error:
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError, pa.ArrowException) as error:
+        # a RuntimeError: it refuses to run a script that lies beside the data
         reason = f"{error} {error.__cause__ or ''}".strip()
         if local:
             raise InputError(f"The folder {name!r} holds no data that `datasets` can read: {reason}") from error

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,16 +65,34 @@ def load_vectors(
         if words is None:
             raise InputError(f"{path.name} holds numbers alone; pass words=, a file with one word a line.")
         # not splitlines(), which also splits at characters that may be words of their own
-        names = Path(words).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        vectors = WordVectors(names, np.load(path, allow_pickle=False).astype(np.float32, copy=False))
+        with _readable(Path(words)):
+            names = Path(words).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        with _readable(path):
+            matrix = np.load(path, allow_pickle=False).astype(np.float32, copy=False)
+        vectors = WordVectors(names, matrix)
         kept = [i for i, word in enumerate(names) if only is None or word in only]
         return WordVectors([names[i] for i in kept], vectors.matrix[kept])
     rows: dict[str, np.ndarray] = {}
-    for word, numbers in _lines(path):
-        if (only is None or word in only) and word not in rows:
-            rows[word] = numbers
+    with _readable(path):
+        for word, numbers in _lines(path):
+            if (only is None or word in only) and word not in rows:
+                rows[word] = numbers
     size = len(next(iter(rows.values()))) if rows else 0
     return WordVectors(list(rows), np.stack(list(rows.values())) if rows else np.zeros((0, size), np.float32))
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Name the file that cannot be read: not there, not UTF-8, a broken archive, an array of Python objects."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise InputError(
+            f"{str(path)!r} cannot be read: {error}. Expected word vectors as text (UTF-8) or as a matrix of numbers "
+            "in a .npy file."
+        ) from error
 
 
 def _lines(path: Path) -> Iterator[tuple[str, np.ndarray]]:

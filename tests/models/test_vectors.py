@@ -106,3 +106,20 @@ def test_bad_input_is_refused(files, tmp_path):
         models.load_vectors(tmp_path / "alone.npy")
     with pytest.raises(InputError, match="one row a word"):
         models.WordVectors(["a"], np.zeros((2, 3)))
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    words, matrix = tmp_path / "words.txt", tmp_path / "matrix.npy"
+    words.write_text("good\nbad\n")
+    np.save(matrix, np.array([[1.0], [2.0]]))
+    latin, archive, cut, objects = (tmp_path / name for name in ("latin.txt", "no.txt.gz", "cut.txt.gz", "objects.npy"))
+    latin.write_bytes("schön 1 2\n".encode("latin-1"))
+    archive.write_bytes(b"good 1 2\n")
+    cut.write_bytes(gzip.compress(LINES.encode() * 100)[:-20])
+    np.save(objects, np.array([{}], dtype=object), allow_pickle=True)
+    (tmp_path / "empty.npy").touch()
+    bad = [(latin, None), (archive, None), (cut, None), (objects, words), (tmp_path / "empty.npy", words)]
+    for path, names in [*bad, (matrix, tmp_path / "none.txt"), (matrix, latin)]:
+        named = path.name if (path, names) in bad else names.name
+        with pytest.raises(InputError, match=rf"{named}' cannot be read: .+ Expected word vectors"):
+            models.load_vectors(path, names)

@@ -1,0 +1,77 @@
+"""What an interrupt (Ctrl-C) does to the command line, from the first line of attnfaith until the process ends.
+
+Python's own handler raises `KeyboardInterrupt` wherever the program happens to be. While modules are imported and while
+the interpreter shuts down nobody catches it, and the user gets a traceback of torch or Transformers. So the command has
+a handler of its own: outside a command it says "Interrupted." and ends the process at once; inside a command the first
+interrupt raises `KeyboardInterrupt`, as usual, and the second one ends the process.
+
+This module imports nothing that takes time: `attnfaith/__init__.py` imports it before everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+INTERRUPTED = 130
+"""The exit code after an interrupt: 128 + SIGINT, as shells say it."""
+
+_raises = False
+"""Whether the next interrupt raises `KeyboardInterrupt`."""
+
+
+def install_for_command() -> None:
+    """Install the handler if this process was started as the command; a program that imports attnfaith keeps its own.
+
+    A handler that is not Python's own was chosen by somebody (``nohup`` and background jobs ignore interrupts), and
+    stays.
+    """
+    if threading.current_thread() is not threading.main_thread() or not _is_command(sys.argv, sys.orig_argv):
+        return
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupted)
+
+
+@contextmanager
+def raising() -> Iterator[None]:
+    """Inside, the first interrupt raises `KeyboardInterrupt`, so that a command can tidy up and say what is kept."""
+    global _raises
+    _raises = True
+    try:
+        yield
+    finally:
+        _raises = False
+
+
+def _interrupted(signum: int, frame: FrameType | None) -> None:
+    global _raises
+    if _raises:
+        _raises = False
+        raise KeyboardInterrupt
+    # os._exit: an exception would be caught or shown by whoever is importing or shutting down at this moment.
+    os.write(2, b"Interrupted.\n")
+    os._exit(INTERRUPTED)
+
+
+def _is_command(argv: list[str], original: list[str]) -> bool:
+    """Was the process started as ``attnfaith ...`` or ``python -m attnfaith ...``?
+
+    Example:
+        >>> _is_command(["/usr/bin/attnfaith", "models"], ["python", "/usr/bin/attnfaith", "models"])
+        True
+        >>> _is_command(["-m", "models"], ["python", "-X", "dev", "-m", "attnfaith", "models"])
+        True
+        >>> _is_command(["-m", "attnfaith"], ["python", "-m", "pytest", "attnfaith"])
+        False
+    """
+    if not argv:
+        return False
+    if argv[0] == "-m":  # so it stands while Python looks for the module, and imports the package that holds it
+        module = original[len(original) - len(argv)].removeprefix("-m")
+        return module == "attnfaith" or module.startswith("attnfaith.")
+    return os.path.splitext(os.path.basename(argv[0]))[0] == "attnfaith"

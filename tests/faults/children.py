@@ -1,0 +1,172 @@
+"""Child processes of the fault suite: each has a time limit, and its whole process group is ended by its id.
+
+`cold` starts an interpreter, as a user does. `forked` forks from a server that has imported everything already, which
+takes 0.1 s instead of 4 s; use it where many processes are needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.commands.made import ROOT, command, environment
+
+LIMIT = 120.0
+"""Seconds after which a child counts as hanging."""
+_PRELOADED = """attnfaith.cli attnfaith.commands.machine attnfaith.commands.highlight attnfaith.evaluation.evaluator
+attnfaith.attribution.attributor attnfaith.attribution.methods transformers.models.auto.modeling_auto
+transformers.models.auto.tokenization_auto transformers.models.bert.modeling_bert accelerate datasets pyarrow.parquet
+pandas captum tests.faults.children""".split()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child ended; a negative code is the signal that ended it."""
+
+    code: int
+    stdout: str
+    stderr: str
+    hung: bool = False
+    seconds: float = 0.0
+
+    def assert_plain(self) -> None:
+        """It ended by itself, and what it said is a message and no traceback."""
+        assert not self.hung, f"it did not end within {LIMIT:.0f} s: {self.stderr[-300:]}"
+        assert "Traceback" not in self.stderr, f"a traceback: {self.stderr[-400:]}"
+
+
+def evaluate(*arguments: Any) -> None:
+    """The command line in this process, as the console script starts it."""
+    from attnfaith import interrupting
+    from attnfaith.cli import app
+
+    sys.argv = ["attnfaith", *map(str, arguments)]
+    interrupting.install_for_command()
+    app(prog_name="attnfaith")
+
+
+def cold(
+    *arguments: Any, signum: int | None = None, after: float = 0.0, limit: float = LIMIT, program: Sequence[str] = ()
+) -> Ended:
+    """A command in an interpreter of its own, and a signal some seconds after its start."""
+    with subprocess.Popen(
+        [*(program or command()), *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        cwd=ROOT,
+        start_new_session=True,
+        # where the suite runs in the background interrupts are ignored, and children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        started, hung = time.monotonic(), False
+        try:
+            if signum is not None:
+                try:
+                    process.wait(after)
+                except subprocess.TimeoutExpired:
+                    process.send_signal(signum)
+            stdout, stderr = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            hung = True
+            end_group(process.pid)
+            stdout, stderr = process.communicate()
+        finally:
+            end_group(process.pid)
+    said = (stream.decode("utf-8", "backslashreplace") for stream in (stdout, stderr))
+    return Ended(process.returncode, *said, hung=hung, seconds=time.monotonic() - started)
+
+
+def forked(
+    function: Callable[..., Any],
+    *arguments: Any,
+    signum: int | None = None,
+    after: float = 0.0,
+    limit: float = LIMIT,
+) -> Ended:
+    """A function in a process that is forked from one that has imported everything; it ends as a program does."""
+    return Fork(function, *arguments).ended(signum=signum, after=after, limit=limit)
+
+
+class Fork:
+    """A forked process that is running; `ended` waits for its end."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="faults-")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(_PRELOADED)
+        previous = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = str(ROOT)  # read by the server when it starts
+        try:
+            self.process = context.Process(target=_enter, args=(self._folder.name, function, arguments))
+            self.process.start()
+        finally:
+            if previous is None:
+                del os.environ["PYTHONPATH"]
+            else:
+                os.environ["PYTHONPATH"] = previous
+        self._begun = Path(self._folder.name) / "begun"
+
+    def ended(self, *, signum: int | None = None, after: float = 0.0, limit: float = LIMIT) -> Ended:
+        """Wait, with a signal some seconds after the function was called."""
+        process, hung = self.process, False
+        until = time.monotonic() + limit
+        while not self._begun.exists() and process.is_alive() and time.monotonic() < until:
+            time.sleep(0.001)
+        started = time.monotonic()
+        if signum is not None:
+            process.join(after)
+            if process.is_alive():
+                os.kill(process.pid, signum)
+        process.join(limit)
+        if process.is_alive():
+            hung = True
+            end_group(process.pid)
+            process.join()
+        else:
+            end_group(process.pid)
+        seconds = time.monotonic() - started
+        said = [
+            (Path(self._folder.name) / name).read_bytes().decode("utf-8", "backslashreplace")
+            if (Path(self._folder.name) / name).exists()
+            else ""
+            for name in ("stdout", "stderr")
+        ]
+        self._folder.cleanup()
+        return Ended(process.exitcode, *said, hung=hung, seconds=seconds)
+
+
+def _enter(folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.environ.update({name: value for name, value in environment().items() if name.startswith(("HF_", "OMP_"))})
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        file = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(file, number)
+        os.close(file)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 (lives as long as the process)
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, errors="backslashreplace")  # noqa: SIM115
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    import torch
+
+    torch.set_num_threads(1)
+    Path(folder, "begun").touch()
+    function(*arguments)
+
+
+def end_group(leader: int) -> None:
+    """End what is left of a process group that we started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)

@@ -1,0 +1,48 @@
+"""Every part of the fault suite in its short form; `python -m tests.faults --long` is the long one."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.commands.made import ROOT, environment
+from tests.faults import page, suite
+
+PARTS = [pytest.param(name, marks=[pytest.mark.slow] if suite.part_of(name).slow else []) for name in suite.names()]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_short(name):
+    part = suite.part_of(name)
+    tally = part.run(part.short, 0)
+    assert tally.tried > 0
+    assert not tally.failures, "\n".join(f"{what}: {problem}" for what, problem in tally.failures[:20])
+
+
+def test_counts_of_parts_are_joined_into_the_page(tmp_path):
+    counts = tmp_path / "counts.json"
+    results = {
+        "stored": {"scale": 1.0, "seed": 0, "rows": {"a file removed": [1200, 1200]}, "measures": {}, "failures": []},
+        "disk": {"scale": 0.1, "seed": 0, "rows": {"full": [3, 2]}, "measures": {"operations": "41"}, "failures": []},
+    }
+    for name, result in results.items():
+        suite.add(counts, name, result)
+    assert suite.read(counts) == results
+    suite.add(counts, "disk", {**results["disk"], "rows": {"full": [5, 5]}})
+    text = page.written(suite.read(counts))
+    assert "| a file removed | 1,200 | 1,200 |" in text
+    assert "| full | 5 | 5 |" in text
+    assert "1,205 trials in all; every one held." in text
+    assert "Not the long form: 0.1 of its trials." in text
+    assert "1 did not hold" in page.written(results)
+    assert suite.part_of("stored").promise in text
+    assert suite.part_of("kills").promise not in text
+
+
+def test_the_command_refuses_a_part_that_is_not_there():
+    command = [sys.executable, "-m", "tests.faults", "--only", "nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment())
+    assert done.returncode == 2
+    assert "there is no part nothing" in done.stderr
+    assert json.dumps(suite.names())[1:-1].replace('"', "") in done.stderr
