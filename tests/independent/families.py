@@ -1,0 +1,89 @@
+"""The families that are compared, and why some are not, or not everywhere."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+
+import attnfaith as af
+from attnfaith.families import model_types, tiny_model
+from tests.independent.decisions import Rule
+from tests.independent.texts import ids_of, rows_of
+from tests.independent.transformer import Text
+
+QUICK = ("bert", "llama", "t5", "gpt_oss")
+UNCOVERED = {
+    **dict.fromkeys("canine convbert funnel nystromformer t5gemma".split(), "padding changes what the model decides"),
+    **dict.fromkeys("fnet mra reformer yoso".split(), "no attention is seen"),
+    "diffllama": "two attentions are subtracted: which is the final one must be said",
+    "layoutlmv2": "its model needs a package that is not installed",
+    **dict.fromkeys("perceiver t5gemma2".split(), "its items are not the tokens"),
+}
+"""Families that `attnfaith.cut` refuses, or that cannot be built."""
+SINGLE = {
+    "gemma2": "its own logits are NaN in float64: its mask is -inf to a softmax in float32",
+    "bloom": "the same, where a row has nothing to attend",
+    "mpt": "the same, where a row has nothing to attend",
+    "xlnet": "its segment encoding stays float32",
+}
+"""Compared in float32."""
+SEEDS = {"deberta": 1, "markuplm": 1, "roformer": 1, "big_bird": 2}
+"""Where the decisions of the model drawn by the seed 0 hardly flip."""
+DECIDES_ON_PADDING = {
+    "xlnet": "it decides at the last position, padding or not; the library refuses batches padded on the right"
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """The library's cut of a tiny model, and each text in a second copy of the model, which the library never sees."""
+
+    name: str
+    cut: af.Cut
+    texts: tuple[Text, ...]
+    tolerance: float
+
+    @property
+    def model(self) -> nn.Module:
+        """The model as the library has it."""
+        return self.cut.model
+
+
+SIZES = {"multiclass": 3, "binary": 2, "sigmoid": 1, "multilabel": 3, "regression": 1}
+
+
+@functools.lru_cache(maxsize=8)
+def family_of(name: str, kind: str = "multiclass", tolerance: float = 0.0) -> Family:
+    """Built once for all tests of a family in one process."""
+    dtype = torch.float32 if name in SINGLE else torch.float64
+    seed, labels = SEEDS.get(name, 0), SIZES[kind]
+    rule = Rule("multiclass" if kind == "binary" else kind, tolerance)
+    own = tiny_model(name, dtype=dtype, seed=seed, num_labels=labels, attn_implementation="eager")
+    own.requires_grad_(False)
+    texts = tuple(Text(own, ids_of(row), rule, row["given"]) for row in rows_of())
+    judged = tiny_model(name, dtype=dtype, seed=seed, num_labels=labels)
+    return Family(name, af.cut(judged), texts, _tolerance(judged, texts))
+
+
+def _tolerance(judged: nn.Module, texts: tuple[Text, ...]) -> float:
+    """1e-8 in float64; 1e-6 where parts of the model compute in float32 all the same; 1e-4 in float32."""
+    if next(judged.parameters()).dtype == torch.float32:
+        return 1e-4
+    apart = 0.0
+    for text in texts:
+        with torch.no_grad():
+            logits = judged(**text.inputs()).logits[0].tolist()
+        differences = [abs(one - other) for one, other in zip(logits, text.logits, strict=True)]
+        apart = max(apart, max(differences) / max(abs(value) for value in logits))
+    assert apart < 1e-5, f"the full forward pass is off by {apart:.0e} before anything is erased"
+    return 1e-8 if apart < 1e-13 else 1e-6
+
+
+def covered(*, without: tuple[str, ...] = ()) -> list[object]:
+    """Every family that is not listed as uncovered, all but a few under the ``slow`` marker."""
+    names = [name for name in model_types() if name not in UNCOVERED and name not in without]
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]

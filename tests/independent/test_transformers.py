@@ -1,0 +1,114 @@
+"""Erasure on every family of Transformers, against full forward passes with one removal at a time."""
+
+import pytest
+
+import attnfaith as af
+from attnfaith.errors import AttnFaithError
+from attnfaith.families import model_types, tiny_model
+from tests.independent.comparing import RANKINGS, Seen, compare, compute
+from tests.independent.families import DECIDES_ON_PADDING, QUICK, SIZES, UNCOVERED, covered, family_of
+from tests.independent.texts import LENGTHS, rows_of, tokenizer_of
+
+GIVEN = {"given": "given"}
+
+
+def check(family, level, side, batch_size, special="include", protect_deciding=False, seen=None, **options):
+    """One run of the library against the table that full forward passes give."""
+    evaluator = af.Evaluator(family.cut, tokenizer_of(side), **options)
+    results = compute(
+        evaluator,
+        rows_of(),
+        rankings=list(RANKINGS),
+        explanations=GIVEN,
+        level=level,
+        special_tokens=special,
+        protect_deciding=protect_deciding,
+        batch_size=batch_size,
+    )
+    way = results.manifest["run"]["hide"]
+
+    def expected(row):
+        text = family.texts[row["text_id"]]
+        at_input = row["erase_level"] == "input"
+        fixed = {0, len(text.ids) - 1} if special == "protect" else set()
+        if at_input and text.deciding is not None and (protect_deciding or protects(row, text, fixed)):
+            fixed.add(text.deciding)
+        return text.row(row["erase_level"], row["ranking"], frozenset(fixed), way == "delete")
+
+    count = len(LENGTHS) * (len(RANKINGS) + 1) * (2 if level == "both" else 1)
+    return compare(results, expected, tolerance=family.tolerance, rows=count, seen=seen)
+
+
+def protects(row, text, fixed):
+    """Whether the library keeps the deciding token: it may, where hiding it is not what the definition says."""
+    return row["items"] == len(text.ids) - len(fixed) - 1
+
+
+@pytest.mark.parametrize("name", covered())
+def test_the_final_attention(name):
+    family, seen = family_of(name), Seen()
+    check(family, "attention", "right", 1, seen=seen)
+    if name not in DECIDES_ON_PADDING:
+        check(family, "attention", "right", 3, "protect", seen=seen)
+        check(family, "attention", "right", 8, seen=seen)
+    seen.check()
+
+
+@pytest.mark.parametrize("name", covered())
+def test_the_whole_model(name):
+    family, seen = family_of(name), Seen()
+    check(family, "input", "right", 1, seen=seen)
+    if name not in DECIDES_ON_PADDING:
+        check(family, "input", "right", 3, protect_deciding=True, seen=seen)
+        check(family, "input", "right", 8, "protect", seen=seen)
+    seen.check()
+
+
+@pytest.mark.parametrize("name", covered())
+def test_padding_on_the_left(name):
+    family, seen = family_of(name), Seen()
+    check(family, "both", "left", 3, "protect", seen=seen)
+    check(family, "both", "left", 8, protect_deciding=True, seen=seen)
+    seen.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("special", ["include", "protect"])
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("name", ["bert", "llama", "bart", "qwen3_moe"])
+def test_every_combination(name, side, special):
+    family, seen = family_of(name), Seen()
+    for batch_size in (1, 3, 8):
+        for protect_deciding in (False, True):
+            check(family, "both", side, batch_size, special, protect_deciding, seen=seen)
+    seen.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in SIZES if kind != "multiclass"])
+@pytest.mark.parametrize("name", ["bert", "llama", "bart", "eurobert"])
+def test_other_kinds_of_decision(name, kind):
+    limit = 0.4 if kind == "regression" else 0.0
+    family = family_of(name, kind, limit)
+    seen = Seen()
+    options = {} if kind == "binary" else {"decision": kind}
+    if kind == "regression":
+        options["tolerance"] = limit
+    check(family, "both", "right", 3, seen=seen, **options)
+    check(family, "both", "left", 8, "protect", seen=seen, **options)
+    seen.check()
+
+
+def test_every_family_is_covered_or_listed():
+    named = {getattr(one, "values", (one,))[0] for one in covered()}
+    assert named | set(UNCOVERED) == set(model_types())
+    assert not named & set(UNCOVERED)
+    assert set(QUICK) <= named
+    assert len(named) >= 110
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(UNCOVERED))
+def test_what_is_not_covered_is_refused_by_the_library(name):
+    with pytest.raises(AttnFaithError):
+        af.cut(tiny_model(name))
