@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -65,11 +64,6 @@ def compare(results: af.Results, expected: Expected, *, tolerance: float, rows: 
             where = f"text {row['text_id']}, {row['ranking']} at the level {row['erase_level']}"
             seen.wrong.append(f"{where}: " + ", ".join(f"{name} {row[name]} not {found[name]}" for name in wrong))
     return seen
-
-
-def whole(value: Any) -> int | None:
-    """A whole number out of a table, which keeps missing ones as NaN."""
-    return None if value is None or (isinstance(value, float) and math.isnan(value)) else int(value)
 
 
 def compute(evaluator: af.Evaluator, data: Sequence[dict[str, Any]], **options: Any) -> af.Results:

@@ -87,3 +87,8 @@ def covered(*, without: tuple[str, ...] = ()) -> list[object]:
     """Every family that is not listed as uncovered, all but a few under the ``slow`` marker."""
     names = [name for name in model_types() if name not in UNCOVERED and name not in without]
     return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+def slowly(*names: str) -> list[object]:
+    """Names whose tests are left out of the quick suite."""
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]

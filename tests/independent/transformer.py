@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -80,8 +81,10 @@ class Text:
 
     @property
     def deciding(self) -> int | None:
-        """The one token that decides, where the queries are the tokens."""
+        """The one token that decides; where the only query is that of a global token, it is the first."""
         queries = self._read[1].shape[1]
+        if queries == 1:
+            return 0
         return self.rows[0] if len(self.rows) == 1 and queries == len(self.ids) else None
 
     @cached_property
@@ -103,18 +106,27 @@ class Text:
     def erased(self, removed: frozenset[int]) -> Logits:
         """The logits after erasing items from the final attention."""
         if removed not in self._erased:
-            kept = frozenset(range(len(self.ids))) - removed
+            kept, rows = frozenset(range(len(self.ids))) - removed, self.rows
 
             def edit(weights: Tensor) -> Tensor:
                 edited = weights.clone()
                 for head in range(len(weights)):
-                    for row in self.rows:
+                    for row in rows:
                         own = weights[head, row, : len(self.ids)].tolist()
                         edited[head, row, : len(self.ids)] = torch.tensor(erased(own, kept), dtype=weights.dtype)
                 return edited
 
             self._erased[removed] = self._run(Attentions(len(self.ids), edit=edit, final=self.final))
         return self._erased[removed]
+
+    def smallest(self, fixed: frozenset[int]) -> int | None:
+        """The size of the smallest set of items whose erasure flips the decision, by trying all of them."""
+        items = [place for place in range(len(self.ids)) if place not in fixed]
+        for size in range(1, len(items) + 1):
+            for removed in combinations(items, size):
+                if self.rule.flips(self.logits, self.erased(frozenset(removed))):
+                    return size
+        return None
 
     @cached_property
     def way(self) -> str:
