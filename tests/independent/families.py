@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -33,6 +35,24 @@ SINGLE = {
 """Compared in float32."""
 SEEDS = {"deberta": 1, "markuplm": 1, "roformer": 1, "big_bird": 2}
 """Where the decisions of the model drawn by the seed 0 hardly flip."""
+_RECURRENT = "some of its layers are recurrent, and no softmax says what they read"
+_MEAN = "it decides by the mean of its tokens, and only the mask says which those are"
+BY_MASK = {
+    "axk2": "an index chooses the tokens to attend before the softmax, so a key without weight still has a part in it",
+    **dict.fromkeys(["eurobert", "zamba", "zamba2"], _MEAN),
+    **dict.fromkeys("jamba minimax qwen3_5 qwen3_5_text qwen3_next".split(), _RECURRENT),
+    "longformer": "its attention is laid out by distance, not by token",
+}
+"""Tokens are hidden from them by the mask, at full length; from all others by leaving out their keys everywhere."""
+UNMENDED = {
+    "bloom": "ALiBi is counted along the mask, so tokens behind a hidden one move up",
+    "esm": "the mask zeroes the deciding token's own vector: it is not hidden as a key, but gone as a query",
+    "flaubert": "the mask zeroes the deciding token's own vector: it is not hidden as a key, but gone as a query",
+    "xlm": "the mask zeroes the deciding token's own vector: it is not hidden as a key, but gone as a query",
+    "xlnet": "a masked token still attends to itself, so the hidden deciding token is attended",
+    "longformer": "its global token is not known as the deciding one, so protect_deciding does nothing",
+}
+"""Where the library's rows at the input level are not those of the definition."""
 DECIDES_ON_PADDING = {
     "xlnet": "it decides at the last position, padding or not; the library refuses batches padded on the right"
 }
@@ -83,12 +103,21 @@ def _tolerance(judged: nn.Module, texts: tuple[Text, ...]) -> float:
     return 1e-8 if apart < 1e-13 else 1e-6
 
 
-def covered(*, without: tuple[str, ...] = ()) -> list[object]:
-    """Every family that is not listed as uncovered, all but a few under the ``slow`` marker."""
-    names = [name for name in model_types() if name not in UNCOVERED and name not in without]
-    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+def covered(*, unmended: Collection[str] = ()) -> list[Any]:
+    """Every family that is not listed as uncovered, all but a few under the ``slow`` marker.
+
+    Args:
+        unmended: of `UNMENDED`, those that are expected to fail, until the library is mended.
+    """
+    found = []
+    for name in (name for name in model_types() if name not in UNCOVERED):
+        marks = [] if name in QUICK else [pytest.mark.slow]
+        if name in unmended:
+            marks.append(pytest.mark.xfail(raises=AssertionError, strict=True, reason=UNMENDED[name]))
+        found.append(pytest.param(name, marks=marks))
+    return found
 
 
-def slowly(*names: str) -> list[object]:
+def slowly(*names: str) -> list[Any]:
     """Names whose tests are left out of the quick suite."""
     return [pytest.param(name, marks=pytest.mark.slow) for name in names]

@@ -27,8 +27,11 @@ def texts(by_sentences, seed=0):
     draw, found = random.Random(seed), []
     for count in (10, 7, 2, 9, 5, 3, 8):
         sizes = [draw.randint(1, 3) for _ in range(max(2, count // 2 + 1))] if by_sentences else [count]
-        found.append(" ".join(" ".join([*draw.choices(VOCABULARY, k=size), "."][: size + by_sentences]).capitalize()
-                              for size in sizes))
+        found.append(
+            " ".join(
+                " ".join([*draw.choices(VOCABULARY, k=size), "."][: size + by_sentences]).capitalize() for size in sizes
+            )
+        )
     return found
 
 

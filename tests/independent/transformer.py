@@ -141,8 +141,9 @@ class Text:
         for start in (0, 1, 2):
             hidden = frozenset(range(start, len(self.ids), 2 + start)) - {self.deciding}
             hidden = frozenset(place for place in hidden if self.ids[place] not in (START, END))
-            others = [FIRST + (number * 7 + 3) % 80 if place in hidden else number
-                      for place, number in enumerate(self.ids)]
+            others = [
+                FIRST + (number * 7 + 3) % 80 if place in hidden else number for place, number in enumerate(self.ids)
+            ]
             before, after = (self._pass(ids, hidden, way)[0] for ids in (self.ids, others))
             scale = max(abs(value) for value in before)
             if max(abs(one - other) for one, other in zip(before, after, strict=True)) > 1e-6 * scale:
