@@ -88,7 +88,8 @@ def _check_others(model: nn.Module, others: dict[str, Any], ids: Tensor) -> None
         if name not in ("token_type_ids", "position_ids"):
             continue
         whole = isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
-        if not whole or tuple(value.shape) not in (tuple(ids.shape), (1, ids.shape[1])):
+        # TAPAS has several numbers for each token, in a last dimension of its own
+        if not whole or tuple(value.shape[:2]) not in (tuple(ids.shape), (1, ids.shape[1])):
             got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short(value)
             shape = tuple(ids.shape)
             raise InputError(f"Expected {name} as whole numbers of the shape of input_ids, {shape}, got {got}.")

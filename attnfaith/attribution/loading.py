@@ -8,7 +8,6 @@ Sizes are looked at before anything of that size is made.
 from __future__ import annotations
 
 import json
-import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
                 f"{name} brings code of its own, which attnfaith does not run. If you trust it, load it yourself with "
                 "from_pretrained(..., trust_remote_code=True), and pass the model and its tokenizer."
             ) from error
-        if isinstance(error, pickle.UnpicklingError):  # torch's own words advise to switch its protection off
+        if type(error).__name__ == "UnpicklingError":  # torch's own words advise to switch its protection off
             raise InputError(
                 f"No classifier could be loaded from {name}: its pickled weights are broken, or hold more than "
                 "weights, which attnfaith does not read (torch.load with weights_only=True). Save it as safetensors."

@@ -317,7 +317,7 @@ def test_the_whole_demo(tmp_path, capsys):
         assert taken["attention"] < taken["random"]
         pair = summary[summary["other"] == "attention/random"].set_index(["ranking", "figure"])["value"]
         assert pair["planted", "wins"] > pair["planted", "losses"]
-        assert pair["planted", "p_holm"] < 0.01
+        assert pair["planted", "p"] < 0.01
         agreed = pd.read_csv(folder / "tables" / f"{name}-planted.csv").set_index("ranking")
         assert agreed.loc["attention"].low > 2 * agreed.loc["by chance"].agreement
         assert agreed.loc["random"].low < agreed.loc["by chance"].agreement < agreed.loc["random"].high

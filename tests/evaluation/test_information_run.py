@@ -76,7 +76,7 @@ def test_all_that_results_can_do(results, tmp_path):
     assert "Beyond chance, the most attended of a text's tokens says" in str(results)
     assert results.plot("information").axes[0].get_ylabel() == "information (nats)"
     assert results.plot("information", kind="heads", path=tmp_path / "heads.png").axes
-    assert set(results.summary(by="class").figure) == {"texts", "weighted_kendall"}
+    assert set(results.summary(by="class").figure) == {"texts", "accuracy", "majority_label", "weighted_kendall"}
     results.save(tmp_path / "saved")
     again = af.load_results(tmp_path / "saved")
     pd.testing.assert_frame_equal(again.summary(), summary)

@@ -77,8 +77,8 @@ def test_a_transformer(tmp_path):
     folder = made.save_bert(tmp_path / "bert")
     found = af.Evaluator(folder).compute(ROWS, tests=["permutation"], n_resamples=99, quiet=True)
     table = found.table("permutation")
-    assert len(table) == 43
-    assert table["items"].min() == 2  # of a text without words: special tokens are items
+    assert len(table) == 42  # without the empty text
+    assert table["items"].min() == 3  # of a text of one word: special tokens are items
     protected = af.Evaluator(folder).compute(
         ROWS, tests=["permutation"], special_tokens="protect", n_resamples=99, quiet=True
     )

@@ -165,7 +165,7 @@ def test_a_saved_copy_keeps_its_digests_and_they_are_compared(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"seed": -1}, r"run\.seed is -1; expected a whole number from 0"),
+        ({"seed": -1}, "Expected seed to be a whole number of at least 0"),
         ({"n_resamples": 10**9}, "n_resamples"),
     ],
 )
