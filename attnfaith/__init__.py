@@ -3,19 +3,19 @@
 # ruff: noqa: E402 (the order of these imports matters)
 
 # First of all: importing the rest takes seconds, and an interrupt of the command must not show a traceback meanwhile.
-from attnfaith.interrupting import install_for_command
+from attnfaith.interrupts import install_for_command
 
 install_for_command()
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attnfaith import attribution, models
-from attnfaith.adapters.base import Adapter, Affine, register_adapter
+from attnfaith._lazy import lazy_exports
+from attnfaith.adapters.adapter import Adapter, Affine, register_adapter
 from attnfaith.adapters.cut import Cut, cut
-from attnfaith.attribution.methods import list_methods as methods
-from attnfaith.attribution.methods import register_method
-from attnfaith.attribution.perturb import perturb_tokens
+from attnfaith.attribution.captum_perturbation import perturb_tokens
+from attnfaith.attribution.method import list_methods as methods
+from attnfaith.attribution.method import register_method
 from attnfaith.errors import AttnFaithError, InputError, NumericalError, StorageError, UnsupportedModelError
 from attnfaith.types import Capture, Items
 
@@ -40,17 +40,7 @@ _LAZY = {  # these need captum or pandas: loaded when first asked for
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        module = importlib.import_module(_LAZY[name])
-        return module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
-
-
+__getattr__, __dir__ = lazy_exports(__name__, _LAZY)
 __version__ = "0.1.0.dev0"
 __all__ = [
     "Adapter",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnfaith.visible import visible
+from attnfaith.escaping import visible
 
 
 class AttnFaithError(Exception):

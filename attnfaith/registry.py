@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from attnfaith.arguments import short
 from attnfaith.errors import InputError
+from attnfaith.validation import short
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")

@@ -18,10 +18,10 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 from transformers.utils import logging
 
 from attnfaith.adapters.cut import cut
-from attnfaith.adapters.selfcheck import SelfCheck
+from attnfaith.adapters.self_check import SelfCheck
 from attnfaith.errors import AttnFaithError, InputError
-from attnfaith.families import model_types as known_types
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import model_types as known_types
+from attnfaith.tiny_models import tiny_model
 
 
 @dataclass(frozen=True)

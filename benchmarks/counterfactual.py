@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import torch
 
-from attnfaith.evaluation.adversarial import Adversarial
-from attnfaith.evaluation.permutation import Permutation
+from attnfaith.evaluation.tests.adversarial.test import Adversarial
+from attnfaith.evaluation.tests.permutation.test import Permutation
 from benchmarks.erasure import again, batches, forward, setup_for
 from benchmarks.tail import SHAPES, bert, line, ratios, seconds, text
 

@@ -22,14 +22,14 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, LlamaConfig, LlamaForSequenceClassification
 
 import attnfaith as af
-from attnfaith.attribution.request import Settings
+from attnfaith.attribution.method import Settings
+from attnfaith.data.source import Row
 from attnfaith.evaluation.batch import Batch, Setup
-from attnfaith.evaluation.data import Row
-from attnfaith.evaluation.erasers import TokenEraser
-from attnfaith.evaluation.erasure import Erasure
-from attnfaith.evaluation.hiding import hiding_for
 from attnfaith.evaluation.rankings import Ranking, rankings_for
-from attnfaith.evaluation.single_weight import SingleWeight
+from attnfaith.evaluation.removal import TokenEraser
+from attnfaith.evaluation.tests.erasure.test import Erasure
+from attnfaith.evaluation.tests.single_weight.test import SingleWeight
+from attnfaith.evaluation.token_hiding import hiding_for
 from attnfaith.functional.decision import decision_of
 from benchmarks.tail import SHAPES, bert, line, ratios, text
 

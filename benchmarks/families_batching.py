@@ -23,9 +23,9 @@ from transformers import PreTrainedTokenizerFast
 from transformers.utils import logging
 
 import attnfaith as af
-from attnfaith.adapters.probe import setting
+from attnfaith.adapters.dummy_inputs import setting
 from attnfaith.errors import AttnFaithError
-from attnfaith.families import VOCABULARY, WINDOW, model_types, tiny_model
+from attnfaith.tiny_models import VOCABULARY, WINDOW, model_types, tiny_model
 
 FIRST_WORD = 16  # below are the ids that configurations use as special tokens
 LENGTHS = (3 * WINDOW, 5, 2 * WINDOW, 9, 3, 2 * WINDOW + 3, 12, 7)  # words; the longest passes every tiny window

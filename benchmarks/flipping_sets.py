@@ -23,13 +23,13 @@ import pandas as pd
 import torch
 
 import attnfaith as af
+from attnfaith.data.source import Row
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.evaluation.batch import Batch, Setup
-from attnfaith.evaluation.data import Row
-from attnfaith.evaluation.erasers import ERASERS, Eraser
-from attnfaith.evaluation.erasure import Erasure
-from attnfaith.evaluation.hiding import hiding_for
 from attnfaith.evaluation.rankings import Ranking, rankings_for
+from attnfaith.evaluation.removal import ERASERS, Eraser
+from attnfaith.evaluation.tests.erasure.test import Erasure
+from attnfaith.evaluation.token_hiding import hiding_for
 from attnfaith.functional.decision import decision_of
 from benchmarks.tail import line
 

@@ -32,8 +32,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attnfaith.evaluation.summary import summarise_erasure
-from attnfaith.evaluation.verdict import FAITHFUL, UNFAITHFUL, verdict
+from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
+from attnfaith.evaluation.verdict import verdict
+from attnfaith.evaluation.verdict_rule import FAITHFUL, UNFAITHFUL
 
 SKILLS = (-0.1, 0.0, 0.3, 0.387, 0.5, 0.65, 0.8, 0.9, 1.0)
 TEXTS = (25, 50, 100, 200, 400, 1000)

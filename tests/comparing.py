@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import attnfaith as af
-from attnfaith.adapters.probe import made_up_inputs
-from attnfaith.families import model_types, tiny_model
+from attnfaith.adapters.dummy_inputs import made_up_inputs
+from attnfaith.tiny_models import model_types, tiny_model
 
 PRESETS = ["FLANrnn", "HANrnn", "FLANnoenc"]
 QUICK = """bert distilbert albert modernbert gpt2 llama gemma2 gpt_oss bart t5 deberta-v2 mpnet bloom xlnet mixtral

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 
 import attnfaith as af
 from attnfaith.evaluation import comparison
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.commands import made
 from tests.evaluation.runs import QUICK, evaluator_of
 

@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import attnfaith as af
-from attnfaith import arguments
-from attnfaith.arguments import short
+from attnfaith import validation
 from attnfaith.errors import AttnFaithError
-from attnfaith.families import tiny_model
-from attnfaith.models.papers import from_preset
+from attnfaith.models.paper_presets import from_preset
+from attnfaith.tiny_models import tiny_model
+from attnfaith.validation import short
 from tests.commands import made
 
 EXAMPLES = 20
@@ -294,16 +294,16 @@ def test_perturbing(name):
 @given(value=VALUES)
 def test_every_check_takes_anything(value):
     for check in (
-        lambda: arguments.whole(value, "x", least=1),
-        lambda: arguments.number(value, "x", above=0),
-        lambda: arguments.share(value, "x"),
-        lambda: arguments.flag(value, "x"),
-        lambda: arguments.one_of(value, ("a", None), "x"),
-        lambda: arguments.text(value, "x"),
-        lambda: arguments.column(value, "x"),
-        lambda: arguments.several(value, "x"),
-        lambda: arguments.mapping(value, "x", lambda inner: isinstance(inner, str), "names"),
-        lambda: arguments.path(value, "x"),
+        lambda: validation.whole(value, "x", least=1),
+        lambda: validation.number(value, "x", above=0),
+        lambda: validation.share(value, "x"),
+        lambda: validation.flag(value, "x"),
+        lambda: validation.one_of(value, ("a", None), "x"),
+        lambda: validation.text(value, "x"),
+        lambda: validation.column(value, "x"),
+        lambda: validation.several(value, "x"),
+        lambda: validation.mapping(value, "x", lambda inner: isinstance(inner, str), "names"),
+        lambda: validation.path(value, "x"),
     ):
         attempt(check)
     assert len(short(value)) <= 60
@@ -314,12 +314,12 @@ def test_every_check_takes_anything(value):
 def test_numbers_that_are_taken():
     import numpy as np
 
-    assert (arguments.whole(np.int64(3), "x"), type(arguments.whole(np.int64(3), "x"))) == (3, int)
-    assert arguments.share(np.float32(0.5), "x") == 0.5
+    assert (validation.whole(np.int64(3), "x"), type(validation.whole(np.int64(3), "x"))) == (3, int)
+    assert validation.share(np.float32(0.5), "x") == 0.5
     for wrong in (0.0, 1.0, math.nan, -0.5, True, "0.5"):
         with pytest.raises(af.InputError, match="between 0 and 1"):
-            arguments.share(wrong, "x")
-    assert arguments.share(1, "x", one=True) == 1.0
+            validation.share(wrong, "x")
+    assert validation.share(1, "x", one=True) == 1.0
     for wrong in (0, 2.0, True, 10**30, "1"):
         with pytest.raises(af.InputError, match="Expected x to be a whole number"):
-            arguments.whole(wrong, "x", least=1)
+            validation.whole(wrong, "x", least=1)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import attnfaith
 from attnfaith import survey
-from attnfaith.cli import app
+from attnfaith.cli.app import app
 from attnfaith.errors import InputError, NumericalError, StorageError, UnsupportedModelError
 
 
@@ -141,7 +141,7 @@ def test_on_a_terminal_it_is_a_table(monkeypatch):
 
 
 def test_the_command_line_alone_loads_no_model_code():
-    heavy = ("attnfaith.families", "attnfaith.survey", "captum", "datasets", "matplotlib", "pandas", "rich.table")
-    program = f"import sys; import attnfaith.cli; print([name for name in {heavy!r} if name in sys.modules])"
+    heavy = ("attnfaith.tiny_models", "attnfaith.survey", "captum", "datasets", "matplotlib", "pandas", "rich.table")
+    program = f"import sys; import attnfaith.cli.app; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[]", done.stderr

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnfaith.adapters.selfcheck import TOLERANCES
-from attnfaith.families import model_types
+from attnfaith.adapters.self_check import TOLERANCES
+from attnfaith.tiny_models import model_types
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

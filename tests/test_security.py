@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.models.vectors import load_vectors
+from attnfaith.models.word_vectors import load_vectors
 from tests.commands import made
 from tests.faults import children
 from tests.faults.children import forked

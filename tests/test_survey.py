@@ -8,8 +8,8 @@ import transformers
 
 from attnfaith import survey as module
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.families import model_types, tiny_model
 from attnfaith.survey import Family, summary, survey, table_json, table_markdown
+from attnfaith.tiny_models import model_types, tiny_model
 
 LEAKS = "padding a text changes its logits .* the mask is not honoured"
 UNSEEN = "No attention was seen"
@@ -158,7 +158,7 @@ def test_json_has_no_nan():
 
 
 def test_json_of_a_figure_that_was_not_measured():
-    from attnfaith.adapters.selfcheck import SelfCheck
+    from attnfaith.adapters.self_check import SelfCheck
 
     family = Family("x", "X", "supported", check=SelfCheck(0.0, 1.0, 0.0, float("nan"), 5))
     assert json.loads(table_json([family]))[0]["check"]["padding"] is None

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attnfaith.evaluation.summary import summarise_erasure
+from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
 from benchmarks import verdict_errors
 from benchmarks.verdict_errors import (
     FAITHFUL,

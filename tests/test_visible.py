@@ -15,8 +15,8 @@ from transformers import AutoModelForSequenceClassification
 from typer.testing import CliRunner
 
 import attnfaith as af
-from attnfaith.cli import app
-from attnfaith.visible import visible, visible_json
+from attnfaith.cli.app import app
+from attnfaith.escaping import visible, visible_json
 from tests.commands import made
 
 HOSTILE = "go\x1b]0;owned\x07od\x1b[2J\x9b31m\x7f\u202eevil\u2066\u200b\u2028[red]$x^{$\ud800\n\x85fake: line"

@@ -9,10 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnfaith import arguments
-from attnfaith.adapters.base import Adapter, adapter_for
-from attnfaith.adapters.borrow import borrowed, unwrap
-from attnfaith.adapters.door import (
+from attnfaith import validation
+from attnfaith.adapters.adapter import Adapter, adapter_for
+from attnfaith.adapters.choose_attention import traced_adapter
+from attnfaith.adapters.choose_tail import prove_described
+from attnfaith.adapters.forward_pass import check_finite
+from attnfaith.adapters.inference_state import borrowed, unwrap
+from attnfaith.adapters.input_checks import (
     check_inputs,
     check_keep,
     check_model,
@@ -21,14 +24,11 @@ from attnfaith.adapters.door import (
     example_for,
     known_ids,
 )
-from attnfaith.adapters.outputs import check_finite
-from attnfaith.adapters.owner import OwnersRun, look_around, prove_run
-from attnfaith.adapters.prove import prove_described
-from attnfaith.adapters.replay import PATHS
-from attnfaith.adapters.rows import each
-from attnfaith.adapters.search import traced_adapter
-from attnfaith.adapters.selfcheck import SelfCheck, gap, scale_of, tolerance_of
-from attnfaith.adapters.sharing import shared_copy
+from attnfaith.adapters.model_copy import shared_copy
+from attnfaith.adapters.original_model import OwnersRun, look_around, prove_run
+from attnfaith.adapters.positions import each
+from attnfaith.adapters.self_check import SelfCheck, gap, scale_of, tolerance_of
+from attnfaith.adapters.tail import PATHS
 from attnfaith.errors import InputError, NumericalError
 from attnfaith.types import Capture
 
@@ -66,7 +66,7 @@ class Cut:
 
         Example:
             >>> import attnfaith as af
-            >>> from attnfaith.families import tiny_model
+            >>> from attnfaith.tiny_models import tiny_model
             >>> cut = af.cut(tiny_model("bert"))
             >>> capture = cut.capture(input_ids=torch.tensor([[5, 6, 7, 8]]))
             >>> capture.weights.shape, capture.logits.shape
@@ -98,7 +98,7 @@ class Cut:
 
         Example:
             >>> import attnfaith as af
-            >>> from attnfaith.families import tiny_model
+            >>> from attnfaith.tiny_models import tiny_model
             >>> cut = af.cut(tiny_model("bert"))
             >>> capture = cut.capture(input_ids=torch.tensor([[5, 6, 7, 8]]))
             >>> keep = torch.tensor([[[True, True, True, True], [True, False, False, True]]])
@@ -144,7 +144,7 @@ class Cut:
 
         Example:
             >>> import attnfaith as af
-            >>> from attnfaith.families import tiny_model
+            >>> from attnfaith.tiny_models import tiny_model
             >>> cut = af.cut(tiny_model("bert"))
             >>> capture = cut.capture(input_ids=torch.tensor([[5, 6, 7], [8, 9, 4]]))
             >>> keep = torch.tensor([[True, True, False], [False, True, True], [False, False, True]])
@@ -173,7 +173,7 @@ class Cut:
 
         Example:
             >>> import attnfaith as af
-            >>> from attnfaith.families import tiny_model
+            >>> from attnfaith.tiny_models import tiny_model
             >>> cut = af.cut(tiny_model("bert"))
             >>> capture = cut.capture(input_ids=torch.tensor([[5, 6, 7, 8]]))
             >>> cut.prefixes(capture, capture.weights.mean(1).argsort(descending=True)).shape
@@ -239,7 +239,7 @@ def cut(
 
     Example:
         >>> import attnfaith as af
-        >>> from attnfaith.families import tiny_model
+        >>> from attnfaith.tiny_models import tiny_model
         >>> print(af.cut(tiny_model("bert")))  # doctest: +ELLIPSIS
         Cut
           model      BertForSequenceClassification (bert)
@@ -251,10 +251,10 @@ def cut(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}. Load the model first, then cut it.")
-    layer = None if layer is None else arguments.whole(layer, "layer")
-    check, memory = arguments.flag(check, "check"), arguments.whole(memory, "memory", least=1)
+    layer = None if layer is None else validation.whole(layer, "layer")
+    check, memory = validation.flag(check, "check"), validation.whole(memory, "memory", least=1)
     if heads is not None:
-        heads = [arguments.whole(head, "each of heads") for head in _list_of(heads)]
+        heads = [validation.whole(head, "each of heads") for head in _list_of(heads)]
     given, model = model, unwrap(model)
     check_model(model)
     known = adapter_for(model)
@@ -281,11 +281,11 @@ def cut(
 
 def _list_of(heads: Any) -> Sequence[Any]:
     if not isinstance(heads, Sequence) or isinstance(heads, str | bytes):
-        raise InputError(f"Expected heads to be a list of numbers, got {arguments.short(heads)}.")
+        raise InputError(f"Expected heads to be a list of numbers, got {validation.short(heads)}.")
     return heads
 
 
 def _inputs_of(example: Any) -> dict[str, Any]:
     if not isinstance(example, Mapping) or not all(isinstance(name, str) for name in example):
-        raise InputError(f"Expected example to be model inputs by name (a dict), got {arguments.short(example)}.")
+        raise InputError(f"Expected example to be model inputs by name (a dict), got {validation.short(example)}.")
     return dict(example)

@@ -10,14 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnfaith.adapters.base import Adapter
-from attnfaith.adapters.embedding import run_on_vectors
-from attnfaith.adapters.follow import Trail, Walk
-from attnfaith.adapters.observe import check_attended, items_of, observe, read_rows
-from attnfaith.adapters.outputs import mixed
-from attnfaith.adapters.replay import FULL_FORWARD, LAST_BLOCK, ONE_POSITION, TracedState, replay
-from attnfaith.adapters.rows import each, pick_rows, repeat_inputs, take_rows
-from attnfaith.adapters.watch import Product, Watch
+from attnfaith.adapters.adapter import Adapter
+from attnfaith.adapters.attention_watch import Product, Watch
+from attnfaith.adapters.call_path import Trail, Walk
+from attnfaith.adapters.embeddings import run_on_vectors
+from attnfaith.adapters.forward_pass import check_attended, items_of, mixed, observe, read_rows
+from attnfaith.adapters.positions import each, pick_rows, repeat_inputs, take_rows
+from attnfaith.adapters.tail import FULL_FORWARD, LAST_BLOCK, ONE_POSITION, TracedState, replay
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase
 from attnfaith.types import Capture
@@ -34,7 +33,7 @@ class TracedAdapter(Adapter):
         model: the model, unwrapped.
         trail: the way to the attention to cut at.
         heads: the heads to cut; all by default. The others keep their weights.
-        path: one of `attnfaith.adapters.replay.PATHS`.
+        path: one of `attnfaith.adapters.tail.PATHS`.
         live: which tensors of which memories the logits depend on; all by default.
         at_block: whether the deciding rows are found at the layer's result instead of the attention's.
         every_row: take every token for deciding: which of them do depends on what they read.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.borrow import borrowed
-from attnfaith.attribution.methods import method
-from attnfaith.attribution.request import Request, Scores
+from attnfaith.adapters.inference_state import borrowed
+from attnfaith.attribution.method import Request, Scores, method
 from attnfaith.errors import UnsupportedModelError
 
 _QUESTION = "Jain & Wallace 2019; Serrano & Smith 2019"

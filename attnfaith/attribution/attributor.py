@@ -9,20 +9,19 @@ import torch
 from captum.attr import Attribution
 from torch import Tensor
 
-from attnfaith import arguments
+from attnfaith import validation
 from attnfaith.adapters.cut import Cut, cut
-from attnfaith.adapters.door import check_inputs
-from attnfaith.arguments import short
-from attnfaith.attribution.arguments import extra_inputs, positive, resolve, where_to_cut
+from attnfaith.adapters.input_checks import check_inputs
 from attnfaith.attribution.explanation import Explanation
-from attnfaith.attribution.methods import LEVELS, Method, find_method
-from attnfaith.attribution.request import Request, Scores, Settings
-from attnfaith.attribution.texts import Texts, special_ids_of
-from attnfaith.attribution.words import Encoded
+from attnfaith.attribution.method import LEVELS, Method, Request, Scores, Settings, find_method
+from attnfaith.attribution.model_loading import extra_inputs, positive, resolve, where_to_cut
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import progress
+from attnfaith.text.encoded import Encoded
+from attnfaith.text.encoder import Texts, special_ids_of
 from attnfaith.types import Capture
+from attnfaith.validation import short
 
 MOST_STEPS = 10**6
 
@@ -78,16 +77,16 @@ class Attributor(Attribution):
         batch_size: int = 16,
         seed: int = 0,
     ) -> None:
-        arguments.text(method, "method", "the name of a method")
-        arguments.one_of(level, LEVELS, "level")
+        validation.text(method, "method", "the name of a method")
+        validation.one_of(level, LEVELS, "level")
         if decision is not None:
-            arguments.one_of(decision, KINDS, "decision")
+            validation.one_of(decision, KINDS, "decision")
         if output is not None:
-            arguments.one_of(output, OUTPUTS, "output")
+            validation.one_of(output, OUTPUTS, "output")
         positive(max_length, "max_length")
         if not isinstance(layer, str):
-            layer = arguments.whole(layer, "layer ('final', 'mean' or a number)")
-        head = None if head is None else arguments.whole(head, "head")
+            layer = validation.whole(layer, "layer ('final', 'mean' or a number)")
+        head = None if head is None else validation.whole(head, "head")
         model, tokenizer = resolve(model, tokenizer)
         elsewhere = (layer, head) != ("final", None) and (level, method, layer, head) != (
             "input",
@@ -103,15 +102,15 @@ class Attributor(Attribution):
         self.output = output or ("log_odds" if method == "lrp" else "probability")
         self._asked = output is not None
         self.target, self.kind = target, decision
-        self.batch_size = arguments.whole(batch_size, "batch_size", least=1)
+        self.batch_size = validation.whole(batch_size, "batch_size", least=1)
         self.texts = None if tokenizer is None else Texts(tokenizer, self.cut.model, max_length)
         config = getattr(self.cut.model, "config", None)
         self.settings = Settings(
             steps=positive(steps, "steps", most=MOST_STEPS),
             baseline=_baseline(baseline, "baseline"),
             layer="mean" if layer == "mean" else "final",
-            epsilon=arguments.number(epsilon, "epsilon", least=0),
-            seed=arguments.whole(seed, "seed"),
+            epsilon=validation.number(epsilon, "epsilon", least=0),
+            seed=validation.whole(seed, "seed"),
             pad_id=getattr(config, "pad_token_id", None),
             mask_id=getattr(tokenizer, "mask_token_id", None),
             special_ids=special_ids_of(config, tokenizer),
@@ -177,7 +176,7 @@ class Attributor(Attribution):
         whole = check_inputs(self.cut.model, {"input_ids": given[0], **extra_inputs(additional_forward_args)})
         changes: dict[str, Any] = {"steps": positive(n_steps, "n_steps", most=MOST_STEPS)}
         changes["baseline"] = None if baselines is None else _baseline(baselines, "baselines")
-        arguments.flag(return_convergence_delta, "return_convergence_delta")
+        validation.flag(return_convergence_delta, "return_convergence_delta")
         changes["chunk"] = positive(internal_batch_size, "internal_batch_size")
         settings = {name: value for name, value in changes.items() if value is not None}
         values, gaps = [], []
@@ -312,7 +311,7 @@ class Attributor(Attribution):
 def _baseline(given: Any, name: str) -> str | Tensor:
     if isinstance(given, Tensor):
         return given
-    known: str = arguments.one_of(given, ("zero", "pad", "mask"), f"{name} (or a tensor of word vectors)")
+    known: str = validation.one_of(given, ("zero", "pad", "mask"), f"{name} (or a tensor of word vectors)")
     return known
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from attnfaith.attribution import drawing
-from attnfaith.attribution.alignment import Span
-from attnfaith.attribution.words import Encoded
+from attnfaith.attribution import rendering
 from attnfaith.errors import InputError
 from attnfaith.functional.ranking import order_of
+from attnfaith.text.encoded import Encoded
+from attnfaith.text.offsets import Span
 
 _MERGES: dict[str, Callable[[list[float]], float]] = {
     "sum": math.fsum,
@@ -154,7 +154,7 @@ class Explanation:
             "pair": encoded.pair,
             "unit": self.unit,
             "tokens": list(self.tokens),
-            "scores": [drawing.finite(score) for score in self.scores],
+            "scores": [rendering.finite(score) for score in self.scores],
             "ranking": list(self.ranking()),
             "spans": [list(span) for span in self.spans],
             "token_ids": list(encoded.ids),
@@ -167,10 +167,10 @@ class Explanation:
             "output": self.output,
             "prediction": self.prediction,
             "target": self.target,
-            "probability": drawing.finite(self.probability),
-            "target_probability": drawing.finite(self.target_probability),
-            "gap": drawing.finite(self.gap),
-            "absorbed": drawing.finite(self.absorbed),
+            "probability": rendering.finite(self.probability),
+            "target_probability": rendering.finite(self.target_probability),
+            "gap": rendering.finite(self.gap),
+            "absorbed": rendering.finite(self.absorbed),
             "truncated": self.truncated,
             "notes": list(self.notes),
         }
@@ -182,18 +182,18 @@ class Explanation:
             axis: where to draw; a new figure by default.
             top: of a longer text, only so many, those of the largest size.
         """
-        return drawing.plot(self, axis, top)
+        return rendering.plot(self, axis, top)
 
     def visualization_record(self) -> Any:
         """The record that ``captum.attr.visualization.visualize_text`` draws, with scores scaled to [-1, 1]."""
-        return drawing.captum_record(self)
+        return rendering.captum_record(self)
 
     def __repr__(self) -> str:
-        return drawing.line(self)
+        return rendering.line(self)
 
     def _repr_html_(self) -> str:
         """The original text with its words (or a HAN's sentences) highlighted; for notebooks."""
-        return drawing.html(self)
+        return rendering.html(self)
 
     def _merged(self, numbers: Sequence[int | None], merge: str | None, special: bool) -> list[Piece]:
         """Items put together by number; those without one each for itself, or left out."""

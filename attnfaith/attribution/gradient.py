@@ -7,10 +7,9 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.base import Affine
-from attnfaith.attribution.methods import method
-from attnfaith.attribution.request import Request, Scores
-from attnfaith.attribution.vectors import token_vectors, vector_gradient
+from attnfaith.adapters.adapter import Affine
+from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
+from attnfaith.attribution.method import Request, Scores, method
 
 _PAPER = "Serrano & Smith 2019, section 5.2"
 

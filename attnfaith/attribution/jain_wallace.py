@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from attnfaith.adapters.watch import SOFTMAX
-from attnfaith.attribution.methods import method
+from attnfaith.adapters.attention_watch import SOFTMAX
+from attnfaith.adapters.torch_mode import Mode
+from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
+from attnfaith.attribution.method import Request, Scores, method
 from attnfaith.attribution.occlusion import of_omitted
-from attnfaith.attribution.request import Request, Scores
-from attnfaith.attribution.vectors import token_vectors, vector_gradient
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.modes import Mode
 
 _PAPER = "Jain & Wallace 2019"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnfaith.attribution.methods import method
-from attnfaith.attribution.request import Request, Scores
-from attnfaith.attribution.vectors import baseline_vectors, pieces, token_vectors, values_on
+from attnfaith.attribution.embedding_gradients import baseline_vectors, pieces, token_vectors, values_on
+from attnfaith.attribution.method import Request, Scores, method
 
 ROUNDINGS = 8
 """Two numbers that are fewer machine epsilons apart are equal: they come from passes of other shapes."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
-from attnfaith.attribution.methods import method
-from attnfaith.attribution.request import Request, Scores
+from attnfaith.attribution.method import Request, Scores, method
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.decision import Decision
-from attnfaith.functional.optimal import Optimum, optimum_for
+from attnfaith.functional.optimum import Optimum, optimum_for
 from attnfaith.functional.ranking import ranks_of
 from attnfaith.types import Capture
 

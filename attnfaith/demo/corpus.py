@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from attnfaith.demo.lexicon import INTENSIFIERS, OPINIONS, PHRASES
-from attnfaith.demo.writer import MARK, Draws, Writer
+from attnfaith.demo.review_writer import MARK, Draws, Writer
 from attnfaith.errors import InputError
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from attnfaith.attribution.explanation import Explanation
+from attnfaith.data.source import open_data
 from attnfaith.demo import report
 from attnfaith.demo.corpus import Review
 from attnfaith.demo.planted import Planted, agreement_of
 from attnfaith.demo.steps import STARS, explain
-from attnfaith.evaluation.data import open_data
 from attnfaith.evaluation.evaluator import Evaluator
 from attnfaith.evaluation.results import Results
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from attnfaith.attribution.explanation import Explanation
-from attnfaith.attribution.words import Encoded
 from attnfaith.demo.corpus import Review, planted_scores
 from attnfaith.errors import InputError
 from attnfaith.functional.statistics import Resamples
+from attnfaith.text.encoded import Encoded
 
 COLUMNS = ("ranking", "agreement", "low", "high", "texts")
 

@@ -11,11 +11,11 @@ import pandas as pd
 from attnfaith.attribution.explanation import Explanation
 from attnfaith.demo.corpus import Review
 from attnfaith.demo.steps import Plan
+from attnfaith.escaping import visible
+from attnfaith.estimates.lookup import Figure, Reader, percent
+from attnfaith.estimates.pivot import Key
 from attnfaith.evaluation.rankings import YOURS
 from attnfaith.evaluation.results import Results
-from attnfaith.evaluation.summaries.grid import Key
-from attnfaith.evaluation.summaries.reading import Figure, Reader, percent
-from attnfaith.visible import visible
 
 _WORDS = {
     "gradient_x_attention": "gradient × attention",

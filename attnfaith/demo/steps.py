@@ -18,11 +18,11 @@ from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.attribution.explanation import Explanation
 from attnfaith.demo.corpus import Review
-from attnfaith.evaluation.disk import put, storing
+from attnfaith.escaping import visible
 from attnfaith.evaluation.results import Results
 from attnfaith.models import AttentionClassifier, WordTokenizer, from_preset
+from attnfaith.storage.atomic_files import put, storing
 from attnfaith.training import fit, recipe
-from attnfaith.visible import visible
 
 STARS = {0: "1 star", 1: "2 stars", 2: "3 stars", 3: "4 stars", 4: "5 stars"}
 MODELS = {"flan": ("FLAN", "FLANrnn"), "han": ("HAN", "HANrnn")}

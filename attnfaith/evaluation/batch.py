@@ -14,14 +14,14 @@ from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.attention import attention_at_input, mean_distribution
-from attnfaith.attribution.request import Request, Scores, Settings
-from attnfaith.attribution.words import Encoded
+from attnfaith.attribution.method import Request, Scores, Settings
+from attnfaith.data.source import Row
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.evaluation.brought import on_tokens
-from attnfaith.evaluation.data import Row
-from attnfaith.evaluation.hiding import Hiding
 from attnfaith.evaluation.rankings import YOURS, Ranking
+from attnfaith.evaluation.token_hiding import Hiding
 from attnfaith.functional.decision import Decision
+from attnfaith.text.annotations import on_tokens
+from attnfaith.text.encoded import Encoded
 from attnfaith.types import Capture
 
 

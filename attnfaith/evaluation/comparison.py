@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.protocol import tests
-from attnfaith.evaluation.summaries.parts import check
-from attnfaith.evaluation.summaries.reading import listed, percent, spoken
-from attnfaith.evaluation.summaries.sides import Drawn, Name, Place, Side, drawn_of, side_of_texts
-from attnfaith.evaluation.summaries.speaking import PLACES
+from attnfaith.estimates.comparison_columns import Drawn, Name, Place, Side, drawn_of, side_of_texts
+from attnfaith.estimates.lookup import listed, percent, spoken
+from attnfaith.estimates.summary_table import check
+from attnfaith.evaluation.tests.base import tests
+from attnfaith.evaluation.verdict_text import PLACES
 from attnfaith.functional.statistics import Resamples
 
 COLUMNS = (

@@ -10,29 +10,29 @@ from typing import Any
 
 import torch
 
-from attnfaith import arguments
+from attnfaith import validation
 from attnfaith.adapters.cut import Cut, cut
-from attnfaith.attribution.arguments import positive, resolve
-from attnfaith.attribution.request import Settings
-from attnfaith.attribution.texts import Texts, special_ids_of
+from attnfaith.attribution.method import Settings
+from attnfaith.attribution.model_loading import positive, resolve
+from attnfaith.data.labels import LabelSpace
+from attnfaith.data.source import Source, open_data
 from attnfaith.errors import InputError
+from attnfaith.estimates.summary_table import MOST_RESAMPLES
 from attnfaith.evaluation.batch import Setup
-from attnfaith.evaluation.conditions import conditions_of, counts_of
-from attnfaith.evaluation.data import Source, open_data
-from attnfaith.evaluation.fingerprint import fingerprint_model, fingerprint_tokenizer
-from attnfaith.evaluation.hiding import WAYS
-from attnfaith.evaluation.labels import LabelSpace
+from attnfaith.evaluation.dry_run import first_text, rehearse
 from attnfaith.evaluation.processes import Processes
-from attnfaith.evaluation.protocol import Test, resolve_tests
 from attnfaith.evaluation.rankings import Explain
-from attnfaith.evaluation.rehearsal import first_text, rehearse
 from attnfaith.evaluation.results import Results
+from attnfaith.evaluation.run_manifest import conditions_of, counts_of
 from attnfaith.evaluation.runner import SHARD, Runner, encode
-from attnfaith.evaluation.schema import check_conditions, check_manifest
-from attnfaith.evaluation.store import Store
-from attnfaith.evaluation.summaries.parts import MOST_RESAMPLES
+from attnfaith.evaluation.tests.base import Test, resolve_tests
+from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import counting
+from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
+from attnfaith.storage.run_store import Store
+from attnfaith.storage.schema import check_conditions, check_manifest
+from attnfaith.text.encoder import Texts, special_ids_of
 
 MOST_STEPS = 10**6
 LONGEST = 4096
@@ -73,9 +73,9 @@ class Evaluator:
     ) -> None:
         self.processes = Processes()
         if decision is not None:
-            arguments.one_of(decision, KINDS, "decision")
+            validation.one_of(decision, KINDS, "decision")
         if tolerance is not None:
-            tolerance = arguments.number(tolerance, "tolerance", above=0)
+            tolerance = validation.number(tolerance, "tolerance", above=0)
         positive(max_length, "max_length")
         loaded, tokenizer = resolve(model, tokenizer)
         if not isinstance(model, str | os.PathLike) and device is not None:
@@ -160,22 +160,22 @@ class Evaluator:
         Returns:
             `Results`; print them.
         """
-        seed = arguments.whole(seed if random_state is None else random_state, "seed", least=0, most=2**64 - 1)
+        seed = validation.whole(seed if random_state is None else random_state, "seed", least=0, most=2**64 - 1)
         reading: dict[str, Any] = {
-            "subset": None if subset is None else arguments.text(subset, "subset"),
-            "split": None if split is None else arguments.text(split, "split"),
-            "input_column": arguments.column(input_column, "input_column"),
+            "subset": None if subset is None else validation.text(subset, "subset"),
+            "split": None if split is None else validation.text(split, "split"),
+            "input_column": validation.column(input_column, "input_column"),
             "second_input_column": _column(second_input_column, "second_input_column"),
         }
         yours = _explanations(explanations)
-        rankings = arguments.several(rankings, "rankings")
-        batch_size = arguments.whole(batch_size, "batch_size", least=1)
-        quiet = arguments.flag(quiet, "quiet")
+        rankings = validation.several(rankings, "rankings")
+        batch_size = validation.whole(batch_size, "batch_size", least=1)
+        quiet = validation.flag(quiet, "quiet")
         if output_dir is not None:
-            output_dir = arguments.path(output_dir, "output_dir")
+            output_dir = validation.path(output_dir, "output_dir")
             Store.refuse_unusable(output_dir)
-        arguments.one_of(hide, (None, *WAYS), "hide")
-        arguments.one_of(level, (None, "attention", "input", "both"), "level")
+        validation.one_of(hide, (None, *WAYS), "hide")
+        validation.one_of(level, (None, "attention", "input", "both"), "level")
         chosen, statistics = resolve_tests(tests), _statistics(n_resamples, confidence_level)
         decision, classes = self._decision(data, reading)
         scored = tuple(source for source in yours.values() if isinstance(source, str))
@@ -183,13 +183,13 @@ class Evaluator:
             self.cut,
             decision,
             self._settings(seed, positive(steps, "steps", most=MOST_STEPS)),
-            output=arguments.one_of(output, (None, *OUTPUTS), "output"),
-            special_tokens=arguments.one_of(special_tokens, ("include", "protect"), "special_tokens"),
-            protect_deciding=arguments.flag(protect_deciding, "protect_deciding"),
+            output=validation.one_of(output, (None, *OUTPUTS), "output"),
+            special_tokens=validation.one_of(special_tokens, ("include", "protect"), "special_tokens"),
+            protect_deciding=validation.flag(protect_deciding, "protect_deciding"),
         )
         space = LabelSpace(setup.decision.kind, tuple(self._names), classes)
         reading["label_column"] = _column(label_column, "label_column")
-        reading["label_mapping"] = arguments.mapping(
+        reading["label_mapping"] = validation.mapping(
             label_mapping,
             "label_mapping",
             lambda label: isinstance(label, str | int | float),
@@ -294,7 +294,7 @@ class Evaluator:
 
     def _target(self, given: str | int, space: LabelSpace, source: Source) -> str | int:
         if not isinstance(given, str):
-            given = arguments.whole(given, "target ('predicted', 'gold', a class's number or name)")
+            given = validation.whole(given, "target ('predicted', 'gold', a class's number or name)")
         if given == "gold" and (not source.labelled or space.kind not in ("multiclass", "sigmoid")):
             raise InputError("target='gold' needs a column of labels, and a model that decides between classes.")
         if given in ("predicted", "gold"):
@@ -304,27 +304,27 @@ class Evaluator:
             known = f" or one of {', '.join(space.names)}" if space.names else ""
             raise InputError(
                 f"Expected target to be 'predicted', 'gold', 0..{space.classes - 1}{known}; got "
-                f"{arguments.short(given)}."
+                f"{validation.short(given)}."
             )
         return number
 
 
 def _statistics(n_resamples: Any, confidence_level: Any) -> dict[str, Any]:
     return {
-        "n_resamples": arguments.whole(n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
-        "confidence_level": arguments.share(confidence_level, "confidence_level"),
+        "n_resamples": validation.whole(n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
+        "confidence_level": validation.share(confidence_level, "confidence_level"),
     }
 
 
 def _column(given: Any, name: str) -> Any:
-    return None if given is None else arguments.column(given, name)
+    return None if given is None else validation.column(given, name)
 
 
 def _explanations(given: Any) -> dict[str, Explain]:
     wanted = "names of rankings and, for each, the name of a column of scores or a function from a text to scores"
-    found = arguments.mapping(given, "explanations", lambda one: isinstance(one, str) or callable(one), wanted) or {}
+    found = validation.mapping(given, "explanations", lambda one: isinstance(one, str) or callable(one), wanted) or {}
     for name in found:
-        arguments.text(name, "a name in explanations")
+        validation.text(name, "a name in explanations")
     return found
 
 
@@ -333,4 +333,4 @@ def _check_device(device: Any) -> None:
         torch.empty(0, device=device)
     except Exception as error:  # what is raised differs from backend to backend
         reason = str(error).partition("\n")[0]
-        raise InputError(f"The device {arguments.short(device)} cannot be used: {reason}") from error
+        raise InputError(f"The device {validation.short(device)} cannot be used: {reason}") from error

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnfaith.arguments import short
-from attnfaith.attribution.methods import LEVELS, Method, find_method, methods
-from attnfaith.attribution.words import Encoded
+from attnfaith.attribution.method import LEVELS, Method, find_method, methods
 from attnfaith.errors import InputError
+from attnfaith.text.encoded import Encoded
+from attnfaith.validation import short
 
 YOURS = "yours"
 CONTROL = "random"

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from attnfaith import arguments
+from attnfaith import validation
 from attnfaith.errors import InputError
-from attnfaith.evaluation.protocol import Test, tests
+from attnfaith.escaping import visible
 from attnfaith.evaluation.runner import schemas_of
-from attnfaith.evaluation.schema import check_manifest
-from attnfaith.evaluation.store import Store
-from attnfaith.evaluation.summary import curves
+from attnfaith.evaluation.tests.base import Test, tests
+from attnfaith.evaluation.tests.erasure.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
 from attnfaith.functional.decision import Decision
-from attnfaith.visible import visible
+from attnfaith.storage.run_store import Store
+from attnfaith.storage.schema import check_manifest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -162,4 +162,4 @@ def load_results(path: str | os.PathLike[str]) -> Results:
         InputError: there is no run, or it is not finished.
         StorageError: a file is damaged, missing, of another run, or of an earlier layout; the message names it.
     """
-    return Results(Store.load(arguments.path(path, "path"), check_manifest))
+    return Results(Store.load(validation.path(path, "path"), check_manifest))

@@ -11,15 +11,15 @@ import pyarrow as pa
 import torch
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
-from attnfaith.attribution.texts import Texts
-from attnfaith.attribution.words import Encoded
+from attnfaith.data.source import Row, Source
 from attnfaith.errors import AttnFaithError, InputError, NumericalError
 from attnfaith.evaluation.batch import Batch, Setup
-from attnfaith.evaluation.data import Row, Source
-from attnfaith.evaluation.fingerprint import fingerprint_rows
-from attnfaith.evaluation.protocol import Columns, Test, gold_of, outcome_type, outcomes, schema_of
-from attnfaith.evaluation.store import Store
+from attnfaith.evaluation.tests.base import Columns, Test, gold_of, outcome_type, outcomes, schema_of
 from attnfaith.functional.decision import Decision
+from attnfaith.storage.fingerprint import fingerprint_rows
+from attnfaith.storage.run_store import Store
+from attnfaith.text.encoded import Encoded
+from attnfaith.text.encoder import Texts
 
 SHARD = 256
 """Rows of the data that are written together, and lost together when a run is killed."""

@@ -35,13 +35,13 @@ from typing import Any
 
 import pandas as pd
 
-from attnfaith.evaluation.protocol import tests
-from attnfaith.evaluation.summaries.judging import FAITHFUL, FEW, NEAR_CHANCE, UNFAITHFUL, judge
-from attnfaith.evaluation.summaries.reading import Reader
-from attnfaith.evaluation.summaries.speaking import LATE, REASONS, SILENT, Speaker, capital, unjudged
-from attnfaith.visible import visible
+from attnfaith.escaping import visible
+from attnfaith.estimates.lookup import Reader
+from attnfaith.evaluation.tests.base import tests
+from attnfaith.evaluation.verdict_rule import judge
+from attnfaith.evaluation.verdict_text import REASONS, Speaker, capital, unjudged
 
-__all__ = ["FAITHFUL", "FEW", "LATE", "NEAR_CHANCE", "SILENT", "UNFAITHFUL", "Verdict", "verdict"]
+__all__ = ["Verdict", "verdict"]
 
 
 @dataclass(frozen=True)

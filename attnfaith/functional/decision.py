@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,7 +11,6 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
-from attnfaith.functional.divergence import jensen_shannon, total_variation
 
 Kind = Literal["multiclass", "sigmoid", "multilabel", "regression"]
 KINDS = ("multiclass", "sigmoid", "multilabel", "regression")
@@ -196,3 +196,25 @@ def decision_of(config: Any, labels: int, kind: str | None = None, tolerance: fl
     if tolerance is not None and not tolerance > 0:
         raise InputError(f"Expected a tolerance above 0, got {tolerance!r}.")
     return Decision(kind, tolerance=tolerance)  # type: ignore[arg-type]
+
+
+def jensen_shannon(left: Tensor, right: Tensor) -> Tensor:
+    """Jensen-Shannon divergence in nats, ``[..., C]`` twice to ``[...]``; from 0 to ln 2.
+
+    Example:
+        >>> jensen_shannon(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
+        tensor(0.6931)
+    """
+    middle = (left + right) / 2
+    one, other = (torch.xlogy(part, torch.where(middle == 0, 1.0, part / middle)) for part in (left, right))
+    return ((one + other).sum(-1) / 2).clamp(0, math.log(2))
+
+
+def total_variation(left: Tensor, right: Tensor) -> Tensor:
+    """Half the sum of absolute differences, ``[..., C]`` twice to ``[...]``; from 0 to 1.
+
+    Example:
+        >>> total_variation(torch.tensor([0.75, 0.25]), torch.tensor([0.5, 0.5]))
+        tensor(0.2500)
+    """
+    return (left - right).abs().sum(-1) / 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedConfig
 
-from attnfaith import arguments
+from attnfaith import validation
 from attnfaith.errors import InputError
 
 CHOICES = {
@@ -88,10 +88,10 @@ class AttentionClassifierConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         self.problem_type = problem_type
         for name, known in CHOICES.items():
-            arguments.one_of(getattr(self, name), known, name)
+            validation.one_of(getattr(self, name), known, name)
         for name, most in _MOST.items():
-            arguments.whole(getattr(self, name), name, least=1, most=most)
-        arguments.number(self.temperature, "temperature", above=0)
+            validation.whole(getattr(self, name), name, least=1, most=most)
+        validation.number(self.temperature, "temperature", above=0)
         pairs = [pair for pair in self.kernels if not isinstance(pair, int) and len(pair) == 2 and min(pair) >= 1]
         if not pairs or len(pairs) < len(self.kernels):
             raise InputError(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from transformers.activations import ACT2FN
 
-from attnfaith.models.layout import Layout
+from attnfaith.models.ragged import Layout
 
 if TYPE_CHECKING:
     from attnfaith.models.configuration import AttentionClassifierConfig

@@ -11,14 +11,14 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel, Pr
 from transformers import initialization as init
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from attnfaith.adapters.base import register_adapter
-from attnfaith.adapters.pooled import PooledAdapter
+from attnfaith.adapters.adapter import register_adapter
+from attnfaith.adapters.affine import PooledAdapter
 from attnfaith.errors import InputError
-from attnfaith.models.attention import ATTENTIONS, Normaliser
+from attnfaith.models.attention_scores import ATTENTIONS, Normaliser
 from attnfaith.models.configuration import AttentionClassifierConfig
 from attnfaith.models.encoders import ENCODERS
-from attnfaith.models.layout import Layout, split_sentences
-from attnfaith.models.vectors import Coverage, WordVectors, place_vectors
+from attnfaith.models.ragged import Layout, split_sentences
+from attnfaith.models.word_vectors import Coverage, WordVectors, place_vectors
 
 _CLASSES = ("single_label_classification", "multi_label_classification")  # the same when there is one logit
 
@@ -280,6 +280,6 @@ def _given(argument: bool | None, default: bool | None) -> bool:
     return bool(default if argument is None else argument)
 
 
-# In place of the stand-in that `attnfaith.models.registration` files without loading this module.
+# In place of the stand-in that `attnfaith.models.auto_classes` files without loading this module.
 AutoModelForSequenceClassification.register(AttentionClassifierConfig, AttentionClassifier, exist_ok=True)
 register_adapter(AttentionClassifier)(PooledAdapter)

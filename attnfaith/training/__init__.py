@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from attnfaith._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from attnfaith.training.fitting import History as History
@@ -11,16 +12,6 @@ if TYPE_CHECKING:
     from attnfaith.training.random_labels import shuffled as shuffled
     from attnfaith.training.recipes import recipe as recipe
 
-_HOME = {"History": "fitting", "fit": "fitting", "recipe": "recipes", "shuffled": "random_labels"}
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+_HOMES = {"History": "fitting", "fit": "fitting", "recipe": "recipes", "shuffled": "random_labels"}
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, {name: f"{__name__}.{module}" for name, module in _HOMES.items()})

@@ -17,13 +17,13 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import EvalPrediction, Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from attnfaith.attribution.texts import Texts
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import Decision, decision_of
+from attnfaith.text.encoder import Texts
+from attnfaith.training.best_epoch import Watch
+from attnfaith.training.dataset import Rows
 from attnfaith.training.recipes import make_optimizer
-from attnfaith.training.rows import Rows
-from attnfaith.training.surroundings import as_before
-from attnfaith.training.watching import Watch
+from attnfaith.training.restore_state import as_before
 
 
 @dataclass(frozen=True)

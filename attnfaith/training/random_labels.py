@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from attnfaith.attribution.controls import keyed_generator
-from attnfaith.training.rows import column
+from attnfaith.attribution.random_control import keyed_generator
+from attnfaith.training.dataset import column
 
 
 def shuffled(rows: Any, label_column: str = "label", seed: int = 0) -> list[dict[str, Any]]:

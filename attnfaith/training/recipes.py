@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attnfaith.errors import InputError
-from attnfaith.models.papers import preset
+from attnfaith.models.paper_presets import preset
 
 _KNOWN = (
     "optimizer",

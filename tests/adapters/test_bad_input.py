@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import attnfaith as af
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.comparing import inputs_of, keeps_of, model_of, orders_of, prepared
 
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import attnfaith as af
-from attnfaith.adapters.base import adapters
+from attnfaith.adapters.adapter import adapters
 from tests.adapters.own import CLASSES, PAD, VOCABULARY, WIDTH, batch, check_against, drawn
 from tests.comparing import assert_same, keeps_of, orders_of
 

@@ -9,7 +9,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
 import attnfaith as af
-from attnfaith.families import model_types, tiny_model
+from attnfaith.tiny_models import model_types, tiny_model
 from tests.comparing import QUICK, REFUSED, assert_close, assert_same, inputs_of, keeps_of
 
 OWN = "sharp"

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import attnfaith as af
-from attnfaith.adapters.probe import made_up_inputs
+from attnfaith.adapters.dummy_inputs import made_up_inputs
 from tests.comparing import assert_close
 from tests.reference import erase_slow
 

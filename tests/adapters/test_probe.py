@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from attnfaith.adapters.probe import made_up_inputs
+from attnfaith.adapters.dummy_inputs import made_up_inputs
 from attnfaith.errors import AttnFaithError, InputError
-from attnfaith.families import model_types, tiny_model
+from attnfaith.tiny_models import model_types, tiny_model
 
 PAD, EOS = 1, 2
 BUT_WIDTH = {"mra"}  # only takes multiples of 32

@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 import attnfaith as af
-from attnfaith.adapters.borrow import borrowed
-from attnfaith.adapters.sharing import shared_copy
-from attnfaith.families import tiny_model
+from attnfaith.adapters.inference_state import borrowed
+from attnfaith.adapters.model_copy import shared_copy
+from attnfaith.tiny_models import tiny_model
 from tests.adapters.test_surroundings import numbers, run_together
 from tests.comparing import assert_close, families, inputs_of, keeps_of, model_of, orders_of
 

@@ -7,7 +7,7 @@ import torch
 from transformers.masking_utils import eager_mask
 
 import attnfaith as af
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.adapters.test_owners_attention import as_kernel, hidden, registered
 from tests.comparing import assert_close, inputs_of, keeps_of, model_of, orders_of
 

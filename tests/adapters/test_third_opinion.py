@@ -5,8 +5,8 @@ import torch
 
 import attnfaith as af
 from attnfaith.errors import AttnFaithError
-from attnfaith.families import model_types
 from attnfaith.functional.erasure import erase
+from attnfaith.tiny_models import model_types
 from tests.comparing import NO_DOUBLE, REFUSED, assert_close, assert_same, inputs_of, keeps_of, model_of, tolerance_of
 from tests.comparing import weights_of as any_weights
 from tests.reference import Edit, OffInterfaceError, interface_logits

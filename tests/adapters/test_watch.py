@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attnfaith.adapters.watch import Watch
+from attnfaith.adapters.attention_watch import Watch
 
 B, H, Q, N, D = 2, 4, 5, 7, 3
 

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 import attnfaith as af
-from attnfaith.attribution import methods
+from attnfaith.attribution import method
 from attnfaith.attribution.attributor import Attributor
-from attnfaith.attribution.request import Request, Scores
-from attnfaith.families import model_types
+from attnfaith.attribution.method import Request, Scores
+from attnfaith.tiny_models import model_types
 from tests.comparing import NO_DOUBLE, REFUSED, Prepared, computes_in_float32, prepared
 
-METHODS = sorted(methods)
+METHODS = sorted(method)
 PRESETS = ["FLANrnn", "HANrnn", "FLANconv", "FLANnoenc"]
 QUICK = [*PRESETS, *"bert gpt2 llama bart t5 deberta-v2 xlnet eurobert modernbert".split()]
 FEW_STEPS = pytest.mark.filterwarnings("ignore:The integrated gradients of")

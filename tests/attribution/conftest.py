@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnfaith.attribution.texts import Texts
+from attnfaith.text.encoder import Texts
 from tests.attribution.kinds import KINDS, AnyModel
 
 

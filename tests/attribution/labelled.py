@@ -5,7 +5,7 @@ import functools
 import torch
 
 import attnfaith as af
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.attribution import made
 from tests.attribution.made import TEXT, words
 

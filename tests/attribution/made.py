@@ -9,12 +9,12 @@ from transformers import PreTrainedTokenizerFast
 
 import attnfaith as af
 from attnfaith.attribution.explanation import Explanation
-from attnfaith.attribution.texts import Texts
+from attnfaith.text.encoder import Texts
 
 TEXT = "A thin plot, a <b>superb</b> cast. I would & will see it again!"
 PAIR = ("A man plays guitar.", "Nobody plays. It is quiet.")
 CORPUS = [TEXT, *PAIR]
-NAMES = ["[BOS]", "[PAD]", "[EOS]", "[UNK]", "[MASK]"]  # ids as in attnfaith.families
+NAMES = ["[BOS]", "[PAD]", "[EOS]", "[UNK]", "[MASK]"]  # ids as in attnfaith.tiny_models
 ROLES = dict(zip("bos_token pad_token eos_token unk_token mask_token".split(), NAMES, strict=True))
 
 

@@ -7,7 +7,7 @@ import torch
 from transformers import pipeline
 
 import attnfaith as af
-from attnfaith.adapters.base import adapters
+from attnfaith.adapters.adapter import adapters
 from attnfaith.attribution.attributor import Attributor
 from tests.attribution.asking import FEW_STEPS
 from tests.attribution.labelled import TEXTS, named, own, same, scores, word_piece

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution import methods
+from attnfaith.attribution import method
 from attnfaith.attribution.attributor import Attributor
 from tests.attribution.asking import FEW_STEPS
 from tests.attribution.labelled import TEXTS, named, own, same, scores, word_piece
@@ -101,7 +101,7 @@ def test_one_sigmoid_logit_is_two_classes():
         two.classifier.weight.zero_()
         two.classifier.bias.zero_()
         two.classifier.weight[1], two.classifier.bias[1] = one.classifier.weight[0], one.classifier.bias[0]
-    for level, name in sorted(methods):
+    for level, name in sorted(method):
         if name == "rollout":
             continue
         for target in (None, 0, 1):
@@ -146,5 +146,5 @@ def test_a_regression_has_no_probability_to_explain():
     model, tokenizer = own("FLANrnn", labels=1, problem_type="regression")
     with pytest.raises(af.InputError, match="output='logit'"):
         Attributor(model, tokenizer, output="probability")(TEXT)
-    for method in ("gradient", "lrp"):
-        assert Attributor(model, tokenizer, method=method)(TEXT).output == "logit"
+    for name in ("gradient", "lrp"):
+        assert Attributor(model, tokenizer, method=name)(TEXT).output == "logit"

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 import attnfaith as af
-from attnfaith.attribution.methods import methods
+from attnfaith.attribution.method import methods
 from tests.devices import OtherDevice
 from tests.evaluation.runs import TEXTS, evaluator_of
 

@@ -9,9 +9,9 @@ import torch
 
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
-from attnfaith.attribution.texts import Texts
 from attnfaith.errors import InputError
-from attnfaith.families import tiny_model
+from attnfaith.text.encoder import Texts
+from attnfaith.tiny_models import tiny_model
 from tests.attribution.made import PAIR, TEXT, Reader, byte_level, explain, word_piece, words
 
 

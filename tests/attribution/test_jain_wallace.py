@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution.methods import methods
+from attnfaith.attribution.method import methods
 from tests.attribution.asking import alone, ask, in_double
 from tests.attribution.quotients import FLOAT32, step_of
 from tests.comparing import prepared

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 import attnfaith as af
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.attribution import made
 from tests.commands.made import environment
 

@@ -7,7 +7,7 @@ from torch import nn
 from transformers.activations import ACT2FN
 
 import attnfaith as af
-from attnfaith.attribution.rules import relevance_rules
+from attnfaith.attribution.lrp.rules import relevance_rules
 from tests.attribution.asking import ask, in_double
 from tests.comparing import inputs_of, model_of
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import attnfaith as af
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.attribution.asking import ask
 from tests.comparing import inputs_of
 

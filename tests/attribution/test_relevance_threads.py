@@ -5,7 +5,7 @@ import threading
 import torch
 
 import attnfaith as af
-from attnfaith.attribution.rules import relevance_rules
+from attnfaith.attribution.lrp.rules import relevance_rules
 from tests.comparing import inputs_of, model_of
 
 

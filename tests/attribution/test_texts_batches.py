@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from attnfaith.attribution.texts import Texts, special_ids_of
 from attnfaith.errors import InputError
-from attnfaith.families import tiny_model
+from attnfaith.text.encoder import Texts, special_ids_of
+from attnfaith.tiny_models import tiny_model
 from tests.attribution.kinds import SHORT, TEXTS, AnyModel, byte_level, word_piece
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from attnfaith.adapters.probe import position_limit
-from attnfaith.attribution.texts import Texts
+from attnfaith.adapters.dummy_inputs import position_limit
 from attnfaith.errors import InputError
-from attnfaith.families import model_types, tiny_model
+from attnfaith.text.encoder import Texts
+from attnfaith.tiny_models import model_types, tiny_model
 from tests.attribution.kinds import SHORT, TEXTS, AnyModel, word_piece
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 import attnfaith as af
-from attnfaith.attribution.texts import Texts
 from attnfaith.errors import InputError
-from attnfaith.families import tiny_model
+from attnfaith.text.encoder import Texts
+from attnfaith.tiny_models import tiny_model
 from tests.attribution.kinds import KINDS, SHORT, AnyModel, byte_level, word_piece
 
 BARE = dict.fromkeys(KINDS, (False, False)) | {

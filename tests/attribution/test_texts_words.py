@@ -5,8 +5,8 @@ import pytest
 from transformers import CanineTokenizer
 
 import attnfaith as af
-from attnfaith.attribution.alignment import align
-from attnfaith.attribution.texts import Texts
+from attnfaith.text.encoder import Texts
+from attnfaith.text.offsets import align
 from tests.attribution import made
 from tests.attribution.kinds import SLOW, TEXTS, AnyModel, byte_fallback, byte_level, slow_bert, unigram, word_piece
 

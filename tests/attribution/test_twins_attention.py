@@ -6,7 +6,7 @@ import torch
 
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.attribution.asking import FEW_STEPS, ask, in_double
 from tests.attribution.quotients import FLOAT32, OUTPUTS, also, close, close_of, explained, step_of
 from tests.reference import erase_slow

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from attnfaith.adapters.borrow import borrowed
+from attnfaith.adapters.inference_state import borrowed
 from attnfaith.errors import UnsupportedModelError
 from tests.attribution.asking import FEW_STEPS, alone, ask, families, in_double
 from tests.attribution.quotients import OUTPUTS, also, close, close_of, explained, step_of

@@ -13,8 +13,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from typer.testing import CliRunner
 
 import attnfaith as af
-from attnfaith.cli import app
-from attnfaith.families import tiny_model
+from attnfaith.cli.app import app
+from attnfaith.tiny_models import tiny_model
 from tests.attribution import made
 
 WORDS = "a fine dull film plot cast superb acting long thin with and but the".split()

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import attnfaith as af
-from attnfaith.cli import app
+from attnfaith.cli.app import app
 from attnfaith.evaluation.comparison import compare, sentences
 from tests.commands import made
 from tests.commands.made import FEW, refused, run, strictly

@@ -13,7 +13,7 @@ from tests.commands.made import refused, run
 def asked(monkeypatch):
     """What `run_demo` is called with."""
     calls = []
-    module = ModuleType("attnfaith.demo.run")
+    module = ModuleType("attnfaith.demo.pipeline")
 
     def run_demo(output, *, model=None, data=None, text_column="text", label_column="label", seed=0, quiet=False):
         given = (str(output), model, data, text_column, label_column, seed, quiet)
@@ -21,7 +21,7 @@ def asked(monkeypatch):
         return output
 
     module.run_demo = run_demo
-    monkeypatch.setitem(sys.modules, "attnfaith.demo.run", module)
+    monkeypatch.setitem(sys.modules, "attnfaith.demo.pipeline", module)
     return calls
 
 
@@ -50,5 +50,5 @@ def test_how_it_ends(error, code, asked, monkeypatch):
     def failing(*arguments, **named):
         raise error
 
-    monkeypatch.setattr(sys.modules["attnfaith.demo.run"], "run_demo", failing)
+    monkeypatch.setattr(sys.modules["attnfaith.demo.pipeline"], "run_demo", failing)
     refused(run("demo"), code, "No room." if code == 3 else "Interrupted.")

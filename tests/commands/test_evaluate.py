@@ -246,7 +246,7 @@ def test_nothing_is_shown_that_is_no_result(flan, reviews, tmp_path):
 
 
 def test_all_may_be_listed_with_others(flan, reviews, tmp_path):
-    from attnfaith.commands.testing import parsed_tests
+    from attnfaith.cli.test_options import parsed_tests
 
     assert [one.name for one in parsed_tests("all,erasure")] == [one.name for one in parsed_tests("all")]
     made_all = run("evaluate", flan, reviews, "--rankings", "all,attention", "--output", tmp_path, *made.FEW)

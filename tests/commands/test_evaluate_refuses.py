@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.attribution.made import word_piece
 from tests.commands import made
 from tests.commands.made import FEW, refused, run

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import attnfaith as af
-from attnfaith.cli import app
+from attnfaith.cli.app import app
 from tests.commands import made
 from tests.commands.made import refused, run, strictly
 
@@ -77,10 +77,10 @@ def test_standard_input_is_a_text_per_line(flan):
 
 @pytest.mark.parametrize("locale", ["utf-8", "ascii"])
 def test_in_a_terminal_it_is_highlighted_with_signs(locale, flan, monkeypatch):
-    from attnfaith.commands import highlight
+    from attnfaith.cli import terminal
 
     signs = ("⁺", "⁻") if locale == "utf-8" else ("(+)", "(-)")
-    monkeypatch.setattr(highlight, "_signs", lambda console: signs)
+    monkeypatch.setattr(terminal, "_signs", lambda console: signs)
     result = CliRunner().invoke(app, ["explain", str(flan), TEXT], env=COLOURED)
     assert result.exit_code == 0, result.stderr
     assert "\x1b[" in result.stdout

@@ -5,8 +5,8 @@ import inspect
 import pytest
 import typer
 
-from attnfaith.cli import app
-from attnfaith.commands.wording import OPTIONS, for_the_command_line
+from attnfaith.cli.app import app
+from attnfaith.cli.wording import OPTIONS, for_the_command_line
 from attnfaith.evaluation.evaluator import Evaluator
 
 COMMANDS = typer.main.get_command(app).commands

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 import attnfaith as af
 from attnfaith.demo import lexicon
 from attnfaith.demo.corpus import STRENGTHS, Review, label_of, planted_scores, reviews
-from attnfaith.demo.writer import Draws
+from attnfaith.demo.review_writer import Draws
 from attnfaith.errors import InputError
 
 MANY = reviews(3000)

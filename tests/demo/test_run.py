@@ -11,13 +11,13 @@ import torch
 
 import attnfaith as af
 from attnfaith.demo.corpus import planted_scores, reviews
-from attnfaith.demo.folder import demo_folder
+from attnfaith.demo.output_folder import demo_folder
+from attnfaith.demo.pipeline import planted_demo, run_demo
 from attnfaith.demo.planted import Planted, agreement, agreement_of
 from attnfaith.demo.report import marked, plain
-from attnfaith.demo.run import planted_demo, run_demo
 from attnfaith.demo.steps import Plan
 from attnfaith.errors import InputError
-from attnfaith.evaluation.summaries.reading import percent
+from attnfaith.estimates.lookup import percent
 
 FEW = Plan(train=160, validation=20, held_out=30, epochs=3, learning_rate=1e-2)
 KINDS = ("flan", "han")

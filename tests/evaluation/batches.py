@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, nn
 
 import attnfaith as af
-from attnfaith.attribution.request import Settings
-from attnfaith.attribution.texts import special_ids_of
-from attnfaith.attribution.words import Encoded
+from attnfaith.attribution.method import Settings
+from attnfaith.data.source import Row
 from attnfaith.evaluation.batch import Batch, Setup
-from attnfaith.evaluation.data import Row
-from attnfaith.evaluation.erasure import Erasure
-from attnfaith.evaluation.hiding import Hiding, hiding_for
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.families import tiny_model
+from attnfaith.evaluation.tests.erasure.test import Erasure
+from attnfaith.evaluation.token_hiding import Hiding, hiding_for
 from attnfaith.functional.decision import Decision
+from attnfaith.text.encoded import Encoded
+from attnfaith.text.encoder import special_ids_of
+from attnfaith.tiny_models import tiny_model
 from tests.comparing import inputs_of
 
 SIZES = {"multiclass": 3, "sigmoid": 1, "multilabel": 3, "regression": 1}

@@ -6,7 +6,7 @@ import json
 import pandas as pd
 from datasets import Dataset, DatasetDict, IterableDataset
 
-from attnfaith.evaluation.data import LabelSpace, Row
+from attnfaith.data.source import LabelSpace, Row
 
 THREE = LabelSpace("multiclass", ("bad", "so-so", "good"), 3)
 TEXTS = ["A fine film.", "NA", 'She said "no, never".', "2020-01-01", "two\nlines", "12", None, "naïve ☕"]

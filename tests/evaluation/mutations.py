@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import attnfaith as af
-from attnfaith.evaluation.manifest import NAME, written
+from attnfaith.storage.manifest import NAME, written
 
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 0.5, -0.0, 1e12, 10**12, 10**9, 2**63, 10**400, 1e308, float("nan"),

@@ -3,7 +3,7 @@
 import torch
 
 import attnfaith as af
-from attnfaith.evaluation.protocol import tests
+from attnfaith.evaluation.tests.base import tests
 from tests.commands import made
 
 TEXTS = [*(" ".join(dict.fromkeys(text.split())) for text in made.texts(40)), "fine", "", "dull plot"]

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from attnfaith.attribution.methods import methods
-from attnfaith.evaluation.erasure import COLUMNS, Erasure
+from attnfaith.attribution.method import methods
+from attnfaith.evaluation.tests.erasure.test import COLUMNS, Erasure
 from tests.evaluation.batches import one_of, ranked, table
 
 RANKINGS = {

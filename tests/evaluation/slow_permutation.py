@@ -6,8 +6,8 @@ from statistics import mean, median
 import pytest
 import torch
 
-from attnfaith.attribution.controls import keyed_generator
-from attnfaith.evaluation.permutation import COLUMNS, Permutation
+from attnfaith.attribution.random_control import keyed_generator
+from attnfaith.evaluation.tests.permutation.test import COLUMNS, Permutation
 from tests.evaluation.batches import TOLERANCE, one_of
 from tests.evaluation.slow_erasure import decided, flipped
 from tests.reference import Edit, interface_logits

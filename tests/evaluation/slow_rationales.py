@@ -7,10 +7,10 @@ from fractions import Fraction
 import torch
 from sklearn.metrics import average_precision_score
 
-from attnfaith.attribution.methods import methods
-from attnfaith.attribution.words import Encoded
+from attnfaith.attribution.method import methods
 from attnfaith.evaluation.batch import Batch
-from attnfaith.evaluation.marks import Marks
+from attnfaith.text.annotations import Marks
+from attnfaith.text.encoded import Encoded
 from tests.evaluation.slow_erasure import Slow
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)

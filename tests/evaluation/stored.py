@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from attnfaith.evaluation.store import Store
+from attnfaith.storage.run_store import Store
 
 SIZE = 4
 MANIFEST = {

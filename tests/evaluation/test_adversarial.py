@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.adapters.pooled import PooledAdapter
+from attnfaith.adapters.affine import PooledAdapter
 from attnfaith.errors import InputError
-from attnfaith.evaluation import adversarial
-from attnfaith.evaluation.adversarial import COLUMNS, Adversarial
+from attnfaith.evaluation.tests.adversarial import test
+from attnfaith.evaluation.tests.adversarial.test import COLUMNS, Adversarial
+from attnfaith.functional.attention_limits import reach_of
 from attnfaith.functional.decision import Decision
-from attnfaith.functional.reachable import reach_of
 from tests.comparing import inputs_of
 from tests.evaluation.batches import LENGTHS, SIZES, TOLERANCE, batch_of, model_of, one_of, slowly
 from tests.evaluation.slow_erasure import decided
@@ -41,13 +41,13 @@ def js(left, right):
 @pytest.fixture
 def spied(monkeypatch):
     """The weights that searches find, one batch after the other."""
-    found, search = [], adversarial.search
+    found, search = [], test.search
 
     def spy(*args, **options):
         found.append(search(*args, **options))
         return found[-1]
 
-    monkeypatch.setattr(adversarial, "search", spy)
+    monkeypatch.setattr(test, "search", spy)
     return found
 
 
@@ -145,7 +145,7 @@ def test_draws_hang_on_the_row_and_nothing_else(family):
 @pytest.mark.parametrize("family", ["FLANrnn", "bert", "eurobert"])
 def test_a_batch_that_is_too_large_is_taken_in_parts(family, monkeypatch):
     whole = rows_of(QUICK.run(batch_of(family)))
-    monkeypatch.setattr(adversarial, "_NUMBERS", 3 * 5 * batch_of(family).capture.weights[0].numel())
+    monkeypatch.setattr(test, "_NUMBERS", 3 * 5 * batch_of(family).capture.weights[0].numel())
     parts = rows_of(QUICK.run(batch_of(family)))
     for number, row in whole.items():
         for name in ("js", "tvd", "js_most"):

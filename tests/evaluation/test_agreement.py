@@ -12,9 +12,9 @@ from scipy import stats
 
 import attnfaith as af
 from attnfaith.errors import InputError
-from attnfaith.evaluation.agreement import COLUMNS, Agreement
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.evaluation.summaries.agreement import summarise
+from attnfaith.evaluation.tests.agreement.summary import summarise
+from attnfaith.evaluation.tests.agreement.test import COLUMNS, Agreement
 from tests.commands.made import run
 from tests.comparing import inputs_of
 from tests.evaluation.batches import LENGTHS, SIZES, batch_of, model_of, one_of, ranked, slowly

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnfaith.families import WINDOW, model_types
+from attnfaith.tiny_models import WINDOW, model_types
 from benchmarks.families_batching import LENGTHS, compare
 from tests.comparing import NO_DOUBLE, REFUSED, computes_in_float32, inputs_of
 from tests.evaluation.batches import model_of

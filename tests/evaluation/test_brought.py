@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution.words import Encoded
 from attnfaith.errors import InputError
-from attnfaith.evaluation.brought import SPECIAL, on_tokens
-from attnfaith.evaluation.erasure import Erasure
 from attnfaith.evaluation.rankings import YOURS, Ranking
+from attnfaith.evaluation.tests.erasure.test import Erasure
+from attnfaith.text.annotations import SPECIAL, on_tokens
+from attnfaith.text.encoded import Encoded
 from tests.evaluation.batches import batch_of, table
 
 NAN = math.nan

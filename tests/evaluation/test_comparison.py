@@ -16,7 +16,8 @@ from attnfaith.evaluation.comparison import (
     compare,
     sentences,
 )
-from attnfaith.evaluation.summary import summarise_erasure, summarise_single_weight
+from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
+from attnfaith.evaluation.tests.single_weight.summary import summarise_single_weight
 from attnfaith.functional.statistics import Resamples
 from tests.evaluation.summaries.tables import ATTENTION, INF, KEYS, NAN, RANDOM, frames, made, single_weight
 

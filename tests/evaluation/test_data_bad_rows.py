@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from datasets import Dataset, IterableDataset
 
+from attnfaith.data.source import Row, open_data
 from attnfaith.errors import InputError
-from attnfaith.evaluation.data import Row, open_data
 from tests.evaluation.forms import THREE, rows_of
 
 

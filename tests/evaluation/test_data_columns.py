@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from datasets import Dataset, DatasetDict
 
+from attnfaith.data.source import Row, open_data
 from attnfaith.errors import InputError
-from attnfaith.evaluation.data import Row, open_data
 from tests.evaluation.forms import TEXTS, THREE, in_form, rows_of, write_csv
 
 

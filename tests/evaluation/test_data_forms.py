@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from datasets import Dataset, IterableDataset
 
+from attnfaith.data.source import open_data
 from attnfaith.errors import InputError
-from attnfaith.evaluation.data import open_data
 from tests.evaluation.forms import FORMS, TEXTS, THREE, expected_rows, in_form, records, rows_of
 
 

@@ -8,8 +8,8 @@ import tempfile
 import pytest
 from datasets import Dataset
 
+from attnfaith.data.source import open_data
 from attnfaith.errors import InputError, StorageError
-from attnfaith.evaluation.data import open_data
 from tests.evaluation.forms import rows_of, write_csv
 
 
@@ -32,7 +32,7 @@ def test_a_changed_file_is_read_anew_and_an_open_one_stays(name, tmp_path):
 def test_two_processes_read_one_file(tmp_path):
     Dataset.from_dict({"text": [f"text {n}" for n in range(5000)]}).to_parquet(tmp_path / "a.parquet")
     program = (
-        "import sys; from attnfaith.evaluation.data import open_data\n"
+        "import sys; from attnfaith.data.source import open_data\n"
         "for _ in range(3): print(sum(len(rows) for _, rows in open_data(sys.argv[1]).shards(100)))"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "a.parquet")]
@@ -68,7 +68,7 @@ def test_a_full_disk_for_temporary_files(name, tmp_path):
     Dataset.from_dict({"text": [text] * 100}).to_parquet(tmp_path / "a.parquet")
     Dataset.from_dict({"text": [text] * 100}).to_csv(tmp_path / "a.csv")
     program = (
-        "import resource, sys; from attnfaith.evaluation.data import open_data\n"
+        "import resource, sys; from attnfaith.data.source import open_data\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
         "open_data(sys.argv[1])"
     )
@@ -81,7 +81,7 @@ def test_a_full_disk_for_temporary_files(name, tmp_path):
 def test_memory_does_not_grow_with_the_data(tmp_path):
     """A file ten times as long takes hardly more memory to open and to go through."""
     program = (
-        "import resource, sys; from attnfaith.evaluation.data import LabelSpace, open_data\n"
+        "import resource, sys; from attnfaith.data.source import LabelSpace, open_data\n"
         "source = open_data(sys.argv[1], labels=LabelSpace('multiclass', (), 3))\n"
         "assert sum(len(rows) for _, rows in source.shards(256)) == source.rows\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from datasets import Dataset, IterableDataset
 
+from attnfaith.data.source import open_data
 from attnfaith.errors import InputError
-from attnfaith.evaluation.data import open_data
 from tests.evaluation.forms import records, write_csv, write_lines
 
 

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 import attnfaith as af
-from attnfaith.evaluation.erasure import Erasure
-from attnfaith.evaluation.protocol import tests
+from attnfaith.evaluation.tests.base import tests
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from tests.comparing import inputs_of
 from tests.devices import OtherDevice, is_there
 from tests.evaluation.batches import LENGTHS, batch_of, model_of, ranked, slowly, table

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from attnfaith.evaluation.directions import toward_change
 from attnfaith.evaluation.rankings import YOURS, Ranking
+from attnfaith.evaluation.score_direction import toward_change
 from tests.evaluation.batches import SIZES, batch_of
 
 SIGNED = Ranking("gradient", "attention")

@@ -8,9 +8,9 @@ import torch
 
 import attnfaith as af
 from attnfaith.evaluation.batch import Batch
-from attnfaith.evaluation.erasure import Erasure
-from attnfaith.evaluation.flipping_sets import PANEL
-from attnfaith.evaluation.single_weight import SingleWeight
+from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL
+from attnfaith.evaluation.tests.erasure.test import Erasure
+from attnfaith.evaluation.tests.single_weight.test import SingleWeight
 from attnfaith.functional.decision import Decision
 from tests.evaluation.batches import Sizes, batch_of, cut_of, ranked, table
 

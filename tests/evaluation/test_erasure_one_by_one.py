@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from attnfaith.evaluation.erasers import ERASERS
-from attnfaith.evaluation.erasure import Erasure
+from attnfaith.evaluation.removal import ERASERS
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from tests.evaluation.batches import LENGTHS, batch_of, slowly, table
 from tests.evaluation.slow_erasure import RANKINGS, check
 

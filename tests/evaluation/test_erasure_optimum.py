@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from attnfaith.evaluation.erasure import Erasure
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from tests.comparing import inputs_of
 from tests.evaluation.batches import LENGTHS, TOLERANCE, batch_of, model_of, ranked, table
 from tests.evaluation.slow_erasure import RANKINGS, Slow, check, flipped

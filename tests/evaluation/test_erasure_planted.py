@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.evaluation.erasure import Erasure
 from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from tests.comparing import inputs_of
 from tests.evaluation.batches import batch_of, ranked, table
 

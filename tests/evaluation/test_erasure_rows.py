@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution.methods import methods
+from attnfaith.attribution.method import methods
 from attnfaith.errors import InputError
-from attnfaith.evaluation.erasure import COLUMNS, Erasure
+from attnfaith.evaluation.tests.erasure.test import COLUMNS, Erasure
 from tests.comparing import inputs_of
 from tests.evaluation.batches import LENGTHS, batch_of, model_of, one_of, ranked, slowly, table
 from tests.evaluation.slow_erasure import RANKINGS, check

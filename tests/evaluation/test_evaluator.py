@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution.methods import methods
+from attnfaith.attribution.method import methods
 from attnfaith.evaluation import runner as running
-from attnfaith.evaluation.protocol import tests
+from attnfaith.evaluation.tests.base import tests
 
 WORDS = "good bad fine dull long short film plot cast story very not quite never the a".split()
 
@@ -304,7 +304,7 @@ def test_a_model_without_configuration_on_data_with_labels(labels):
 
 
 def test_all_stands_for_the_others_wherever_it_is_listed():
-    from attnfaith.evaluation.protocol import resolve_tests, tests
+    from attnfaith.evaluation.tests.base import resolve_tests, tests
 
     assert [test.name for test in resolve_tests(["all"])] == list(tests)
     given = af.tests.Erasure(reference="paper")

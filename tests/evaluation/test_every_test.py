@@ -8,9 +8,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import attnfaith as af
 from attnfaith.errors import InputError
-from attnfaith.evaluation.protocol import tests
-from attnfaith.evaluation.summaries.rows import COLUMNS
-from attnfaith.families import model_types, tiny_model
+from attnfaith.estimates.summary_table import COLUMNS
+from attnfaith.evaluation.tests.base import tests
+from attnfaith.tiny_models import model_types, tiny_model
 from tests.attribution import made as tokenizers
 from tests.commands import made
 from tests.evaluation.runs import KINDS, QUICK, ROWS, TEXTS, computed, evaluator_of

@@ -10,9 +10,9 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, BertForSequenceClassification
 
 import attnfaith as af
+from attnfaith.data.source import Row
 from attnfaith.errors import InputError
-from attnfaith.evaluation.data import Row
-from attnfaith.evaluation.fingerprint import fingerprint_model, fingerprint_rows, fingerprint_tokenizer
+from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_rows, fingerprint_tokenizer
 
 
 def _bert(**changes):
@@ -43,7 +43,7 @@ def test_a_model_equals_itself_in_another_process(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     program = (
         "import sys, attnfaith, transformers\n"
-        "from attnfaith.evaluation.fingerprint import fingerprint_model, fingerprint_tokenizer\n"
+        "from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer\n"
         "print(fingerprint_model(transformers.AutoModelForSequenceClassification.from_pretrained(sys.argv[1])))\n"
         "print(fingerprint_tokenizer(transformers.AutoTokenizer.from_pretrained(sys.argv[1])))"
     )

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution.methods import methods
-from attnfaith.evaluation.erasure import Erasure
-from attnfaith.evaluation.flipping_sets import PANEL, SINGLES, TRIPLES
+from attnfaith.attribution.method import methods
+from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, SINGLES, TRIPLES
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from tests.evaluation.batches import RANDOM, SIZES, TOLERANCE, Sizes, batch_of, model_of, ranked, table
 from tests.evaluation.slow_erasure import Slow, flipped
 

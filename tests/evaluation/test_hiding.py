@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 import attnfaith as af
-from attnfaith.adapters.base import adapters
+from attnfaith.adapters.adapter import adapters
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.evaluation.hiding import WAYS, hiding_for
-from attnfaith.families import tiny_model
+from attnfaith.evaluation.token_hiding import WAYS, hiding_for
+from attnfaith.tiny_models import tiny_model
 from tests.comparing import inputs_of
 from tests.evaluation.batches import MASK_ID, cut_of, hiding_of, model_of, one_of
 

@@ -8,8 +8,8 @@ import torch
 
 import attnfaith as af
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.evaluation.information import COLUMNS, Information
-from attnfaith.families import tiny_model
+from attnfaith.evaluation.tests.information.test import COLUMNS, Information
+from attnfaith.tiny_models import tiny_model
 from tests.comparing import inputs_of
 from tests.evaluation.batches import LENGTHS, batch_of, cut_of, model_of, one_of, slowly
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import torch
 
 import attnfaith as af
-from attnfaith.evaluation.information import Information
-from attnfaith.evaluation.protocol import schema_of
-from attnfaith.evaluation.store import Store
+from attnfaith.evaluation.tests.base import schema_of
+from attnfaith.evaluation.tests.information.test import Information
+from attnfaith.storage.run_store import Store
 from tests.evaluation.batches import batch_of
 
 WORDS = 60

@@ -10,7 +10,7 @@ import torch
 
 import attnfaith as af
 from attnfaith.evaluation import runner as running
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.commands.made import run, write_csv
 
 WORDS = [f"w{number}" for number in range(50)]

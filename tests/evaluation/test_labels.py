@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 
+from attnfaith.data.labels import Labels
+from attnfaith.data.source import LabelSpace, open_data
 from attnfaith.errors import InputError
-from attnfaith.evaluation.data import LabelSpace, open_data
-from attnfaith.evaluation.labels import Labels
 from tests.evaluation.forms import THREE, rows_of
 
 STARS = LabelSpace("multiclass", ("1", "2", "3"), 3)

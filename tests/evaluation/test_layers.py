@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.evaluation.layers import layers_of
+from attnfaith.evaluation.tests.sanity.models import layers_of
 from tests.comparing import families, inputs_of, model_of
 
 HEADS = ("classifier", "score", "classification_head", "logits_proj", "sequence_summary")

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from attnfaith.attribution.texts import Texts
 from attnfaith.errors import InputError
-from attnfaith.evaluation.laying import lay
-from attnfaith.evaluation.marks import Marks
+from attnfaith.text.annotations import Marks, lay
+from attnfaith.text.encoder import Texts
 from tests.attribution import made
 
 TEXT = "A thin plot, a superb cast. I would see it again!"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.marks import Marks, MarksColumn, marks_of
+from attnfaith.text.annotations import Marks, MarksColumn, marks_of
 
 
 def refuse(*words):

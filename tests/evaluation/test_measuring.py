@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import mutual_info_score
 
-from attnfaith.evaluation.information import BY_RANK, COLUMNS, Information
-from attnfaith.evaluation.measuring import SAME, UNMET
-from attnfaith.evaluation.protocol import schema_of
-from attnfaith.evaluation.store import Store
+from attnfaith.evaluation.tests.base import schema_of
+from attnfaith.evaluation.tests.information.measure import SAME, UNMET
+from attnfaith.evaluation.tests.information.test import BY_RANK, COLUMNS, Information
+from attnfaith.storage.run_store import Store
 
 
 def stored(folder, vectors, logits, *, weights=None, lengths=None, kind="multiclass", predictions=None, group="all"):

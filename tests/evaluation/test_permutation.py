@@ -10,7 +10,7 @@ import torch
 
 import attnfaith as af
 from attnfaith.errors import InputError
-from attnfaith.evaluation.permutation import COLUMNS, Permutation
+from attnfaith.evaluation.tests.permutation.test import COLUMNS, Permutation
 from tests.comparing import inputs_of
 from tests.evaluation.batches import LENGTHS, SIZES, batch_of, model_of, one_of
 from tests.evaluation.slow_erasure import flipped

@@ -7,7 +7,7 @@ from torch import nn
 
 import attnfaith as af
 from attnfaith.demo.corpus import reviews
-from attnfaith.evaluation.protocol import tests
+from attnfaith.evaluation.tests.base import tests
 from attnfaith.models.encoders import Encoder
 from attnfaith.training import fit, recipe
 

@@ -9,12 +9,11 @@ import torch
 from torch import nn
 
 import attnfaith as af
-from attnfaith.adapters.selfcheck import gap, scale_of
-from attnfaith.attribution.controls import keyed_generator
+from attnfaith.adapters.self_check import gap, scale_of
+from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.evaluation.layers import layers_of
-from attnfaith.evaluation.randomised import randomised, retrained, with_weights
-from attnfaith.functional.randomise import redrawn
+from attnfaith.evaluation.tests.sanity.models import layers_of, randomised, retrained, with_weights
+from attnfaith.functional.reinitialize import redrawn
 from tests import comparing
 from tests.comparing import families, inputs_of
 from tests.evaluation.batches import cut_of, model_of

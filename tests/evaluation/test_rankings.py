@@ -3,7 +3,7 @@
 import pytest
 
 import attnfaith as af
-from attnfaith.attribution.methods import methods
+from attnfaith.attribution.method import methods
 from attnfaith.errors import InputError
 from attnfaith.evaluation.rankings import CONTROL, YOURS, Ranking, left_out, rankings_for
 

@@ -11,12 +11,11 @@ import torch
 from transformers import AutoTokenizer
 
 import attnfaith as af
-from attnfaith.attribution.texts import Texts
+from attnfaith.data.source import open_data
 from attnfaith.errors import InputError
-from attnfaith.evaluation.data import open_data
-from attnfaith.evaluation.fingerprint import fingerprint_rows
-from attnfaith.evaluation.laying import lay
-from attnfaith.evaluation.marks import Marks
+from attnfaith.storage.fingerprint import fingerprint_rows
+from attnfaith.text.annotations import Marks, lay
+from attnfaith.text.encoder import Texts
 
 TEXTS = ["a fine film", "dull and thin", "a superb plot today", "grim"]
 COLUMNS = {

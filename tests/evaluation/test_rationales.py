@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from attnfaith.errors import InputError, NumericalError
-from attnfaith.evaluation.erasers import AttentionEraser
-from attnfaith.evaluation.marks import Marks
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.evaluation.rationales import COLUMNS, Rationales
+from attnfaith.evaluation.removal import AttentionEraser
+from attnfaith.evaluation.tests.rationales.test import COLUMNS, Rationales
+from attnfaith.text.annotations import Marks
 from tests.comparing import inputs_of
 from tests.evaluation.batches import LENGTHS, SIZES, batch_of, hiding_of, model_of, one_of, ranked, slowly, table
 from tests.evaluation.slow_erasure import RANKINGS

@@ -7,7 +7,7 @@ import torch
 import attnfaith as af
 from attnfaith.evaluation import evaluator as evaluating
 from attnfaith.evaluation import runner as running
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.attribution import made
 
 WORDS = "a fine dull film plot cast acting long thin with".split()

@@ -10,13 +10,12 @@ import torch
 from scipy import stats
 
 import attnfaith as af
-from attnfaith.attribution.controls import keyed_generator
-from attnfaith.attribution.methods import methods
+from attnfaith.attribution.method import methods
+from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
-from attnfaith.evaluation.asking import turn_of
-from attnfaith.evaluation.layers import layers_of
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.evaluation.sanity import COLUMNS, Sanity
+from attnfaith.evaluation.tests.sanity.models import layers_of, turn_of
+from attnfaith.evaluation.tests.sanity.test import COLUMNS, Sanity
 from tests.comparing import inputs_of
 from tests.evaluation.batches import LENGTHS, SIZES, batch_of, model_of, one_of, ranked, slowly
 

@@ -10,7 +10,7 @@ import torch
 
 import attnfaith as af
 from attnfaith.errors import InputError
-from attnfaith.evaluation.summaries.sanity import HALF, RANDOM_LABELS
+from attnfaith.evaluation.tests.sanity.summary import HALF, RANDOM_LABELS
 from attnfaith.training import fit, shuffled
 from tests.commands.made import FEW, run
 from tests.training.made import rows, same, small, weights

@@ -9,53 +9,53 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnfaith.errors import StorageError
-from attnfaith.evaluation import sealed
-from attnfaith.evaluation.store import Store
+from attnfaith.storage import sealed_table
+from attnfaith.storage.run_store import Store
 from tests.evaluation.stored import ERASURE, bytes_of, command, finished, tables_of
 
-WHO = sealed.Identity("run", "erasure", 3, "rows", ("erasure", "texts"))
+WHO = sealed_table.Identity("run", "erasure", 3, "rows", ("erasure", "texts"))
 
 
 def forged(table, path):
     """A file that somebody else made, with a seal that is right."""
-    path.write_bytes(sealed.encode(table, WHO))
+    path.write_bytes(sealed_table.encode(table, WHO))
     return path
 
 
 def test_it_is_parquet_for_everybody(tmp_path):
     table = tables_of(0)["erasure"]
-    (tmp_path / "file.parquet").write_bytes(sealed.encode(table, WHO))
+    (tmp_path / "file.parquet").write_bytes(sealed_table.encode(table, WHO))
     assert pq.read_table(tmp_path / "file.parquet").equals(table)
-    assert sealed.read(tmp_path / "file.parquet", None)[0].equals(table)
-    assert sealed.prove(tmp_path / "file.parquet").identity == WHO
-    assert sealed.encode(table, WHO) == sealed.encode(table, WHO)
+    assert sealed_table.read(tmp_path / "file.parquet", None)[0].equals(table)
+    assert sealed_table.prove(tmp_path / "file.parquet").identity == WHO
+    assert sealed_table.encode(table, WHO) == sealed_table.encode(table, WHO)
 
 
 def test_every_single_bit_counts(tmp_path):
     path = tmp_path / "file.parquet"
-    content = sealed.encode(tables_of(0)["erasure"].slice(0, 2), WHO)
+    content = sealed_table.encode(tables_of(0)["erasure"].slice(0, 2), WHO)
     for place in range(len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :])
         with pytest.raises(StorageError, match=r"cannot be read"):
-            sealed.prove(path)
+            sealed_table.prove(path)
         with pytest.raises(StorageError, match=r"cannot be read"):
-            sealed.read(path, None)
+            sealed_table.read(path, None)
     for size in range(0, len(content), 13):
         path.write_bytes(content[:size])
         with pytest.raises(StorageError, match=r"cannot be read"):
-            sealed.prove(path)
+            sealed_table.prove(path)
 
 
 def test_a_file_that_stays_is_hashed_once(tmp_path, monkeypatch):
     finished(tmp_path / "run")
     hashed = []
-    sha256 = sealed.hashlib.sha256
+    sha256 = sealed_table.hashlib.sha256
 
     def counted(*content):
         hashed.append(content)
         return sha256(*content)
 
-    monkeypatch.setattr(sealed.hashlib, "sha256", counted)
+    monkeypatch.setattr(sealed_table.hashlib, "sha256", counted)
     store = Store.load(tmp_path / "run")
     files = sum(name.endswith(".parquet") for name in bytes_of(tmp_path / "run"))
     before = len(hashed)
@@ -76,7 +76,7 @@ def test_a_sealed_bomb_is_refused_in_little_memory(tmp_path):
         with pq.ParquetWriter(sink, table.schema, compression="zstd", store_schema=False) as writer:  # read as text
             writer.write_table(table, row_group_size=count)
             writer.add_key_value_metadata({"attnfaith": json.dumps(asdict(WHO))})
-        (tmp_path / f"{name}.parquet").write_bytes(sealed.seal(sink.getvalue().to_pybytes()))
+        (tmp_path / f"{name}.parquet").write_bytes(sealed_table.seal(sink.getvalue().to_pybytes()))
         assert (tmp_path / f"{name}.parquet").stat().st_size < 10**6
     program = (
         "import resource\nfrom pathlib import Path\nfrom attnfaith.evaluation import sealed\n"
@@ -103,25 +103,25 @@ def test_a_sealed_bomb_is_refused_in_little_memory(tmp_path):
 )
 def test_types_that_no_table_has(table, said, tmp_path):
     with pytest.raises(StorageError, match=said):
-        sealed.read(forged(table, tmp_path / "file.parquet"), None)
+        sealed_table.read(forged(table, tmp_path / "file.parquet"), None)
 
 
 def test_more_values_than_memory(tmp_path, monkeypatch):
     """Cheap on disk: one value, many times. The limit is on what is claimed, whatever it is."""
     path = forged(pa.table({"a": pa.array([1] * 10**6)}), tmp_path / "file.parquet")
     assert path.stat().st_size < 10_000
-    assert len(sealed.read(path, None)[0]) == 10**6
-    monkeypatch.setattr(sealed, "MOST_BYTES", 10**6)
+    assert len(sealed_table.read(path, None)[0]) == 10**6
+    monkeypatch.setattr(sealed_table, "MOST_BYTES", 10**6)
     with pytest.raises(
         StorageError, match=r"claims to hold .* bytes when it is decompressed; expected at most 1,000,000"
     ):
-        sealed.read(path, None)
+        sealed_table.read(path, None)
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path):
     with (tmp_path / "file.parquet").open("wb") as file:
         file.truncate(10**13)  # takes no room
-    for call in (sealed.prove, lambda path: sealed.read(path, None)):
+    for call in (sealed_table.prove, lambda path: sealed_table.read(path, None)):
         with pytest.raises(StorageError, match="it has 10,000,000,000,000 bytes; expected at most"):
             call(tmp_path / "file.parquet")
 

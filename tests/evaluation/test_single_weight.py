@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution.methods import methods
+from attnfaith.attribution.method import methods
 from attnfaith.errors import InputError
-from attnfaith.evaluation.erasure import Erasure
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.evaluation.single_weight import COLUMNS, RANKINGS, SingleWeight
+from attnfaith.evaluation.tests.erasure.test import Erasure
+from attnfaith.evaluation.tests.single_weight.test import COLUMNS, RANKINGS, SingleWeight
 from tests.comparing import inputs_of
 from tests.evaluation.batches import LENGTHS, SIZES, TOLERANCE, batch_of, model_of, one_of, slowly, table
 from tests.evaluation.slow_erasure import Slow, decided, flipped

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.store import Store
+from attnfaith.storage.run_store import Store
 from tests.evaluation.stored import MANIFEST, bytes_of, finished, manifest_with, tables_of
 
 

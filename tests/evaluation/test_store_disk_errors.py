@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attnfaith.errors import AttnFaithError, InputError, StorageError
-from attnfaith.evaluation.store import Store
+from attnfaith.storage.run_store import Store
 from tests.evaluation.stored import MANIFEST, bytes_of, command, finished, tables_of
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from attnfaith.errors import InputError, StorageError
-from attnfaith.evaluation.store import Store
+from attnfaith.storage.run_store import Store
 from tests.evaluation.stored import COUNTS, MANIFEST, bytes_of, command, finished, tables_of
 
 # Starts writers and kills them, each at a moment of its own, until one comes to the end. What changes files is

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from attnfaith.errors import InputError, StorageError
-from attnfaith.evaluation.store import Store
+from attnfaith.storage.run_store import Store
 from tests.evaluation.stored import ERASURE, MANIFEST, bytes_of, finished, manifest_with, tables_of
 
 

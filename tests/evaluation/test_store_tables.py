@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.store import Store
+from attnfaith.storage.run_store import Store
 from tests.evaluation.stored import MANIFEST, SIZE, finished, tables_of
 
 

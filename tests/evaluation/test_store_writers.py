@@ -10,7 +10,7 @@ import attnfaith as af
 from attnfaith.errors import InputError
 from attnfaith.evaluation import evaluator as evaluating
 from attnfaith.evaluation import runner
-from attnfaith.evaluation.store import Store
+from attnfaith.storage.run_store import Store
 from tests.evaluation.mutations import outcome
 from tests.evaluation.runs import QUICK, evaluator_of
 from tests.evaluation.stored import MANIFEST, bytes_of, command, finished, manifest_with
@@ -101,9 +101,9 @@ def test_other_statistics_meanwhile_do_not_undo_the_end(tmp_path, impatient):
 
 def test_a_writer_whose_temporary_file_is_removed_makes_it_again(tmp_path):
     """As whoever finishes a run does with what another writer has in hand."""
-    from attnfaith.evaluation import disk
+    from attnfaith.storage import atomic_files
 
-    place, removed = disk.os.replace, []
+    place, removed = atomic_files.os.replace, []
 
     def robbed(made, path):
         if len(removed) < 2:
@@ -112,8 +112,8 @@ def test_a_writer_whose_temporary_file_is_removed_makes_it_again(tmp_path):
         return place(made, path)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(disk.os, "replace", robbed)
-        disk.put(tmp_path / "file", b"content")
+        patched.setattr(atomic_files.os, "replace", robbed)
+        atomic_files.put(tmp_path / "file", b"content")
     assert bytes_of(tmp_path) == {"file": b"content"}
     assert len(removed) == 2
 

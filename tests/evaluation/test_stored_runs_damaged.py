@@ -9,7 +9,7 @@ import pytest
 import attnfaith as af
 from attnfaith.evaluation import evaluator as evaluating
 from attnfaith.evaluation import runner
-from attnfaith.evaluation.manifest import NAME, written
+from attnfaith.storage.manifest import NAME, written
 from tests.evaluation.mutations import KINDS, outcome, survey
 from tests.evaluation.runs import KINDS as KINDS_OF_DECISIONS
 from tests.evaluation.runs import QUICK, computed, evaluator_of

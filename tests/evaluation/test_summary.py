@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attnfaith.evaluation.summary import curves, summarise_erasure, summarise_single_weight
+from attnfaith.evaluation.tests.erasure.summary import curves, summarise_erasure
+from attnfaith.evaluation.tests.single_weight.summary import summarise_single_weight
 from tests.evaluation.summaries.tables import INF, KEYS, NAN, RANDOM, frames, look, made, single_weight
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attnfaith.evaluation.summaries.judging import texts_needed
-from attnfaith.evaluation.summaries.reading import Figure
-from attnfaith.evaluation.summaries.speaking import CONCLUSIONS, REASONS
-from attnfaith.evaluation.summary import summarise_erasure
-from attnfaith.evaluation.verdict import FAITHFUL, FEW, UNFAITHFUL, Verdict
+from attnfaith.estimates.lookup import Figure
+from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
+from attnfaith.evaluation.verdict import Verdict
+from attnfaith.evaluation.verdict_rule import FAITHFUL, FEW, UNFAITHFUL, texts_needed
+from attnfaith.evaluation.verdict_text import CONCLUSIONS, REASONS
 from tests.evaluation.summaries.handmade import ATTENTION, CONTROL, NAN, PRODUCT, judged, level, said
 
 KEYS = (ATTENTION, CONTROL, PRODUCT, ("attention", "gradient"), ("attention", "lrp"))

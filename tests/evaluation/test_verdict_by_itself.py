@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import attnfaith as af
-from attnfaith.families import tiny_model
+from attnfaith.tiny_models import tiny_model
 from tests.attribution import made as tokenizers
 from tests.commands import made
 

@@ -23,8 +23,8 @@ from tests.commands.made import ROOT, command, environment
 
 LIMIT = 120.0
 """Seconds after which a child counts as hanging."""
-_PRELOADED = """attnfaith.cli attnfaith.commands.machine attnfaith.commands.highlight attnfaith.evaluation.evaluator
-attnfaith.attribution.attributor attnfaith.attribution.methods transformers.models.auto.modeling_auto
+_PRELOADED = """attnfaith.cli.app attnfaith.cli.json_output attnfaith.cli.terminal attnfaith.evaluation.evaluator
+attnfaith.attribution.attributor attnfaith.attribution.method transformers.models.auto.modeling_auto
 transformers.models.auto.tokenization_auto transformers.models.bert.modeling_bert accelerate datasets pyarrow.parquet
 pandas captum tests.faults.children""".split()
 
@@ -47,11 +47,11 @@ class Ended:
 
 def evaluate(*arguments: Any) -> None:
     """The command line in this process, as the console script starts it."""
-    from attnfaith import interrupting
-    from attnfaith.cli import app
+    from attnfaith import interrupts
+    from attnfaith.cli.app import app
 
     sys.argv = ["attnfaith", *map(str, arguments)]
-    interrupting.install_for_command()
+    interrupts.install_for_command()
     app(prog_name="attnfaith")
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.functional.adversary import divergence_of, freedom_of, most_of, search, weights_of
+from attnfaith.functional.counterfactual import divergence_of, freedom_of, most_of, search, weights_of
 from attnfaith.functional.decision import Decision
 
 LN2 = math.log(2)

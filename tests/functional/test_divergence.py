@@ -7,8 +7,7 @@ import torch
 from scipy.spatial.distance import jensenshannon
 
 from attnfaith.errors import InputError
-from attnfaith.functional.decision import Decision
-from attnfaith.functional.divergence import jensen_shannon, total_variation
+from attnfaith.functional.decision import Decision, jensen_shannon, total_variation
 
 
 def shannon(left, right):

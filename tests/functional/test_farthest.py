@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from attnfaith.functional import farthest
-from attnfaith.functional.farthest import (
+from attnfaith.functional import attention_limits
+from attnfaith.functional.attention_limits import (
     divergence_of_corner,
     farthest_anywhere,
     farthest_between,
@@ -155,7 +155,7 @@ def test_pieces_find_the_same(monkeypatch):
         return (mean >= low) & (mean <= high)
 
     edges = farthest_on_edges(torch.tensor(shares), table, *limits, allowed)
-    monkeypatch.setattr(farthest, "_PIECE", 30)
+    monkeypatch.setattr(attention_limits, "_PIECE", 30)
     assert found(shares, values, low, high)[0] == whole
     assert farthest_on_edges(torch.tensor(shares), table, *limits, allowed) == edges
 

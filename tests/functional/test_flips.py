@@ -9,9 +9,9 @@ import torch
 
 import attnfaith as af
 from attnfaith.errors import NumericalError
-from attnfaith.families import tiny_model
 from attnfaith.functional.decision import KINDS, Decision
-from attnfaith.functional.flips import Lanes, by_prefixes, by_sets, first_flips
+from attnfaith.functional.first_flip import Lanes, by_prefixes, by_sets, first_flips
+from attnfaith.tiny_models import tiny_model
 from tests.comparing import inputs_of
 
 SIZES = {"multiclass": 3, "sigmoid": 1, "multilabel": 3, "regression": 1}

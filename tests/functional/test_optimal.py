@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from attnfaith.functional.optimal import optimum
+from attnfaith.functional.optimum import optimum
 from attnfaith.functional.ranking import order_of
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnfaith.functional.decision import Decision
-from attnfaith.functional.optimal import optimum, optimum_for
+from attnfaith.functional.optimum import optimum, optimum_for
 from tests.functional.test_optimal import brute
 
 TOLERANCES = (0.25, 1.0, 4.0, 12.0, 24.0)  # exact in binary

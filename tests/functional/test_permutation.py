@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import torch
 
-from attnfaith.functional.permutation import permute, random_permutations
+from attnfaith.functional.counterfactual import permute, random_permutations
 
 
 def seeded(seed=0):

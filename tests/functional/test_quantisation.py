@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from attnfaith.functional.quantisation import first_centres, number_of_clusters, one_thread, quantised, singletons
+from attnfaith.functional.clustering import first_centres, number_of_clusters, one_thread, quantised, singletons
 
 
 def blobs(count, dimensions=5, seed=0, spread=0.01):
@@ -93,8 +93,8 @@ def meets(samples, centres, count):
 @pytest.mark.parametrize(("count", "high"), [(300, 60), (130, 60)])
 @pytest.mark.parametrize("first", [0, 3, 6])
 def test_the_number_of_clusters_is_the_first_of_all_that_would_do(smallest, count, high, first, monkeypatch):
-    monkeypatch.setattr("attnfaith.functional.quantisation.FEWEST", 8)
-    monkeypatch.setattr("attnfaith.functional.quantisation.MOST", high)
+    monkeypatch.setattr("attnfaith.functional.clustering.FEWEST", 8)
+    monkeypatch.setattr("attnfaith.functional.clustering.MOST", high)
     samples = [blobs(count, 2, seed, 3.0)[0] for seed in range(first, first + 3)]
     centres = [first_centres(one, high, seed=0) for one in samples]
     expected = [number for number in range(8, high + 1) if meets(samples, centres, number)]

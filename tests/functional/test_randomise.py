@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnfaith.errors import InputError
-from attnfaith.functional.randomise import WAYS, evenly, redrawn
+from attnfaith.functional.reinitialize import WAYS, evenly, redrawn
 
 
 def seeded(seed=0):

@@ -5,11 +5,9 @@ import math
 import pytest
 import torch
 
-from attnfaith.functional.adversary import freedom_of, search
-from attnfaith.functional.decision import Decision
-from attnfaith.functional.divergence import jensen_shannon
-from attnfaith.functional.farthest import farthest_between
-from attnfaith.functional.reachable import limits_of, reach_of
+from attnfaith.functional.attention_limits import farthest_between, limits_of, reach_of
+from attnfaith.functional.counterfactual import freedom_of, search
+from attnfaith.functional.decision import Decision, jensen_shannon
 
 KINDS = [("multiclass", 2), ("multiclass", 4), ("sigmoid", 1), ("multilabel", 1), ("multilabel", 3), ("regression", 1)]
 EXACT = {("multiclass", 2), ("sigmoid", 1), ("multilabel", 1), ("regression", 1)}

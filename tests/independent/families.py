@@ -13,7 +13,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 import attnfaith as af
-from attnfaith.families import model_types, tiny_model
+from attnfaith.tiny_models import model_types, tiny_model
 from tests.independent.decisions import Rule
 from tests.independent.texts import ids_of, rows_of
 from tests.independent.transformer import Text

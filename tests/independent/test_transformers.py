@@ -8,7 +8,7 @@ import torch
 
 import attnfaith as af
 from attnfaith.errors import AttnFaithError
-from attnfaith.families import model_types, tiny_model
+from attnfaith.tiny_models import model_types, tiny_model
 from tests.independent.comparing import RANKINGS, Seen, compare, compute
 from tests.independent.families import (
     BY_MASK,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.evaluation.batch import Batch
-from attnfaith.evaluation.protocol import Test
+from attnfaith.evaluation.tests.base import Test
 from tests.evaluation.batches import batch_of, ranked
 
 LENGTHS = (2, 3, 5, 7, 9, 4, 6, 8, 1, 12, 10, 2, 11, 5, 7, 3)

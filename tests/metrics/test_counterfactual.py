@@ -8,11 +8,11 @@ import torch
 from scipy.spatial.distance import jensenshannon
 
 import attnfaith as af
-from attnfaith.attribution.controls import keyed_generator
-from attnfaith.evaluation import adversarial as searching
-from attnfaith.evaluation.adversarial import Adversarial
-from attnfaith.evaluation.permutation import Permutation
-from attnfaith.functional.permutation import permute, random_permutations
+from attnfaith.attribution.random_control import keyed_generator
+from attnfaith.evaluation.tests.adversarial import test as searching
+from attnfaith.evaluation.tests.adversarial.test import Adversarial
+from attnfaith.evaluation.tests.permutation.test import Permutation
+from attnfaith.functional.counterfactual import permute, random_permutations
 from attnfaith.metrics import AdversarialDivergence, PermutationDistance
 from tests.metrics.runs import INTERVALS, agree, summary_of, texts_of
 

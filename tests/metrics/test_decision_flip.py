@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.evaluation.erasure import Erasure
+from attnfaith.evaluation.tests.erasure.metric import first_flip
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.functional.decision import Decision
-from attnfaith.functional.flips import Lanes, by_prefixes, first_flips
+from attnfaith.functional.first_flip import Lanes, by_prefixes, first_flips
 from attnfaith.functional.ranking import order_of
 from attnfaith.metrics import DecisionFlip
-from attnfaith.metrics.decision_flip import first_flip
 from tests.metrics.runs import INTERVALS, agree, summary_of, texts_of
 
 FIGURES = ("never_flipped", "flipped_at_all", "median_fraction", "mean_fraction")

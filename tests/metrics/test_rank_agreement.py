@@ -8,12 +8,12 @@ import pytest
 from scipy.stats import kendalltau, spearmanr
 
 import attnfaith as af
-from attnfaith.adapters.selfcheck import tolerance_of
-from attnfaith.evaluation.agreement import Agreement
-from attnfaith.evaluation.erasers import MARGIN
-from attnfaith.evaluation.summaries import sanity
+from attnfaith.adapters.self_check import tolerance_of
+from attnfaith.evaluation.removal import MARGIN
+from attnfaith.evaluation.tests.agreement import metric as module
+from attnfaith.evaluation.tests.agreement.test import Agreement
+from attnfaith.evaluation.tests.sanity import summary
 from attnfaith.metrics import RandomisationAgreement, RankAgreement, TopOverlap
-from attnfaith.metrics import rank_agreement as module
 from tests.metrics.runs import INTERVALS, RANKINGS, SEED, STATISTICS, agree, own, summary_of, texts_of
 
 
@@ -99,10 +99,10 @@ def test_randomised_models_are_summed_up_as_the_sanity_test_does(scores):
         row["draw"] = 0
         rows.append(row | {"spearman": rho, "spearman_absolute": absolute, "tau": kendalltau(one, other).statistic})
     texts = pd.DataFrame({"text_id": range(len(rows)), "aside": None})
-    summary = sanity.summarise(pd.DataFrame(rows), texts, seed=SEED, **STATISTICS)
+    figures = summary.summarise(pd.DataFrame(rows), texts, seed=SEED, **STATISTICS)
     found = RandomisationAgreement(**INTERVALS).compute(predictions=scores[1], references=scores[0])
-    agree(found, summary, "spearman", "spearman_absolute", "tau", other="1/top")
-    agree(found, summary, "notices", "notices_absolute")
+    agree(found, figures, "spearman", "spearman_absolute", "tau", other="1/top")
+    agree(found, figures, "notices", "notices_absolute")
     assert found["undefined"] == 1
     assert 0 < found["notices"] < 1
 

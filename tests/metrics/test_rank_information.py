@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.evaluation.information import Information
+from attnfaith.evaluation.tests.information.test import Information
 from attnfaith.functional.information import weighted_kendall
 from attnfaith.metrics import RankInformation
 from tests.metrics.runs import SEED

@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import average_precision_score, f1_score
 
 import attnfaith as af
-from attnfaith.evaluation.rationales import Rationales
+from attnfaith.evaluation.tests.rationales.test import Rationales
 from attnfaith.metrics import Comprehensiveness, RationaleAgreement, Sufficiency
 from tests.metrics.runs import INTERVALS, SEED, STATISTICS, agree
 

@@ -8,8 +8,8 @@ import torch
 from scipy.spatial.distance import jensenshannon
 
 import attnfaith as af
-from attnfaith.evaluation.single_weight import RANKINGS
-from attnfaith.evaluation.single_weight import SingleWeight as Test
+from attnfaith.evaluation.tests.single_weight.test import RANKINGS
+from attnfaith.evaluation.tests.single_weight.test import SingleWeight as Test
 from attnfaith.metrics import SingleWeight
 from tests.metrics.runs import INTERVALS, agree, summary_of, texts_of
 

@@ -3,7 +3,7 @@
 import torch
 
 import attnfaith as af
-from attnfaith.demo.writer import Draws
+from attnfaith.demo.review_writer import Draws
 
 NOISE = "it was a film with some people and a plot in which they talk".split()
 TELLING = ("dreadful", "ordinary", "magnificent")

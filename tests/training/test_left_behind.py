@@ -15,7 +15,7 @@ from accelerate.state import AcceleratorState, GradientState, PartialState
 
 from attnfaith.errors import InputError
 from attnfaith.training import fit
-from attnfaith.training.watching import Watch
+from attnfaith.training.best_epoch import Watch
 from tests.training.made import rows, small
 from tests.training.test_fitting import transformer
 

@@ -8,7 +8,7 @@ from torch import nn
 
 import attnfaith as af
 from attnfaith.errors import InputError
-from attnfaith.models.papers import PRESETS, Preset
+from attnfaith.models.paper_presets import PRESETS, Preset
 from attnfaith.training import fit, recipe
 from attnfaith.training.recipes import make_optimizer
 from tests.training.made import small

@@ -8,7 +8,7 @@ import torch
 
 from attnfaith.errors import InputError
 from attnfaith.training import fit
-from attnfaith.training.rows import column, label_tensor
+from attnfaith.training.dataset import column, label_tensor
 from tests.training.made import rows, same, small, weights
 
 DATA = rows(24)

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attnfaith.evaluation.summaries.adversarial import nats, sentences, sides, summarise
-from attnfaith.evaluation.summaries.reading import Figure, Reader
+from attnfaith.estimates.lookup import Figure, Reader
+from attnfaith.evaluation.tests.adversarial.summary import nats, sentences, sides, summarise
 
 LN2 = math.log(2)
 TEXTS = pd.DataFrame(

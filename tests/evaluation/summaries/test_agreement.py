@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.summaries.agreement import CLOSE, LITTLE, sentences, sides, summarise
-from attnfaith.evaluation.summaries.reading import Reader
+from attnfaith.estimates.lookup import Reader
+from attnfaith.evaluation.tests.agreement.summary import CLOSE, LITTLE, sentences, sides, summarise
 from attnfaith.functional.statistics import Resamples
 
 PAIR = ["ranking_level", "ranking", "other_level", "other"]

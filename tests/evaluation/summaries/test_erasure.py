@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.summary import COLUMNS, curves, summarise_erasure, summarise_single_weight
+from attnfaith.estimates.summary_table import COLUMNS
+from attnfaith.evaluation.tests.erasure.summary import curves, summarise_erasure
+from attnfaith.evaluation.tests.single_weight.summary import summarise_single_weight
 from attnfaith.functional.statistics import holm
 from tests.evaluation.summaries.tables import ATTENTION, INF, KEYS, NAN, RANDOM, frames, look, made, single_weight
 

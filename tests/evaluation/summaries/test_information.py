@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.summaries.information import sentences, summarise
-from attnfaith.evaluation.summaries.reading import Reader
-from attnfaith.evaluation.summaries.rows import COLUMNS
+from attnfaith.estimates.lookup import Reader
+from attnfaith.estimates.summary_table import COLUMNS
+from attnfaith.evaluation.tests.information.summary import sentences, summarise
 from attnfaith.functional.information import weighted_kendall
 
 FACTS = {"unit": {"attention": "tokens", "input": "tokens"}}

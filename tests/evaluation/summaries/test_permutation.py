@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
+from attnfaith.estimates.lookup import Figure, Reader
 from attnfaith.evaluation.comparison import compare
-from attnfaith.evaluation.permutation import Permutation
-from attnfaith.evaluation.summaries.permutation import BINS, bins_of, said, sentences, sides, summarise
-from attnfaith.evaluation.summaries.reading import Figure, Reader
+from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of, said, sentences, sides, summarise
+from attnfaith.evaluation.tests.permutation.test import Permutation
 from tests.evaluation.summaries.tables import NAN, look
 
 ENDS = ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, math.inf))

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import f1_score
 
-from attnfaith.evaluation.summaries.rationales import said, sides, summarise_rationales
-from attnfaith.evaluation.summaries.reading import Reader
+from attnfaith.estimates.lookup import Reader
+from attnfaith.evaluation.tests.rationales.summary import said, sides, summarise_rationales
 from attnfaith.functional.statistics import Resamples
 
 NAN = math.nan

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from attnfaith.estimates.lookup import Figure, Reader
 from attnfaith.evaluation.comparison import compare
-from attnfaith.evaluation.sanity import Sanity
-from attnfaith.evaluation.summaries.judging import FEW
-from attnfaith.evaluation.summaries.reading import Figure, Reader
-from attnfaith.evaluation.summaries.sanity import HALF, MEASURES, RANDOM_LABELS, said, summarise
+from attnfaith.evaluation.tests.sanity.summary import HALF, MEASURES, RANDOM_LABELS, said, summarise
+from attnfaith.evaluation.tests.sanity.test import Sanity
+from attnfaith.evaluation.verdict_rule import FEW
 from tests.evaluation.summaries.tables import NAN
 
 KEYS = [("attention", "attention"), ("attention", "gradient"), ("attention", "random"), ("input", "gradient")]

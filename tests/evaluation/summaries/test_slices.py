@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.summaries.slices import parts_of
-from attnfaith.evaluation.summary import summarise_erasure, summarise_single_weight
+from attnfaith.estimates.summary_table import parts_of
+from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
+from attnfaith.evaluation.tests.single_weight.summary import summarise_single_weight
 from tests.evaluation.summaries.tables import NAN, frames, made, single_weight
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from attnfaith.evaluation.summaries.reading import listed, percent
+from attnfaith.estimates.lookup import listed, percent
 from tests.evaluation.summaries.handmade import ATTENTION, CONTROL, INF, NAN, PRODUCT, judged, level, said, two
 
 # words

@@ -616,7 +616,7 @@ def commanded(example: Any) -> None:
     """Exit code 0, 1 with a message, or 2; never a traceback."""
     from typer.testing import CliRunner
 
-    from attnfaith.cli import app
+    from attnfaith.cli.app import app
 
     given = [part for pair in example for part in pair]
     output = material.fresh("command") / "run"

@@ -9,9 +9,9 @@ from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.colors import to_hex
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots import adversarial_figure, divergences
-from attnfaith.report.plots.adversarial import POINTS
-from attnfaith.report.plots.style import COLUMN, PAGE
+from attnfaith.evaluation.tests.adversarial.plot import POINTS
+from attnfaith.plots import adversarial_figure, divergences
+from attnfaith.plots.style import COLUMN, PAGE
 from tests.report.reading import texts_of, unreadable
 
 SEARCH, KNOWN = "#0072b2", "#d55e00"

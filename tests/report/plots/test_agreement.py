@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots import agreement_figure, agreements
+from attnfaith.plots import agreement_figure, agreements
 from tests.report.made import AT_ATTENTION, AT_INPUT
 from tests.report.reading import contrast, smallest_type, texts_of, unreadable
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots import agreement_distributions, taus
+from attnfaith.plots import agreement_distributions, taus
 from tests.report.reading import texts_of, unreadable
 
 MEASURES = [("input", "gradient_attention_fixed"), ("input", "leave_one_out")]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots import efficiency_figure, erasure_figure, single_weight_figure, wins_figure
+from attnfaith.plots import efficiency_figure, erasure_figure, single_weight_figure, wins_figure
 from tests.report import made
 from tests.report.reading import texts_of
 

@@ -6,9 +6,9 @@ import pytest
 from matplotlib.colors import to_hex
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots import survival
-from attnfaith.report.plots.lettering import EndLabels
-from attnfaith.report.plots.names import labels_for
+from attnfaith.plots import survival
+from attnfaith.plots.labels import labels_for
+from attnfaith.plots.lettering import EndLabels
 from tests.report import made
 from tests.report.reading import texts_of, unreadable
 

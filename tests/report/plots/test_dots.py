@@ -5,8 +5,8 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots import efficiency
-from attnfaith.report.plots.names import words_for
+from attnfaith.plots import efficiency
+from attnfaith.plots.labels import words_for
 from tests.report import made
 from tests.report.reading import texts_of, unreadable
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attnfaith.report import plots
-from attnfaith.report.plots.style import COLUMN, Drawing
+from attnfaith import plots
+from attnfaith.plots.style import COLUMN, Drawing
 from tests.report import made
 from tests.report.reading import smallest_type, unreadable
 

@@ -6,7 +6,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots import attention_by_rank, information, information_figure, information_heads_figure
+from attnfaith.evaluation.tests.information import plot
+from attnfaith.plots import attention_by_rank, information_figure, information_heads_figure
 from tests.evaluation.summaries.test_information import found, refused, summarise, summary_of_heads, table_of, texts
 from tests.report.reading import smallest_type, texts_of, unreadable
 
@@ -71,9 +72,9 @@ def test_heads_have_a_panel_each_at_one_scale(heads):
 
 def test_a_single_head_can_be_drawn_by_itself():
     summary = summary_of_heads(3)
-    assert information(summary, group="2").get_title(loc="left") == "Information by attention rank: head 2"
+    assert plot(summary, group="2").get_title(loc="left") == "Information by attention rank: head 2"
     with pytest.raises(InputError, match="group is '7'; the summary has"):
-        information(summary, group="7")
+        plot(summary, group="7")
 
 
 def test_what_was_not_measured_is_said_and_attention_is_drawn_all_the_same():
@@ -108,4 +109,4 @@ def test_no_heads_and_no_figures_are_said(summary):
 
 def test_a_table_without_the_columns_is_refused():
     with pytest.raises(InputError, match="The figure 'information' is drawn from a table with the columns"):
-        information(pd.DataFrame({"figure": ["mi"]}))
+        plot(pd.DataFrame({"figure": ["mi"]}))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from attnfaith.report.plots.lettering import EndLabels, Headline, spread
-from attnfaith.report.plots.style import Drawing
+from attnfaith.plots.lettering import EndLabels, Headline, spread
+from attnfaith.plots.style import Drawing
 from tests.report.reading import unreadable
 
 

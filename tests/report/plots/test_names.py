@@ -5,8 +5,8 @@ import re
 import pytest
 
 import attnfaith as af
-from attnfaith.report.plots.names import LONGEST, labels_for, shortened, words_for
-from attnfaith.report.plots.style import HIGHLIGHT
+from attnfaith.plots.labels import LONGEST, labels_for, shortened, words_for
+from attnfaith.plots.style import HIGHLIGHT
 
 REGISTERED = sorted(set(re.findall(r"^(attention|input) +(\S+)", str(af.methods()), re.M)))
 

@@ -6,8 +6,8 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots import wins
-from attnfaith.report.plots.names import labels_for
+from attnfaith.plots import wins
+from attnfaith.plots.labels import labels_for
 from tests.report import made
 from tests.report.reading import contrast, texts_of, unreadable
 

@@ -6,11 +6,11 @@ import pytest
 from matplotlib.collections import PathCollection, PolyCollection
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.summaries.reading import percent
-from attnfaith.report.plots import permutation_figure, shuffles
-from attnfaith.report.plots.classes import PANELS
-from attnfaith.report.plots.permutation import POINTS
-from attnfaith.report.plots.style import COLUMN, PAGE, Drawing
+from attnfaith.estimates.lookup import percent
+from attnfaith.evaluation.tests.permutation.plot import POINTS
+from attnfaith.plots import permutation_figure, shuffles
+from attnfaith.plots.panels import PANELS
+from attnfaith.plots.style import COLUMN, PAGE, Drawing
 from tests.report.reading import smallest_type, texts_of, unreadable
 
 LONG = [

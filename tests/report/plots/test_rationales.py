@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots import carried, plausibility_figure, rationales_figure
-from attnfaith.report.plots.names import labels_for
+from attnfaith.plots import carried, plausibility_figure, rationales_figure
+from attnfaith.plots.labels import labels_for
 from tests.report import made
 from tests.report.reading import smallest_type, texts_of, unreadable
 

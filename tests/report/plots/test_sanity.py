@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.summaries.sanity import RANDOM_LABELS
-from attnfaith.report.plots import sanity, sanity_figure
-from attnfaith.report.plots.sanity import TICKS, TRAINED, layer_names
-from attnfaith.report.plots.style import COLUMN, PAGE
+from attnfaith.evaluation.tests.sanity import plot
+from attnfaith.evaluation.tests.sanity.plot import TICKS, TRAINED, layer_names
+from attnfaith.evaluation.tests.sanity.summary import RANDOM_LABELS
+from attnfaith.plots import sanity_figure
+from attnfaith.plots.style import COLUMN, PAGE
 from tests.report.reading import smallest_type, texts_of, unreadable
 
 FLAN = ["classifier", "attention", "encoder", "embeddings"]
@@ -54,7 +55,7 @@ def curves(axis, count):
 
 def test_a_curve_begins_at_one_and_goes_through_its_figures():
     table = made(FLAN, FEW)
-    axis = sanity(table.sample(frac=1, random_state=3))
+    axis = plot(table.sample(frac=1, random_state=3))
     drawn = curves(axis, len(FLAN))
     assert len(drawn) == len(FEW)
     for key in FEW:
@@ -68,16 +69,16 @@ def test_a_curve_begins_at_one_and_goes_through_its_figures():
 
 
 def test_the_random_order_is_grey_and_dotted_and_rankings_of_the_input_are_dashed():
-    axis = sanity(made(FLAN, MANY))
+    axis = plot(made(FLAN, MANY))
     styles = [(line.get_color(), line.get_linestyle()) for line in curves(axis, len(FLAN))]
     assert styles.count(("#707070", ":")) + styles.count(("#707070", "--")) == 2
     assert "dashed: rankings of the input level" in " ".join(texts_of(axis))
-    assert "dashed" not in " ".join(texts_of(sanity(made(FLAN, FEW))))
+    assert "dashed" not in " ".join(texts_of(plot(made(FLAN, FEW))))
 
 
 def test_random_labels_stand_apart_as_points():
     table = made(FLAN, FEW, labels=True)
-    axis = sanity(table)
+    axis = plot(table)
     assert ticks(axis) == [TRAINED, *FLAN, "random labels"]
     assert len(curves(axis, len(FLAN))) == len(FEW)
     points = [line for line in axis.lines if len(line.get_xdata()) == 1]
@@ -97,28 +98,28 @@ def test_names_of_layers_are_as_short_as_they_can_be():
 
 
 def test_of_very_many_layers_some_are_named_and_the_last_is():
-    axis = sanity(made(LLAMA, FEW))
+    axis = plot(made(LLAMA, FEW))
     assert len(ticks(axis)) <= TICKS + 1
     assert ticks(axis)[-1] == "embed_tokens"
     assert len(curves(axis, len(LLAMA))) == len(FEW)
 
 
 def test_what_is_undefined_is_named_and_an_empty_figure_says_so():
-    axis = sanity(made(FLAN, FEW, undefined=("attention",)))
+    axis = plot(made(FLAN, FEW, undefined=("attention",)))
     assert "undefined: attention" in " ".join(texts_of(axis))
     assert len(curves(axis, len(FLAN))) == len(FEW) - 1
     for table in (made(FLAN, FEW, undefined=tuple(name for _, name in FEW)), made().iloc[:0]):
-        axis = sanity(table)
+        axis = plot(table)
         assert "Nothing to draw" in " ".join(texts_of(axis)) or "No curve to draw" in " ".join(texts_of(axis))
 
 
 def test_what_is_not_there_is_refused():
     with pytest.raises(InputError, match="measure to be one of"):
-        sanity(made(), measure="pearson")
+        plot(made(), measure="pearson")
     with pytest.raises(InputError, match="highlight names"):
-        sanity(made(), highlight=["shap"])
+        plot(made(), highlight=["shap"])
     with pytest.raises(InputError, match="has no other"):
-        sanity(made().drop(columns="other"))
+        plot(made().drop(columns="other"))
 
 
 SHAPES = {
@@ -149,7 +150,7 @@ def test_it_can_be_read(name, labels, tmp_path):
 
 @pytest.mark.parametrize("measure", ["spearman", "spearman_absolute", "tau"])
 def test_a_panel_of_a_column_can_be_read_whatever_the_measure(measure):
-    axis = sanity(made(FLAN, MANY, measure=measure), measure=measure)
+    axis = plot(made(FLAN, MANY, measure=measure), measure=measure)
     assert unreadable(axis.figure) == []
     assert axis.get_ylabel().startswith("Kendall's" if measure == "tau" else "Spearman's")
 

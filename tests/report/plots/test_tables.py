@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.summaries.grid import numbers
-from attnfaith.report.plots.tables import counted, keys_of, levels_of, need, of_level, overall
+from attnfaith.estimates.pivot import numbers
+from attnfaith.plots.panels import counted, keys_of, levels_of, need, of_level, overall
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 from attnfaith.errors import InputError
-from attnfaith.report.plots import flips_table, single_weight
-from attnfaith.report.plots.weights import POINTS, _share
+from attnfaith.evaluation.tests.single_weight.plot import POINTS, _share
+from attnfaith.plots import flips_table, single_weight
 from tests.report import made
 from tests.report.reading import texts_of, unreadable
 

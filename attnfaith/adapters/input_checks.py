@@ -1,0 +1,204 @@
+"""The door: what a user gives is checked here, once; inside, everything is known to be right."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnfaith.adapters.dummy_inputs import made_up_inputs, parts_of, position_tables
+from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
+from attnfaith.types import Capture
+from attnfaith.validation import short
+
+
+def check_model(model: nn.Module) -> None:
+    """The model can run: its weights are there, and numbers."""
+    parameters = [*model.parameters(), *model.buffers()]
+    if any(parameter.is_meta for parameter in parameters):
+        raise UnsupportedModelError(
+            "Some of the model's weights are on the meta device, so it cannot run. Load it with real weights (without "
+            "device_map offloading) and cut it again."
+        )
+    broken = [name for name, value in model.named_parameters() if value.is_floating_point() and value.isnan().any()]
+    if broken:
+        raise NumericalError(f"The model's weights contain NaN: {', '.join(broken[:3])}. Load or train it again.")
+
+
+def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The model's inputs, checked, on its device, with a mask and without labels."""
+    inputs = {name: value for name, value in inputs.items() if name != "labels" and value is not None}
+    ids = inputs.get("input_ids")
+    if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
+        got = type(ids).__name__ if not isinstance(ids, Tensor) else f"{ids.dtype} of shape {tuple(ids.shape)}"
+        raise InputError(f"Expected input_ids as a tensor of token ids [batch, length], got {got}.")
+    if ids.numel() == 0:
+        raise InputError(f"input_ids is empty, of shape {tuple(ids.shape)}: expected at least one text and one token.")
+    known = vocabulary_of(model)
+    if known is not None and not (int(ids.min()) >= 0 and int(ids.max()) < known):
+        wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+        raise InputError(
+            f"input_ids holds the id {wrong}, but the model's vocabulary has {known} entries, 0..{known - 1}. Were the "
+            "ids made by the model's own tokenizer?"
+        )
+    mask = inputs.get("attention_mask")
+    if mask is None:
+        pad = getattr(getattr(model, "config", None), "pad_token_id", None)
+        if pad is not None and ids.shape[0] > 1 and bool((ids == pad).any()):
+            raise InputError(
+                "input_ids holds padding but there is no attention_mask. Pass the tokenizer's attention_mask too: "
+                "without it padding would be read as text."
+            )
+        mask = torch.ones_like(ids)
+    if not isinstance(mask, Tensor) or mask.shape != ids.shape:
+        got = type(mask).__name__ if not isinstance(mask, Tensor) else str(tuple(mask.shape))
+        raise InputError(f"Expected attention_mask of the shape of input_ids, {tuple(ids.shape)}, got {got}.")
+    if not bool(((mask == 0) | (mask == 1)).all()):  # NaN is neither, and PyTorch would take it for 1
+        odd = mask[(mask != 0) & (mask != 1)].flatten()[0].item()
+        raise InputError(f"Expected attention_mask of 1 (a token) and 0 (padding), got {odd}.")
+    empty = (mask == 0).all(-1).nonzero().flatten().tolist()
+    if empty:
+        raise InputError(f"The attention_mask of texts {empty} hides every token: there is nothing to attend.")
+    pads = [part.pad_token_id for part in parts_of(getattr(model, "config", None)) if hasattr(part, "pad_token_id")]
+    if pads and all(pad is None for pad in pads) and bool((mask == 0).any()):
+        raise InputError(
+            "The batch is padded, but the model has no padding token and cannot tell padding from text. Set "
+            "model.config.pad_token_id to the tokenizer's pad_token_id, or pass texts of one length."
+        )
+    others = {name: value for name, value in inputs.items() if name not in ("input_ids", "attention_mask")}
+    _check_others(model, others, ids)
+    device = next((parameter.device for parameter in model.parameters()), ids.device)
+    inputs["attention_mask"] = mask
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
+
+
+def _check_others(model: nn.Module, others: dict[str, Any], ids: Tensor) -> None:
+    """What a model takes beside ids and mask: it has such an input, and its numbers are one for each token."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    known = {parameter.name for parameter in parameters}
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    types = next((count for part in parts_of(getattr(model, "config", None)) if (count := _types_of(part))), None)
+    for name, value in others.items():
+        if "input_ids" in known and name not in known and not open_ended:
+            raise InputError(f"{type(model).__name__} has no input {short(name)}. It has: {', '.join(sorted(known))}.")
+        if name not in ("token_type_ids", "position_ids"):
+            continue
+        whole = isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
+        # TAPAS has several numbers for each token, in a last dimension of its own
+        if not whole or tuple(value.shape[:2]) not in (tuple(ids.shape), (1, ids.shape[1])):
+            got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short(value)
+            shape = tuple(ids.shape)
+            raise InputError(f"Expected {name} as whole numbers of the shape of input_ids, {shape}, got {got}.")
+        places = min((table.num_embeddings for table in position_tables(model)), default=None)
+        count, least, most = types if name == "token_type_ids" else places, int(value.min()), int(value.max())
+        if least < 0 or (count is not None and most >= count):
+            raise InputError(f"{name} holds {least} to {most}; the model has {count or 'them'} from 0 on.")
+
+
+def _types_of(part: Any) -> int | None:
+    count = getattr(part, "type_vocab_size", None)
+    return count if isinstance(count, int) and count > 0 else None
+
+
+def vocabulary_of(model: Any) -> int | None:
+    """How many ids the model has vectors for; None where that is not known, or every number is an id (CANINE)."""
+    if hasattr(getattr(model, "config", None), "num_hash_buckets") or not hasattr(model, "get_input_embeddings"):
+        return None
+    try:
+        count = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    except (NotImplementedError, AttributeError):
+        return None
+    return count if isinstance(count, int) else None
+
+
+@contextmanager
+def known_ids() -> Iterator[None]:
+    """What PyTorch says of an id that has no vector, as ours: a model of yours need not say how many it has."""
+    try:
+        yield
+    except IndexError as error:
+        if "out of range in self" not in str(error):
+            raise
+        raise InputError(
+            "The model has no vector for one of the numbers in its inputs. Were the ids made by the model's own "
+            "tokenizer, and is the text short enough for its positions?"
+        ) from error
+
+
+def check_capture(capture: Any) -> None:
+    """It is a `Capture`."""
+    if not isinstance(capture, Capture):
+        raise InputError(f"Expected a Capture, as cut.capture(...) returns it, got {type(capture).__name__}.")
+
+
+def check_keep(capture: Capture, keep: Any) -> Tensor:
+    """``keep`` is ``[B, K, N]`` bool and keeps no padding."""
+    check_capture(capture)
+    batch, _, items = capture.shape
+    if not isinstance(keep, Tensor) or keep.dim() != 3 or (keep.shape[0], keep.shape[2]) != (batch, items):
+        got = tuple(keep.shape) if isinstance(keep, Tensor) else type(keep).__name__
+        raise InputError(f"Expected keep of shape [batch, candidates, items] = [{batch}, K, {items}], got {got}.")
+    if keep.dtype != torch.bool:
+        raise InputError(f"Expected keep as bool (True = the item stays), got {keep.dtype}. Use keep.bool().")
+    keep = keep.to(capture.mask.device)
+    wrong = (keep & ~capture.mask.unsqueeze(1)).any(-1).any(-1).nonzero().flatten().tolist()
+    if wrong:
+        raise InputError(f"keep holds on to padding in texts {wrong}. Use keep & capture.mask[:, None].")
+    return keep
+
+
+def check_weights(capture: Capture, weights: Any) -> Tensor:
+    """``weights`` is ``[B, K, G, N]``, finite, and gives padding nothing."""
+    check_capture(capture)
+    batch, groups, items = capture.shape
+    expected = (batch, groups, items)
+    if not isinstance(weights, Tensor) or weights.dim() != 4 or (weights.shape[0], *weights.shape[2:]) != expected:
+        got = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+        raise InputError(
+            f"Expected weights of shape [batch, candidates, distributions, items] = [{batch}, K, {groups}, {items}], "
+            f"got {got}."
+        )
+    if not weights.is_floating_point():
+        raise InputError(f"Expected weights as floating-point numbers, got {weights.dtype}. Use weights.float().")
+    if not bool(weights.isfinite().all()):
+        raise InputError("weights holds NaN or infinity; every counterfactual weight must be a finite number.")
+    largest = torch.finfo(capture.weights.dtype).max
+    if bool((weights.detach().abs() > largest).any()):
+        raise InputError(
+            f"weights holds numbers beyond {largest:.3g}, the largest of {capture.weights.dtype}, in which the model "
+            "computes. Use smaller ones, or a model in double precision."
+        )
+    if bool((weights * ~capture.mask[:, None, None].to(weights.device)).any()):
+        raise InputError("weights gives padding a weight. Use weights * capture.mask[:, None, None].")
+    return weights.to(capture.weights.device)
+
+
+def check_order(capture: Capture, order: Any) -> Tensor:
+    """``order`` is ``[B, N]``, each row a permutation with padding last."""
+    check_capture(capture)
+    batch, _, items = capture.shape
+    whole = isinstance(order, Tensor) and order.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
+    if not isinstance(order, Tensor) or order.shape != (batch, items) or not whole:
+        got = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
+        raise InputError(f"Expected order as positions of shape [batch, items] = [{batch}, {items}], got {got}.")
+    order = order.to(capture.mask.device).long()
+    places = torch.arange(items, device=order.device)
+    inside = bool(((order >= 0) & (order < items)).all())
+    if not inside or not bool(torch.zeros_like(order).scatter_(1, order, 1).all()):
+        raise InputError(f"Each row of order must hold every position 0..{items - 1} once.")
+    if not torch.equal(capture.mask.gather(1, order), places < capture.lengths.unsqueeze(-1)):
+        raise InputError("order must list the items first and padding last. Sort scores with padding at -inf.")
+    return order
+
+
+def example_for(model: nn.Module) -> dict[str, Any]:
+    """One text, of a length that no weight and no setting of the model has, so that lengths are told from widths."""
+    sizes = {size for parameter in model.parameters() for size in parameter.shape}
+    config = getattr(model, "config", None)
+    sizes |= {value for value in vars(config).values() if isinstance(value, int)} if config is not None else set()
+    length = next((size for size in (9, 11, 13, 17, 19, 23) if size not in sizes), 9)
+    return made_up_inputs(model, lengths=(length,))

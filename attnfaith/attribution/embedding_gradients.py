@@ -1,0 +1,85 @@
+"""Running a model on word vectors of our choice, in pieces that fit a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from attnfaith.adapters.embeddings import read_vectors
+from attnfaith.adapters.inference_state import borrowed
+from attnfaith.adapters.positions import choose_inputs, each, repeat_inputs
+from attnfaith.attribution.method import Request
+from attnfaith.errors import InputError
+
+
+def token_vectors(request: Request) -> Tensor:
+    """``[B, L, E]``, what the model reads at each position."""
+    with borrowed(request.cut.model, gradients=False):
+        return request.cut.adapter.vectors(request.inputs)
+
+
+def values_on(request: Request, vectors: Tensor) -> Tensor:
+    """The explained number ``[B, K]`` on vectors ``[B, K, L, E]``."""
+    batch, count = vectors.shape[:2]
+    parts = []
+    rows = request.cut.adapter.deciding_rows(request.capture)
+    with borrowed(request.cut.model, gradients=False):
+        for piece in pieces(request, count):
+            part = vectors[:, piece]
+            texts = each(batch, part.shape[1], vectors.device)
+            logits = request.cut.adapter.logits_at(
+                (rows[0][texts], rows[1][texts]),
+                choose_inputs(request.inputs, batch, texts),
+                part.flatten(0, 1).clone(),  # CTRL scales them in place
+            )
+            parts.append(request.quantity(logits.unflatten(0, (batch, -1))))
+    return torch.cat(parts, dim=1)
+
+
+def vector_gradient(request: Request, vectors: Tensor) -> Tensor:
+    """The gradient of the explained number at vectors ``[B, K, L, E]``, to the same shape."""
+    batch, count = vectors.shape[:2]
+    parts = []
+    with borrowed(request.cut.model), torch.backends.cudnn.flags(enabled=False):
+        # cuDNN's recurrent layers have no backward pass in evaluation mode; here, and only here, torch's own are used
+        for piece in pieces(request, count):
+            leaf = vectors[:, piece].detach().flatten(0, 1).requires_grad_()
+            inputs = repeat_inputs(request.inputs, batch, leaf.shape[0] // batch)
+            with request.rules():
+                logits = request.cut.adapter.forward_on(leaf.clone(), inputs)
+            (gradient,) = torch.autograd.grad(request.quantity(logits.unflatten(0, (batch, -1))).sum(), leaf)
+            parts.append(gradient.unflatten(0, (batch, -1)))
+    return torch.cat(parts, dim=1)
+
+
+def pieces(request: Request, count: int) -> Iterator[slice]:
+    """Slices of candidates that go through the model together."""
+    size = max(1, request.settings.chunk // len(request.inputs["input_ids"]))
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def baseline_vectors(request: Request, vectors: Tensor) -> Tensor:
+    """``[B, L, E]``, what stands for the absence of a token: zeros, a special token's vector, or what was given."""
+    baseline = request.settings.baseline
+    if isinstance(baseline, Tensor):
+        try:
+            return baseline.to(vectors).expand_as(vectors)
+        except RuntimeError as error:
+            raise InputError(
+                f"The baseline has shape {tuple(baseline.shape)}; expected one that fits word vectors "
+                f"{tuple(vectors.shape)}."
+            ) from error
+    if baseline == "zero":
+        return torch.zeros_like(vectors)
+    if baseline not in ("pad", "mask"):
+        raise InputError(
+            f"Expected baseline to be 'zero', 'pad', 'mask' or a tensor of word vectors, got {baseline!r}."
+        )
+    token = request.settings.pad_id if baseline == "pad" else request.settings.mask_id
+    if token is None:
+        raise InputError(f"The model has no [{baseline.upper()}] token. Use baseline='zero'.")
+    with borrowed(request.cut.model, gradients=False):
+        ids = torch.tensor([[token]], device=vectors.device)
+        return read_vectors(request.cut.adapter.model, ids).expand_as(vectors)

@@ -1,0 +1,85 @@
+"""Integrated gradients (Sundararajan et al. 2017), at the attention and at the input."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnfaith.attribution.embedding_gradients import (
+    baseline_vectors,
+    pieces,
+    token_vectors,
+    values_on,
+    vector_gradient,
+)
+from attnfaith.attribution.gradient import mean_gradient
+from attnfaith.attribution.method import Request, Scores, method
+
+TAILS = 4  # a tail is that much smaller than a pass through the model, at the least
+LARGE_GAP = 0.05  # relative to the difference explained
+STEPS = {"attention": 20, "input": 50}
+_LEGGAUSS = lru_cache(np.polynomial.legendre.leggauss)
+_PAPER = "Sundararajan et al. 2017"
+
+
+def gauss_legendre(steps: int) -> tuple[Tensor, Tensor]:
+    """Points in (0, 1) and weights that sum to 1; exact for polynomials of degree ``2 steps - 1``.
+
+    Example:
+        >>> points, weights = gauss_legendre(3)
+        >>> (weights * points**5).sum()  # the integral of x^5 is 1/6
+        tensor(0.1667, dtype=torch.float64)
+    """
+    points, weights = _LEGGAUSS(steps)
+    return torch.from_numpy((points + 1) / 2), torch.from_numpy(weights / 2)
+
+
+@method("attention", "integrated_gradients", cost=f"{STEPS['attention']} tails, forward and backward", reference=_PAPER)
+def integrated_at_attention(request: Request) -> Scores:
+    """Sum over distributions of w_i times the mean over the path from no attention of dd/dw_i."""
+    capture = request.capture
+    steps = request.settings.steps or STEPS["attention"]
+    points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
+    size = max(1, TAILS * request.settings.chunk // capture.shape[0])
+    values = (capture.weights * mean_gradient(request, points, parts, size)).sum(1)
+    nothing = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
+    whole = request.quantity(capture.logits) - request.quantity(nothing)
+    return request.scores(values, **_completeness(whole, values, capture.mask, steps))
+
+
+@method("input", "integrated_gradients", cost=f"{STEPS['input']} forward and backward", reference=_PAPER)
+def integrated_at_input(request: Request) -> Scores:
+    """The way from the baseline to each token's vector, times the mean gradient along it."""
+    vectors = token_vectors(request)
+    start = baseline_vectors(request, vectors)
+    way = torch.where(request.tokens.unsqueeze(-1), vectors - start, 0)  # padding stays what it is
+    steps = request.settings.steps or STEPS["input"]
+    points, parts = (tensor.to(vectors) for tensor in gauss_legendre(steps))
+    total = torch.zeros_like(vectors)
+    for piece in pieces(request, len(points)):
+        path = vectors.unsqueeze(1) - (1 - points[piece, None, None]) * way.unsqueeze(1)
+        total += (parts[piece, None, None] * vector_gradient(request, path)).sum(1)
+    values = (way * total).sum(-1)
+    ends = values_on(request, torch.stack((vectors, vectors - way), dim=1))
+    completeness = _completeness(ends[:, 0] - ends[:, 1], values, request.tokens, steps)
+    return request.scores(values, request.tokens, **completeness)
+
+
+def _completeness(whole: Tensor, values: Tensor, mask: Tensor, steps: int) -> dict[str, Any]:
+    """How far scores are from summing to the difference between the ends of the path; a large gap is warned of."""
+    gap = (whole - (values * mask).sum(-1)).detach()
+    large = gap.abs() > LARGE_GAP * whole.detach().abs().clamp_min(1e-2)
+    if not bool(large.any()):
+        return {"gap": gap}
+    advice = f"more steps than {steps} (steps= of the Attributor, n_steps= of attribute) make it smaller"
+    warnings.warn(
+        f"The integrated gradients of {int(large.sum())} of {len(gap)} texts do not sum to the difference that they "
+        f"explain: the completeness gap is up to {float(gap.abs().max()):.2g}; {advice}.",
+        stacklevel=2,
+    )
+    return {"gap": gap, "note": f"a completeness gap of more than {LARGE_GAP:.0%} is left; {advice}"}

@@ -1,0 +1,50 @@
+"""LRP-lite: input times gradient, under other rules than the derivative's (see `rules`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
+from attnfaith.attribution.gradient import weight_gradient
+from attnfaith.attribution.lrp.rules import Rules, relevance_rules
+from attnfaith.attribution.method import Request, Scores, method
+
+_PAPERS = "Bach et al. 2015; Arras et al. 2017; Ali et al. 2022"
+
+
+def under_rules(request: Request) -> tuple[Request, list[Rules]]:
+    """The request with LRP's rules around its forward passes, and the rules that will have been entered."""
+    entered: list[Rules] = []
+
+    def rules() -> Any:
+        shape = (len(request.target), request.tokens.shape[1])
+        return relevance_rules(request.cut.adapter.model, request.settings.epsilon, shape, entered.append)
+
+    return replace(request, rules=rules, given=request.capture), entered
+
+
+def _answer(request: Request, values: Tensor, mask: Tensor, logits: Tensor, entered: list[Rules]) -> Scores:
+    absorbed = entered[0].absorbed if len(entered) == 1 else None
+    gap = request.quantity(logits) - (values * mask).sum(-1)
+    return request.scores(values, mask, gap=gap.detach(), absorbed=absorbed)
+
+
+@method("attention", "lrp", cost="1 tail, forward and backward", reference=_PAPERS)
+def relevance_at_attention(request: Request) -> Scores:
+    """The relevance that reaches what item i contributes to the attended vector."""
+    changed, entered = under_rules(request)
+    capture = request.capture
+    gradient = weight_gradient(changed, capture.weights.unsqueeze(1))[:, 0]
+    return _answer(request, (capture.weights * gradient).sum(1), capture.mask, capture.logits, entered)
+
+
+@method("input", "lrp", cost="1 forward and backward", reference=_PAPERS)
+def relevance_at_input(request: Request) -> Scores:
+    """The relevance that reaches each token's vector."""
+    changed, entered = under_rules(request)
+    vectors = token_vectors(request)
+    gradient = vector_gradient(changed, vectors.unsqueeze(1))[:, 0]
+    return _answer(request, (gradient * vectors).sum(-1), request.tokens, request.capture.logits, entered)

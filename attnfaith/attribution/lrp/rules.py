@@ -1,0 +1,166 @@
+"""The rules of LRP-lite, laid over whatever a model computes while they are entered.
+
+Layer-wise relevance propagation by one backward pass: where a rule differs from the derivative, the forward values stay
+what they are and the graph is changed, by taking something for a constant. Attention weights are constants; so is the
+normaliser of LayerNorm and RMSNorm; a pointwise activation passes relevance in proportion f(x)/x; in a gated product
+the gate is a constant and the signal takes all (Arras et al. 2017 for recurrent layers, Ali et al. 2022 and Achtibat et
+al. 2024 for Transformers). Linear layers use the epsilon rule (Bach et al. 2015). "Input times gradient" of such a
+graph is the relevance. Others say that LRP is covered by patents; that is repeated here without any legal claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnfaith.adapters.inference_state import borrowed, patch_forward
+from attnfaith.adapters.torch_mode import Mode
+from attnfaith.attribution.lrp.backward import Damped, LayerNorm, Linear, Pointwise, unrolled
+
+POINTWISE = {"relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "selu", "mish", "hardswish", "relu6"}
+CONSTANT = {"softmax", "sigmoid", "rsqrt", "sqrt", "hardsigmoid"}
+LINEAR = {"conv1d", "addmm", "matmul", "__matmul__", "baddbmm", "bmm"}
+SAME = {"dropout", "to", "type_as", "contiguous", "view", "reshape", "transpose", "float", "unsqueeze", "squeeze"}
+
+
+class Rules(Mode):
+    """While entered, torch functions build the graph of LRP-lite.
+
+    Args:
+        epsilon: the stabiliser of linear layers, relative to the mean size of a layer's result at each position; 0 for
+            none.
+        batch: how many texts go through together.
+        length: how many positions each has.
+    """
+
+    def __init__(self, epsilon: float, batch: int, length: int) -> None:
+        super().__init__()
+        self.epsilon, self.batch, self.length = epsilon, batch, length
+        self.gates: dict[int, Tensor] = {}
+        self.absorbed: Tensor | None = None
+
+    def note(self, relevance: Tensor) -> None:
+        """Add what a bias took at each position, text by text where the layer's result still has the batch in front."""
+        if self.batch == 1:
+            relevance = relevance.reshape(1, -1)  # whatever way it lies, it is this text's
+        elif relevance.dim() == 1 and relevance.numel() == self.batch * self.length:  # [L, B], as XLNet's, is not that
+            relevance = relevance.reshape(self.batch, -1)
+        whole = relevance.shape[0] == self.batch and (relevance.dim() > 1 or relevance.numel() == self.batch)
+        whole &= self.batch == 1 or not (relevance.shape[:2] == (self.batch, self.batch) and self.length == self.batch)
+        part = relevance.reshape(self.batch, -1).sum(1) if whole else relevance.sum().expand(self.batch) * torch.nan
+        self.absorbed = part if self.absorbed is None else self.absorbed + part
+
+    def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Apply the rule for a function, if there is one."""
+        if not torch.is_grad_enabled():
+            return func(*args, **kwargs)
+        if name in ("lstm", "gru") and isinstance(args[0], Tensor):
+            with self.again():
+                return unrolled(name, *args, **kwargs)
+        if name == "scaled_dot_product_attention":
+            query, key, *rest = args
+            return func(query.detach(), key.detach(), *rest, **kwargs)
+        if name == "layer_norm":
+            return self._layer_norm(*args, **kwargs)
+        if name == "linear":
+            return self._linear(*args, **kwargs)
+        if name in POINTWISE:
+            return self.pointwise(lambda given: func(given.clone(), *args[1:], **kwargs), args[0])
+        if name == "rms_norm":
+            return self._rms_norm(*args, **kwargs)
+        if name == "glu":
+            signal, gate = args[0].chunk(2, dim=kwargs.get("dim", args[1] if len(args) > 1 else -1))
+            return signal * torch.sigmoid(gate).detach()
+        if name in ("mul", "__mul__", "multiply"):
+            args = self._gated(args)
+        output = func(*args, **kwargs)
+        if name in CONSTANT:
+            output = output.detach()
+            self.gates[id(output)] = output
+        elif name in LINEAR and isinstance(output, Tensor) and output.requires_grad:
+            output = self._damped(name, args, kwargs, output)
+        elif name in SAME and args and id(args[0]) in self.gates:
+            self.gates[id(output)] = output
+        return output
+
+    def pointwise(self, function: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
+        """An activation, which may be the gate of a product."""
+        output = Pointwise.apply(given, function)
+        self.gates[id(output)] = output
+        return output
+
+    def __exit__(self, *exception: Any) -> None:
+        """Forget the gates; what biases absorbed is kept."""
+        self.gates.clear()
+        super().__exit__(*exception)
+
+    def _gated(self, args: Any) -> Any:
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        if len(tensors) != 2 or not all(tensor.requires_grad for tensor in tensors):
+            return args
+        for place, tensor in enumerate(args):
+            if id(tensor) in self.gates:
+                return tuple(arg.detach() if place == other else arg for other, arg in enumerate(args))
+        return args
+
+    def _layer_norm(
+        self,
+        given: Tensor,
+        shape: Any,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        eps: float = 1e-5,
+    ) -> Tensor:
+        return LayerNorm.apply(given, list(shape), weight, bias, eps, self.epsilon, self.note)
+
+    def _rms_norm(self, given: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+        dims = tuple(range(-len(shape), 0))
+        floor = torch.finfo(given.dtype).eps if eps is None else eps
+        constant = torch.rsqrt(given.detach().square().mean(dims, keepdim=True) + floor)
+        return given * constant if weight is None else given * (constant * weight)
+
+    def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return Linear.apply(input, weight, bias, self.epsilon, self.note)
+
+    def _damped(self, name: str, args: Any, kwargs: Any, output: Tensor) -> Tensor:
+        bias = None
+        if name == "conv1d":
+            bias = kwargs.get("bias", args[2] if len(args) > 2 else None)
+            bias = None if bias is None else bias.unsqueeze(-1)
+        elif name == "addmm":
+            bias = args[0]
+        elif not any(isinstance(arg, nn.Parameter) for arg in args):
+            return output  # a product of two activations: attention, whose weights are constants already
+        if bias is None and not self.epsilon:
+            return output
+        return Damped.apply(output, bias, self.epsilon, -2 if name == "conv1d" else -1, self.note)
+
+
+@contextmanager
+def relevance_rules(
+    model: nn.Module, epsilon: float, shape: tuple[int, int], tell: Callable[[Rules], None] = lambda rules: None
+) -> Iterator[Rules]:
+    """Enter `Rules` for a borrowed model, and tell who asked; activations that are modules are taken whole."""
+    rules = Rules(epsilon, *shape)
+    tell(rules)
+
+    def whole(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def forward(given: Tensor) -> Tensor:
+            return rules.pointwise(lambda given: original(given.clone()), given)  # it may work in place
+
+        return forward
+
+    with ExitStack() as undo:
+        undo.enter_context(borrowed(model))  # before anything is patched: other threads wait until it is as it was
+        for module in model.modules():
+            kind = type(module)
+            torch_kind = getattr(F, kind.__name__.lower(), None) is not None and kind.__name__.lower() in POINTWISE
+            if torch_kind or kind.__module__ == "transformers.activations":
+                patch_forward(undo, module, whole)
+        undo.enter_context(rules)
+        yield rules

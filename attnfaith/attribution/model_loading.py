@@ -1,0 +1,188 @@
+"""What a user may give to an `Attributor`, in the form that it works with."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnfaith import validation
+from attnfaith.adapters.cut import Cut
+from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
+from attnfaith.validation import short
+
+
+def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
+    """A model and its tokenizer from an object, a path, or a text-classification pipeline.
+
+    From a path, weights that are kept in half precision are read into single: rounding would order what hardly matters,
+    and a processor is many times slower in half precision. For a model that is given so, a warning says it.
+    """
+    if isinstance(model, str) or hasattr(model, "__fspath__"):
+        model = validation.path(model, "model")
+        if str(model).startswith("~"):
+            model = Path(model).expanduser()
+        if str(model).startswith((".", "/")) and not _is_folder(Path(model)):
+            raise InputError(f"No classifier could be loaded from {short(str(model), 400)}: there is no such folder.")
+        loaded, tokenizer = load(model, tokenizer)
+        return loaded.float() if _halved(loaded) else loaded, tokenizer
+    if not isinstance(model, nn.Module) and hasattr(model, "model") and hasattr(model, "tokenizer"):
+        model, tokenizer = model.model, model.tokenizer if tokenizer is None else tokenizer
+    if not isinstance(model, nn.Module | Cut):
+        raise InputError(f"Expected a model, a path, or a text-classification pipeline; got {type(model).__name__}.")
+    if _halved(model):
+        warnings.warn(
+            "The model is in half precision: the order of what hardly matters is then left to rounding, and on a "
+            "processor everything is many times slower. Load it with dtype=torch.float32, or pass its path.",
+            stacklevel=3,
+        )
+    return model, tokenizer
+
+
+def _halved(model: nn.Module | Cut) -> bool:
+    inner = model.model if isinstance(model, Cut) else model
+    halved = any(weight.dtype in (torch.float16, torch.bfloat16) for weight in inner.parameters())
+    return halved and not getattr(inner, "is_quantized", False)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long
+        return False
+
+
+def where_to_cut(layer: int | str, head: int | None, method: str) -> dict[str, Any]:
+    """Where to cut: the arguments of `cut`."""
+    if isinstance(layer, str) and layer not in ("final", "mean"):
+        raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {short(layer)}.")
+    if layer == "mean" and (method != "attention" or head is not None):
+        raise InputError("layer='mean' is for the method 'attention', all heads together; others need one attention.")
+    return {"layer": layer if isinstance(layer, int) else None, "heads": None if head is None else [head]}
+
+
+def extra_inputs(given: Any) -> dict[str, Any]:
+    """Model inputs by name, from captum's additional forward arguments."""
+    if isinstance(given, Sequence) and len(given) == 1:
+        given = given[0]
+    if given is None or (isinstance(given, Sequence) and not given):
+        return {}
+    if isinstance(given, Tensor):
+        return {"attention_mask": given}
+    if isinstance(given, dict) and all(isinstance(name, str) for name in given):
+        return given
+    raise InputError(
+        "additional_forward_args: expected the attention mask (one tensor), or a dict of model inputs by name; got "
+        f"{type(given).__name__}. Positions are not used, since models disagree on what stands where."
+    )
+
+
+def positive(number: Any, name: str, *, most: int = validation.LARGEST) -> int | None:
+    """A whole number of at least 1, or None."""
+    return None if number is None else validation.whole(number, name, least=1, most=most)
+
+
+MOST_LABELS, MOST_LAYERS = 10**6, 10**4
+_ROOM = 2**28  # bytes that a model may take beyond what its files hold: tied weights are stored once, some not at all
+_PATH = 400  # characters of a path that a message shows
+_WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
+
+
+def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
+    """A classifier from a folder or a name on the hub, and its tokenizer where none is given."""
+    name = short(str(model), _PATH)
+    try:
+        _check_sizes(Path(model))
+        return _load(model, tokenizer)
+    except AttnFaithError:
+        raise
+    except Exception as error:  # a broken file can make Transformers, torch or pickle raise anything
+        reason = " ".join(str(error).split())
+        if "trust_remote_code" in reason:
+            raise UnsupportedModelError(
+                f"{name} brings code of its own, which attnfaith does not run. If you trust it, load it yourself with "
+                "from_pretrained(..., trust_remote_code=True), and pass the model and its tokenizer."
+            ) from error
+        if type(error).__name__ == "UnpicklingError":  # torch's own words advise to switch its protection off
+            raise InputError(
+                f"No classifier could be loaded from {name}: its pickled weights are broken, or hold more than "
+                "weights, which attnfaith does not read (torch.load with weights_only=True). Save it as safetensors."
+            ) from error
+        raise InputError(
+            f"No classifier with a tokenizer could be loaded from {name}: {type(error).__name__}: {reason[:600]}. Give "
+            "the folder of a classifier that was saved with save_pretrained, or save it again."
+        ) from error
+
+
+def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    loaded, info = AutoModelForSequenceClassification.from_pretrained(
+        model, output_loading_info=True, trust_remote_code=False, weights_only=True
+    )
+    if info["missing_keys"]:
+        lacking = ", ".join(sorted(info["missing_keys"])[:3])
+        raise InputError(
+            f"{short(str(model), _PATH)} holds no trained classifier: its files lack {lacking}, which would be made up "
+            "at random. Fine-tune it first, or give the path of the fine-tuned model."
+        )
+    if tokenizer is None:
+        tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+        if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+            raise InputError(
+                "The tokenizer knows no words, only special tokens: Transformers makes such a one where the files of a "
+                "tokenizer are missing. Save the model's tokenizer beside it, or pass it as the second argument."
+            )
+    return loaded, tokenizer
+
+
+def _check_sizes(folder: Path) -> None:
+    """Refuse a configuration that asks for far more than its files hold, before the memory is asked for."""
+    file = folder / "config.json"
+    if not file.is_file():
+        return  # a name on the hub, or a folder that Transformers has its own words for
+    try:
+        config = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{str(file)!r} is not JSON: {error}. Save the model again.") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{str(file)!r} holds a {type(config).__name__}; expected an object. Save the model again.")
+    for name, value in _numbers(config):
+        most = MOST_LABELS if name == "num_labels" else MOST_LAYERS if re.search(r"layers|depth", name) else None
+        if most is not None and value > most:
+            raise InputError(f"{str(file)!r} says {name} is {short(value)}; at most {most:,} are taken. Mend the file.")
+    weights = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
+    if not weights:
+        return
+    stored = sum(path.stat().st_size for path in weights)
+    asked = _bytes_of(folder)
+    if asked > 8 * stored + _ROOM:
+        raise InputError(
+            f"The configuration of {str(folder)!r} asks for a model of {asked / 1e9:,.1f} GB; its files hold "
+            f"{stored / 1e9:,.3f} GB. One of its sizes is wrong: mend config.json, or save the model again."
+        )
+
+
+def _bytes_of(folder: Path) -> int:
+    """What a model takes, made without its numbers; a configuration that makes no model raises."""
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    with torch.device("meta"):
+        empty = AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
+    return sum(weight.numel() * weight.element_size() for weight in empty.parameters())
+
+
+def _numbers(value: Any, name: str = "") -> list[tuple[str, float]]:
+    """All numbers of nested JSON, each with the name it stands under."""
+    if isinstance(value, dict):
+        return [pair for inner, part in value.items() for pair in _numbers(part, str(inner))]
+    if isinstance(value, list):
+        return [pair for part in value for pair in _numbers(part, name)]
+    return [(name, value)] if isinstance(value, int | float) and not isinstance(value, bool) else []

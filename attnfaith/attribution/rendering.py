@@ -1,0 +1,215 @@
+"""An `Explanation` drawn: as HTML, as a figure, and as captum's record; and put in one line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from attnfaith.escaping import visible
+from attnfaith.text.encoded import BLANKS
+
+if TYPE_CHECKING:
+    from attnfaith.attribution.explanation import Explanation, Piece
+    from attnfaith.text.offsets import Span
+
+FOR, AGAINST = (230, 97, 1), (33, 113, 240)  # orange and blue: told apart by colour-blind readers
+_STRONGEST = 0.72  # opacity: the text over it can be read on white and on black
+_EXPLAINED = {"probability": "probability", "logit": "logit", "log_odds": "log-odds"}
+_BOX = "max-width:60em; padding:8px 2px; line-height:1.5; font-family:sans-serif"
+_TEXT = "line-height:1.9; white-space:pre-wrap; overflow-wrap:anywhere; margin-top:4px"
+_MUTED = "font-size:85%; opacity:.8"
+_MARK = "border-radius:3px; padding:2px 0; box-decoration-break:clone; -webkit-box-decoration-break:clone"
+
+
+def line(explanation: Explanation) -> str:
+    """One line: the text, the decision, and the three strongest items."""
+    pieces = [piece for piece in _pieces(explanation) if math.isfinite(piece.score)]
+    strongest = sorted(pieces, key=lambda piece: -abs(piece.score))[:3]
+    listed = ", ".join(f"{_short(piece.text, 24)} {_number(explanation, piece.score)}" for piece in strongest)
+    text = _short(explanation.encoded.text, 40)
+    return visible(f"<Explanation {text!r}: {_headline(explanation)}; {_source(explanation)}: {listed}>")
+
+
+def html(explanation: Explanation) -> str:
+    """The original text with its words (or a HAN's sentences) highlighted."""
+    encoded, pieces = explanation.encoded, _pieces(explanation)
+    size = max((abs(piece.score) for piece in pieces if math.isfinite(piece.score)), default=0.0)
+    paired = encoded.pair is not None
+    blocks = []
+    for segment, text in enumerate([encoded.text, encoded.pair][: 1 + paired]):
+        title = f'<div style="{_MUTED}">{("First text", "Second text")[segment]}</div>' if paired else ""
+        inside = [piece for piece in pieces if piece.segment == segment and piece.start is not None]
+        shown = _marked(explanation, text or "", inside, size, segment)
+        blocks.append(f'{title}<div dir="auto" style="{_TEXT}">{shown}</div>')
+    chips = [piece for piece in _unplaced(explanation) if finite(piece.score)]
+    if chips:
+        marked = " ".join(_mark(explanation, _safe(piece.text), piece.score, size, number=True) for piece in chips)
+        blocks.append(f'<div style="{_MUTED}; margin-top:6px">Besides the text: {marked}</div>')
+    notes = "".join(f'<div style="{_MUTED}">Note: {_safe(note)}.</div>' for note in explanation.notes)
+    head = f"<div>{_headline(explanation, bold=True)}</div>"
+    return f'<div style="{_BOX}">{head}{"".join(blocks)}{_legend(explanation, size)}{notes}</div>'
+
+
+def plot(explanation: Explanation, axis: Any, top: int) -> Any:
+    """Bars of the ``top`` words (or a HAN's sentences) of the largest size, in text order; the matplotlib axis."""
+    import matplotlib.pyplot as plt
+
+    pieces = _pieces(explanation)
+    count = len(pieces)
+    if count > top:
+        kept = sorted(range(count), key=lambda place: -abs(finite(pieces[place].score) or 0))[:top]
+        pieces = [pieces[place] for place in sorted(kept)]
+    if axis is None:
+        _, axis = plt.subplots(figsize=(6, 1.2 + 0.26 * max(len(pieces), 1)), layout="constrained")
+    scores = [finite(piece.score) for piece in pieces]
+    colours = [_rgb(AGAINST if (score or 0) < 0 else FOR) for score in scores]
+    axis.barh(range(len(pieces)), [score or 0.0 for score in scores], color=colours)
+    labels = [
+        _short(piece.text) + ("" if score is not None else " (undefined)")
+        for piece, score in zip(pieces, scores, strict=True)
+    ]
+    axis.set_yticks(range(len(pieces)), labels)
+    for label in axis.get_yticklabels():
+        label.set_parse_math(False)  # a dollar sign in a text or a name is a dollar sign
+    axis.invert_yaxis()
+    axis.axvline(0, color="grey", linewidth=0.8)
+    source = visible(_source(explanation)) + (f": the {top} largest of {count}" if count > top else "")
+    axis.set_xlabel(source, parse_math=False)
+    axis.set_title(visible(_headline(explanation)), parse_math=False)
+    return axis
+
+
+def captum_record(explanation: Explanation) -> Any:
+    """The record that ``captum.attr.visualization.visualize_text`` draws, with scores scaled to [-1, 1]."""
+    from captum.attr import visualization
+
+    scores = torch.tensor([finite(score) or 0.0 for score in explanation.scores], dtype=torch.float64)
+    return visualization.VisualizationDataRecord(
+        word_attributions=scores / scores.abs().max().clamp_min(1e-300) if len(scores) else scores,
+        pred_prob=math.nan if explanation.probability is None else explanation.probability,
+        pred_class=_safe(explanation.prediction),  # captum puts names into its page as they are
+        true_class="-",
+        attr_class=_safe(explanation.target),
+        attr_score=float(scores.sum()),
+        raw_input_ids=[_safe(token) for token in explanation.tokens],
+        convergence_score=math.nan if explanation.gap is None else explanation.gap,
+    )
+
+
+def finite(number: float | None) -> float | None:
+    """A number that JSON and figures can hold; None for the others."""
+    return None if number is None or not math.isfinite(number) else number
+
+
+def _pieces(explanation: Explanation) -> list[Piece]:
+    return explanation.sentences() if explanation.unit == "sentence" else explanation.words()
+
+
+def _unplaced(explanation: Explanation) -> list[Piece]:
+    if explanation.unit == "sentence":
+        return []
+    return [piece for piece in explanation.words(special=True) if piece.start is None]
+
+
+def _headline(explanation: Explanation, *, bold: bool = False) -> str:
+    def name(label: str) -> str:
+        return f"<b>{_safe(label)}</b>" if bold else label
+
+    def chance(probability: float | None) -> str:
+        return "" if probability is None else f" (probability {probability:.2f})"
+
+    if explanation.probability is None:
+        return f"predicted {name(explanation.target)} = {name(explanation.prediction)}"
+    decided = f"predicted {name(explanation.prediction)}{chance(explanation.probability)}"
+    if explanation.prediction == explanation.target:
+        return decided
+    return f"{decided}, explained {name(explanation.target)}{chance(explanation.target_probability)}"
+
+
+def _source(explanation: Explanation) -> str:
+    return f"{explanation.method} ({explanation.level} level)"
+
+
+def _legend(explanation: Explanation, size: float) -> str:
+    signed, target = explanation.signed, _safe(explanation.target)
+    valued = explanation.probability is None  # a regression, which has no classes to speak for
+    steps = (-1, -0.5, 0, 0.5, 1) if signed else (0, 0.25, 0.5, 0.75, 1)
+    boxes = "".join(_mark(explanation, "&nbsp;&nbsp;&nbsp;", step * size, size) for step in steps)
+    sides = (f"lowers {target}", f"raises {target}") if valued else (f"against {target}", f"for {target}")
+    ends = sides if signed else ("less important", "more important")
+    of = f"{'value' if valued else _EXPLAINED.get(explanation.output, explanation.output)} of {target}"
+    merged = "" if explanation.unit == "sentence" else f" · sub-words: {explanation.merging}"
+    gap = "" if explanation.gap is None else f" · completeness gap {explanation.gap:+.2g}"
+    limits = [_number(explanation, -size) if signed else "0", _number(explanation, size)]
+    return (
+        f'<div style="{_MUTED}; margin-top:6px">{ends[0]} {limits[0]} {boxes} {limits[1]} {ends[1]}<br>'
+        f"{_safe(_source(explanation))}, explaining the {of}{merged}{gap}</div>"
+    )
+
+
+def _marked(explanation: Explanation, text: str, pieces: Sequence[Piece], size: float, segment: int) -> str:
+    """A text with its pieces highlighted; what the model did not read is struck out."""
+    parts, at = [], 0
+    first, last = _read_range(explanation, text, segment)
+    for piece in sorted(pieces, key=lambda piece: piece.start or 0):
+        start, end = max(at, piece.start or 0), piece.end or 0
+        if start >= end:
+            continue
+        parts += [
+            _plain(explanation, text, at, start, first, last),
+            _mark(explanation, _safe(text[start:end]), piece.score, size),
+        ]
+        at = end
+    return "".join([*parts, _plain(explanation, text, at, len(text), first, last)])
+
+
+def _plain(explanation: Explanation, text: str, start: int, end: int, first: int, last: int) -> str:
+    cuts = sorted({start, min(max(first, start), end), min(max(last, start), end), end})
+    parts = []
+    for a, b in pairwise(cuts):
+        unread = (b <= first or a >= last) and text[a:b].strip()
+        shown = _safe(text[a:b])
+        parts.append(f'<s style="opacity:.5" title="not read">{shown}</s>' if unread else shown)
+    return "".join(parts)
+
+
+def _read_range(explanation: Explanation, text: str, segment: int) -> Span:
+    encoded = explanation.encoded
+    spans = [span for span, own in zip(encoded.offsets, encoded.segments, strict=True) if span and own == segment]
+    if not encoded.truncated:
+        return 0, len(text)
+    return min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=0)
+
+
+def _mark(explanation: Explanation, html: str, score: float, size: float, *, number: bool = False) -> str:
+    if not math.isfinite(score):
+        return f'<span title="undefined" style="border-bottom:1px dotted currentColor">{html}</span>'
+    strength = min(1.0, abs(score) / size) if size else 0.0
+    red, green, blue = AGAINST if score < 0 else FOR
+    line = "; box-shadow:inset 0 -2px rgb(33,113,240)" if score < 0 and strength >= 0.05 else ""
+    style = f"background:rgba({red},{green},{blue},{_STRONGEST * strength:.3f}){line}; {_MARK}"
+    after = f"&nbsp;{_number(explanation, score)}" if number else ""
+    return f'<span title="{_number(explanation, score)}" style="{style}">{html}{after}</span>'
+
+
+def _number(explanation: Explanation, score: float) -> str:
+    return f"{score:+.3g}" if explanation.signed else f"{score:.3g}"
+
+
+def _short(text: str, length: int = 40) -> str:
+    text = visible(" ".join(text.split()) or text.translate(BLANKS))
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _safe(text: str) -> str:
+    """Text for a page: no markup, no character that cannot be seen but line breaks and tabs."""
+    return escape(visible(text, "\n\r\t"))
+
+
+def _rgb(colour: tuple[int, int, int]) -> tuple[float, ...]:
+    return tuple(part / 255 for part in colour)

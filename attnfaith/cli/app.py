@@ -1,0 +1,49 @@
+"""The command line: the commands, and what they have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from attnfaith.cli.compare import compare
+from attnfaith.cli.demo import demo
+from attnfaith.cli.evaluate import evaluate
+from attnfaith.cli.exit_codes import Commands
+from attnfaith.cli.explain import explain
+from attnfaith.cli.models import models
+
+app = typer.Typer(
+    name="attnfaith",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from attnfaith import __version__
+
+        typer.echo(f"attnfaith {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Can the attention of a text classifier be read as an explanation?
+
+    attnfaith cuts a classifier at its final attention, so that the weights can be edited and what follows run again.
+    It erases what a ranking calls important until the decision flips, and says how good the ranking is.
+    """
+
+
+for command in (evaluate, explain, compare, models, demo):
+    app.command()(command)

@@ -1,0 +1,220 @@
+"""``attnfaith compare``: what differs between two runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attnfaith.cli import options as given
+from attnfaith.cli.terminal import say
+from attnfaith.escaping import visible
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+
+    from attnfaith.evaluation.results import Results
+
+MAIN = {
+    "accuracy": "right",
+    "confidence": "confidence",
+    "special_weight": "weight on special tokens",
+    "mean_fraction": "share removed (mean)",
+    "never_flipped": "never flipped",
+    "efficiency": "efficiency",
+    "skill": "skill",
+    "only_top": "only the top one flips",
+    "only_drawn": "only a drawn one flips",
+    "tau:input/gradient_attention_fixed": "tau with the gradient (attention held constant)",
+    "tau:input/leave_one_out": "tau with leave-one-out",
+    "median_tvd": "output change when shuffled (median)",
+    "never_changes": "no shuffle changes the decision",
+    "js_mean": "divergence an adversary reaches (mean, nats)",
+    "comprehensiveness": "fall without the top (mean)",
+    "sufficiency": "fall with the top alone (mean)",
+    "auprc": "AUPRC of what people marked",
+    "kept": "correlation with itself, all layers drawn anew",
+}
+"""The figures of the table; JSON has all."""
+
+
+def compare(
+    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="The folder of a finished run.")],
+    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="Another.")],
+    paired: Annotated[
+        bool | None,
+        typer.Option(
+            "--paired/--unpaired",
+            help="Whether row n is the same text in both; by default if the data are the same.",
+            show_default=False,
+        ),
+    ] = None,
+    resamples: given.Resamples = 9999,
+    confidence: given.Confidence = 0.95,
+    seed: given.Seed = 0,
+    json: given.Json = False,
+) -> None:
+    """Say what differs between two runs: the settings, and every figure, with intervals.
+
+    Two models on the same texts are compared text by text, which tells smaller differences apart
+    than two samples do. Differences are those of RUN_B less RUN_A.
+
+    [bold]Examples[/bold]
+
+    [cyan]attnfaith compare run-before/ run-after/[/cyan]
+    [cyan]attnfaith compare run-bert/ run-roberta/ --json > differences.json[/cyan]
+    [cyan]attnfaith compare old/ new/ --paired[/cyan]   the same texts, though labels or other columns changed
+
+    [bold]JSON[/bold]
+
+    sentences, paired, settings (those that differ), figures (a row for each), runs.
+    What is undefined is null; a median that is not reached is "inf".
+
+    [bold]Exit code[/bold]
+
+    0  the runs were compared, whatever came out
+    1  attnfaith failed
+    2  wrong arguments, or no finished run there
+    3  results cannot be read
+    130  interrupted
+    """
+    from attnfaith.evaluation import comparison
+    from attnfaith.evaluation.results import load_results
+
+    first, second = load_results(run_a), load_results(run_b)
+    same = first.same_data(second)
+    together = same if paired is None else paired
+    names = _names(run_a, run_b)
+    found = comparison.compare(
+        first.tables,
+        second.tables,
+        paired=together,
+        same_search=_search(first) == _search(second),
+        n_resamples=resamples,
+        confidence_level=confidence,
+        seed=seed,
+    )
+    told = [*_how(same, paired), *map(visible, comparison.sentences(found, names))]
+    apart = list(_apart(_settings(first), _settings(second)))
+    if json:
+        from attnfaith.cli.json_output import rows_of, write
+
+        settings = [{"setting": name, "a": a, "b": b} for name, a, b in apart]
+        runs = {"a": str(first.path.resolve()), "b": str(second.path.resolve())}
+        write({"sentences": told, "paired": together, "settings": settings, "figures": rows_of(found), "runs": runs})
+        return
+    _print_settings(apart, names)
+    say("\n".join(told))
+    _print_figures(found, names)
+
+
+def _search(results: Results) -> tuple[Any, Any]:
+    """What decides how the smallest flipping sets are looked for."""
+    run = results.manifest["run"]
+    return run.get("flipping_set_search"), run["tests"].get("erasure", {}).get("bounds")
+
+
+def _how(same: bool, paired: bool | None) -> Iterator[str]:
+    if same and paired is not False:
+        yield "Both runs read the same data, so they are compared text by text."
+    elif paired:
+        yield "The data differ, in texts, labels or scores; row n is taken as the same text in both, as you say."
+    elif same:
+        yield "Both runs read the same data, but are compared as two samples, as you say."
+    else:
+        yield (
+            "The data differ, in texts, labels or scores, so the runs are compared as two samples. If row n is the "
+            "same text in both, --paired tells smaller differences apart."
+        )
+
+
+def _names(run_a: Path, run_b: Path) -> tuple[str, str]:
+    a, b = visible(run_a.resolve().name), visible(run_b.resolve().name)
+    return (a, b) if a != b and a and b else ("A", "B")
+
+
+def _settings(results: Results) -> dict[str, Any]:
+    manifest = results.manifest
+    whole = {
+        "attnfaith": manifest.get("attnfaith"),
+        "model name": manifest.get("facts", {}).get("model"),
+        **manifest["run"],
+        "versions": manifest.get("versions", {}),
+    }
+    return dict(_flat(whole))
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested dicts by their dotted paths."""
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _flat(inner, f"{path}.{name}" if path else str(name))
+    else:
+        yield path, value
+
+
+def _apart(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for name in dict.fromkeys([*a, *b]):
+        if a.get(name) != b.get(name):
+            yield name, a.get(name), b.get(name)
+
+
+def _print_settings(apart: list[tuple[str, Any, Any]], names: tuple[str, str]) -> None:
+    if not apart:
+        say("Both runs were made with the same model and settings.")
+        return
+    say("Settings that differ:")
+    for name, a, b in apart:
+        say(f"  {visible(name)}: {_short(a)} in {names[0]}, {_short(b)} in {names[1]}")
+    say()
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else "none" if value is None else str(value)
+    text = visible(text[:100])
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
+    """The main figures; a table as wide as the terminal, elsewhere lines in columns."""
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+    from rich.text import Text
+
+    header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
+    rows = [_cells(row) for row in found[found["figure"].isin(MAIN)].itertuples(index=False)]
+    say()
+    console = Console()
+    if console.is_terminal:
+        table = Table(*map(escape, header), box=box.SIMPLE_HEAD)
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        console.print(table)
+        return
+    widths = [max(len(line[place]) for line in (header, *rows)) for place in range(len(header))]
+    for row in (header, *rows):
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _cells(row: Any) -> list[str]:
+    interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{_signed(row.low)}, {_signed(row.high)}]"
+    difference = row.note or ("undefined" if math.isnan(row.difference) else f"{_signed(row.difference)}{interval}")
+    texts = str(row.texts_a) if row.texts_a == row.texts_b else f"{row.texts_a}, {row.texts_b}"
+    own = row.ranking_level in ("", row.erase_level)
+    ranking = row.ranking if own else f"{row.ranking_level}/{row.ranking}"
+    single = row.test == "single_weight"
+    place = "one at a time" if single else "" if row.test == "texts" else row.erase_level
+    return [visible(place), visible(ranking), MAIN[row.figure], _value(row.a), _value(row.b), difference, texts]
+
+
+def _value(number: float) -> str:
+    return "undefined" if math.isnan(number) else f"{round(number, 3) + 0.0:.3f}"
+
+
+def _signed(number: float) -> str:
+    return f"{round(number, 3) + 0.0:+.3f}"  # never -0.000

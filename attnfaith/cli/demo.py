@@ -1,0 +1,61 @@
+"""``attnfaith demo``: the library's main job, from end to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnfaith.cli import options as given
+
+
+def demo(
+    output: Annotated[Path, typer.Option(help="The folder of everything that is made.")] = Path("attnfaith-demo"),
+    model: Annotated[
+        str | None, typer.Option(help="A classifier of yours, in place of those that are trained here.")
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Data of yours, with --model: csv, JSON lines, parquet ...")] = None,
+    text_column: given.TextColumn = "text",
+    label_column: given.LabelColumn = "label",
+    seed: given.Seed = 0,
+    quiet: given.Quiet = False,
+) -> None:
+    """Show the main job from end to end: data, models, an evaluation, and a report.
+
+    A corpus of reviews is made in which it is known which words decide. A FLAN and a HAN are trained on it and
+    evaluated, and what their attention says is compared with what was planted.
+    The report is in the folder of the output. Nothing is downloaded.
+
+    [bold]Examples[/bold]
+
+    [cyan]attnfaith demo[/cyan]                                                into attnfaith-demo/
+    [cyan]attnfaith demo --model ./my-model --data reviews.csv[/cyan]          the same on yours
+    [cyan]attnfaith demo --output elsewhere/ --seed 1 --quiet[/cyan]
+
+    [bold]Exit code[/bold]
+
+    0  the report was made
+    1  the model cannot be used, or attnfaith failed
+    2  wrong arguments or data
+    3  the output cannot be written
+    130  interrupted
+    """
+    from attnfaith.cli.options import bars, model_path
+    from attnfaith.errors import InputError
+
+    if (model is None) != (data is None):
+        lacking, alone = ("--data", "--model") if data is None else ("--model", "--data")
+        raise InputError(f"{alone} goes with {lacking}: give both, or neither for the data and models of the demo.")
+    with bars(quiet):
+        from attnfaith.demo.pipeline import run_demo
+
+        run_demo(
+            output,
+            model=None if model is None else model_path(model),
+            data=data,
+            seed=seed,
+            quiet=quiet,
+            text_column=text_column,
+            label_column=label_column,
+        )

@@ -1,0 +1,175 @@
+"""``attnfaith evaluate``: judge the explanations of a classifier on a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnfaith.cli import options as given
+from attnfaith.cli.terminal import say
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.results import Results
+
+
+def evaluate(
+    model: given.Model,
+    data: given.Data,
+    text_column: given.TextColumn = "text",
+    label_column: given.LabelColumn = "label",
+    no_labels: given.NoLabels = False,
+    second_text_column: given.SecondTextColumn = None,
+    label_map: given.LabelMap = None,
+    rationale_column: given.RationaleColumn = None,
+    subset: given.Subset = None,
+    split: given.Split = None,
+    rankings: given.Rankings = "all",
+    explanation: given.Explanations = None,
+    tests: given.Tests = "erasure,single_weight",
+    option: given.TestOptions = None,
+    bounds: given.Bounds = False,
+    level: given.EraseLevel = None,
+    hide: given.Hide = None,
+    special_tokens: given.SpecialTokens = "include",
+    protect_deciding: given.ProtectDeciding = False,
+    target: given.Target = "predicted",
+    ranking_output: given.Explained = None,
+    steps: given.Steps = None,
+    decision: given.Decision = None,
+    tolerance: given.Tolerance = None,
+    max_length: given.MaxLength = None,
+    batch_size: given.BatchSize = 32,
+    device: given.Device = None,
+    resamples: given.Resamples = 9999,
+    confidence: given.Confidence = 0.95,
+    output: given.Output = Path("attnfaith-run"),
+    seed: given.Seed = 0,
+    json: given.Json = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Judge whether the attention of a classifier, and other rankings, explain what it decides.
+
+    Items are erased from the top of every ranking until the decision flips,
+    against a random order and the smallest sets that flip it.
+    Printed is a verdict with its evidence; all tables are in the folder of the results.
+
+    Interrupted at any moment, the same command goes on where it stopped.
+    A folder that holds a run of another model, data or settings is refused, and what differs is named.
+
+    [bold]Examples[/bold]
+
+    [cyan]attnfaith evaluate ./my-model reviews.csv[/cyan]   columns text and label, into attnfaith-run/
+    [cyan]attnfaith evaluate ./my-model reviews.csv --text-column review --label-column stars --output run/[/cyan]
+    [cyan]attnfaith evaluate ./my-model data.parquet --rankings attention,gradient --level input --bounds[/cyan]
+    [cyan]attnfaith evaluate ./my-model data.jsonl --explanation lime=lime_scores --json > verdict.json[/cyan]
+    [cyan]torchrun --nproc-per-node 2 -m attnfaith evaluate ./my-model data.parquet --output run/[/cyan]
+
+    [bold]JSON[/bold]
+
+    label, reason, level, verdict (sentences), summary (a row for each figure), counts, notes, tests, path.
+    What is undefined is null; a median that is not reached is "inf".
+
+    [bold]Exit code[/bold]
+
+    0  the evaluation was made, whatever the verdict
+    1  the model cannot be used, or attnfaith failed
+    2  wrong arguments or data
+    3  results cannot be written or read
+    130  interrupted: what is done is kept, and the same command goes on
+    """
+    from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, rankings_of
+    from attnfaith.cli.test_options import parsed_tests
+
+    chosen = parsed_tests(tests, option, bounds=bounds)
+    chosen_rankings = rankings_of(rankings)
+    mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
+    with _kept(output), bars(quiet) as shown:
+        from attnfaith.evaluation.evaluator import Evaluator
+
+        evaluator = Evaluator(
+            model_path(model),
+            decision=decision,
+            tolerance=tolerance,
+            max_length=max_length,
+            device=device_of(device),
+        )
+        results = evaluator.compute(
+            data,
+            subset=subset,
+            split=split,
+            input_column=text_column,
+            second_input_column=second_text_column,
+            label_column=None if no_labels else label_column,
+            label_mapping=mapping,
+            rationale_column=rationale_column,
+            rankings=chosen_rankings,
+            explanations=yours,
+            level=level,
+            tests=chosen,
+            target=class_of(target, evaluator.cut.model),
+            output=ranking_output,
+            steps=steps,
+            hide=hide,
+            special_tokens=special_tokens,
+            protect_deciding=protect_deciding,
+            batch_size=batch_size,
+            seed=seed,
+            n_resamples=resamples,
+            confidence_level=confidence,
+            output_dir=output,
+            quiet=not shown,
+        )
+        if evaluator.processes.index == 0:
+            _tell(results, json=json)
+
+
+def _tell(results: Results, *, json: bool) -> None:
+    notes, verdict = results.manifest["notes"], results.verdict
+    if not json:
+        lines = [str(verdict), *(f"Note: {' '.join(note.split())}" for note in notes)]
+        say("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
+        return
+    from attnfaith.cli.json_output import rows_of, write
+
+    write(
+        {
+            "label": verdict.label,
+            "reason": verdict.reason,
+            "level": verdict.level,
+            "verdict": list(verdict.sentences),
+            "summary": rows_of(results.summary()),
+            "counts": results.manifest["counts"],
+            "notes": notes,
+            "tests": results.tests,
+            "path": str(results.path.resolve()),
+        }
+    )
+
+
+@contextmanager
+def _kept(output: Path) -> Iterator[None]:
+    """On an interrupt, say what is kept, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        raise KeyboardInterrupt(f"Interrupted. {_progress(output)}") from stopped
+
+
+def _progress(output: Path) -> str:
+    from attnfaith.errors import AttnFaithError
+    from attnfaith.storage.manifest import NAME, read_manifest
+    from attnfaith.storage.run_store import Store
+
+    folder = output.expanduser()
+    if not (folder / NAME).is_file():
+        return "Nothing was written yet."
+    try:
+        manifest: dict[str, Any] = read_manifest(folder)
+        shards, size, rows = Store(folder, manifest).shards(), manifest["shard_size"], manifest.get("rows")
+    except (AttnFaithError, OSError):
+        return f"What is done is kept in {str(output)!r}: the same command goes on from there."
+    done = sum(size if rows is None else min(size, rows - shard * size) for shard in shards)
+    count = f"{done:,} rows" if rows is None else f"{done:,} of {rows:,} rows"
+    return f"{count} are done and kept in {str(output)!r}: the same command goes on from there."

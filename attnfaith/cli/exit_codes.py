@@ -1,0 +1,92 @@
+"""How every command ends: the exit codes, and the one message when something is wrong."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from attnfaith.cli.terminal import say, usable_size, visible_logs
+from attnfaith.escaping import visible
+from attnfaith.interrupts import INTERRUPTED, raising
+
+FAILED, WRONG, STORAGE = 1, 2, 3
+"""0 is for what went well; usage errors are 2 too."""
+
+
+class Commands(TyperGroup):
+    """The commands; what attnfaith raises on purpose becomes one message and an exit code.
+
+    Anything else is a mistake of ours and keeps its traceback; Python then ends with 1.
+    """
+
+    def main(self, *arguments: Any, **more: Any) -> Any:
+        """Run, in a terminal of a size that can be."""
+        with usable_size(), visible_logs():
+            return super().main(*arguments, **more)
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Read the arguments."""
+        with _visible_refusals():
+            return super().make_context(*arguments, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        from attnfaith.cli.wording import for_the_command_line
+        from attnfaith.errors import AttnFaithError, InputError, StorageError
+
+        try:
+            with raising(), _plain_warnings(), _visible_refusals():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            _say(str(stopped) or "Interrupted.")
+            # An interrupt inside exec() of a string, as dataclasses and namedtuples use it at import, leaves a mark in
+            # the interpreter, which then ends itself by SIGINT whatever the exit code. The next exec() clears the mark.
+            exec("")
+            raise typer.Exit(INTERRUPTED) from stopped
+        except AttnFaithError as error:
+            _say(f"Error: {for_the_command_line(' '.join(str(error).split()))}")
+            code = STORAGE if isinstance(error, StorageError) else WRONG if isinstance(error, InputError) else FAILED
+            raise typer.Exit(code) from error
+
+
+@contextmanager
+def _visible_refusals() -> Iterator[None]:
+    """What typer refuses repeats what was typed, or was put into a command by another program."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
+            error.message = visible(error.message, "\n")  # type: ignore[attr-defined]
+        raise
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """What attnfaith warns of is said in a line, without the place in its code."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if category is UserWarning:
+                _say(f"Warning: {' '.join(str(message).split())}")
+            else:
+                usual(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
+
+
+def process_number() -> int:
+    """Which of the processes that ``torchrun`` started this is; 0 when it is alone."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def _say(message: str) -> None:
+    number = process_number()
+    say(message if number == 0 else f"(process {number}) {message}", err=True)

@@ -1,0 +1,140 @@
+"""``attnfaith explain``: what matters in a text for what a classifier says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attnfaith.cli import options as given
+from attnfaith.cli.options import lines_of, one_of
+from attnfaith.cli.terminal import say
+
+if TYPE_CHECKING:
+    from attnfaith.attribution.explanation import Explanation
+
+
+def explain(
+    model: given.Model,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help='The text; "-" reads standard input, a text per line.')],
+    second_text: Annotated[
+        str | None, typer.Option(help="The second text of a pair; of every pair, when lines are read.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="The ranking, such as attention or lrp.")] = "gradient_x_attention",
+    level: Annotated[
+        str,
+        typer.Option(
+            parser=one_of("attention", "input"),
+            metavar="attention|input",
+            help="Whether items of the final attention are scored, or tokens through the whole model.",
+        ),
+    ] = "attention",
+    words: Annotated[bool, typer.Option("--words", help="Merge the scores of a word's tokens.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Also write a page with the text highlighted.")
+    ] = None,
+    target: Annotated[
+        str, typer.Option(help="The class explained: predicted, a name, or a number from 0.")
+    ] = "predicted",
+    output_quantity: given.Explained = None,
+    steps: given.Steps = None,
+    decision: given.Decision = None,
+    max_length: given.MaxLength = None,
+    seed: given.Seed = 0,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object for each text, on a line, and nothing else.")
+    ] = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Say what a classifier decides on a text, and which of its items a ranking calls important.
+
+    In a terminal the text is highlighted: orange speaks for the class, blue against it, and signs say the same.
+    Elsewhere a table has the score of every item, as it comes from the method.
+
+    [bold]Examples[/bold]
+
+    [cyan]attnfaith explain ./my-model "A long, dull film."[/cyan]
+    [cyan]attnfaith explain ./my-model "A long, dull film." --method attention --words[/cyan]
+    [cyan]attnfaith explain ./my-model "A dull film." --level input --method lrp --target positive[/cyan]
+    [cyan]attnfaith explain ./my-model "A man sleeps." --second-text "He is awake." --html page.html[/cyan]
+    [cyan]attnfaith explain ./my-model - --json < texts.txt > scores.jsonl[/cyan]
+
+    [bold]Exit code[/bold]
+
+    0  every text was explained
+    1  the model cannot be used, or attnfaith failed
+    2  wrong arguments or texts
+    3  the page cannot be written
+    130  interrupted
+    """
+    from attnfaith.cli.options import bars, class_of, model_path
+    from attnfaith.cli.terminal import show
+
+    texts = _texts(text, second_text)
+    with bars(quiet):
+        from attnfaith.attribution.attributor import Attributor
+
+        attributor = Attributor(
+            model_path(model),
+            method=method,
+            level=level,
+            output=output_quantity,
+            decision=decision,
+            steps=steps,
+            max_length=max_length,
+            seed=seed,
+        )
+        explanations: list[Explanation] = attributor(texts, target=class_of(target, attributor.cut.model))
+    if html is not None:
+        _write(html, explanations)
+    for number, explanation in enumerate(explanations):
+        if json:
+            _print_json(explanation, words=words)
+            continue
+        if number:
+            say()
+        show(explanation, words=words)
+
+
+def _texts(text: str, second: str | None) -> list[Any]:
+    """The texts, or pairs, to explain; blank lines are left out, and said to be."""
+    from attnfaith.errors import InputError
+
+    lines = [text]
+    if text == "-":
+        try:
+            read = lines_of(typer.get_binary_stream("stdin").read().decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise InputError(f"Standard input is not UTF-8: {error}.") from error
+        lines = [line for line in read if line.strip()]
+        if not lines:
+            raise InputError("Standard input has no text. Give one text per line.")
+        if blank := len(read) - len(lines):
+            say(f"Note: {blank} blank line{'s were' if blank > 1 else ' was'} left out.", err=True)
+    return [line if second is None else (line, second) for line in lines]
+
+
+def _print_json(explanation: Explanation, *, words: bool) -> None:
+    from attnfaith.attribution.rendering import finite
+    from attnfaith.cli.json_output import write
+
+    more: dict[str, Any] = {}
+    if words:
+        more["word_scores"] = [
+            {"text": one.text, "score": finite(one.score), "start": one.start, "end": one.end, "segment": one.segment}
+            for one in explanation.words(special=True)
+        ]
+    write({**explanation.to_dict(), **more})
+
+
+def _write(path: Path, explanations: list[Explanation]) -> None:
+    from attnfaith.errors import StorageError
+
+    shown = "\n".join(explanation._repr_html_() for explanation in explanations)
+    page = f'<!doctype html>\n<html>\n<meta charset="utf-8">\n<title>attnfaith explain</title>\n{shown}\n</html>\n'
+    try:
+        path.expanduser().write_bytes(page.encode("utf-8", "replace"))
+    except OSError as error:
+        raise StorageError(f"The page {str(path)!r} cannot be written: {error.strerror or error}.") from error
+    say(f"The page is in {str(path)!r}.", err=True)

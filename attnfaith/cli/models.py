@@ -1,0 +1,89 @@
+"""``attnfaith models``: which classifiers can be cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnfaith.cli.terminal import say
+
+if TYPE_CHECKING:
+    from attnfaith.survey import Family
+
+
+def models(
+    model_types: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MODEL_TYPE", help="Model types to try, such as bert; all by default."),
+    ] = None,
+    supported: Annotated[
+        bool | None, typer.Option("--supported/--refused", help="List only those that can be cut, or only the others.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, with what the self-check measured.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print tables in Markdown.")] = False,
+) -> None:
+    """Say which classifiers of the installed Transformers can be cut, how, and why the others are refused.
+
+    Every family is really tried, on a tiny random model made on the spot.
+    All of them take about ten seconds. Nothing is downloaded.
+
+    [bold]Examples[/bold]
+
+    [cyan]attnfaith models[/cyan]                          every family
+    [cyan]attnfaith models bert llama t5[/cyan]            these three
+    [cyan]attnfaith models --refused[/cyan]                what cannot be cut, and why
+    [cyan]attnfaith models --json > families.json[/cyan]   for another program
+
+    [bold]Exit code[/bold]
+
+    0  the families were tried, whatever came out
+    1  attnfaith itself made a mistake on one of them
+    2  wrong arguments, such as an unknown model type
+    130  interrupted
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    from attnfaith.errors import InputError
+    from attnfaith.survey import summary, survey, table_json, table_markdown
+    from attnfaith.tiny_models import model_types as known_types
+
+    if json and markdown:
+        raise typer.BadParameter("choose one of --json and --markdown.")
+    try:
+        trying = survey(model_types or None)
+    except InputError as error:
+        raise typer.BadParameter(str(error), param_hint="MODEL_TYPE") from error
+    notes = Console(stderr=True)
+    total = len(model_types or known_types())
+    families = list(track(trying, "Trying", total, console=notes, transient=True, disable=not notes.is_terminal))
+    listed = [family for family in families if supported is None or family.supported == supported]
+    if json:
+        say(table_json(listed))
+    elif markdown:
+        say(f"{summary(families)}\n\n{table_markdown(listed)}")
+    else:
+        _print_table(listed)
+        say(summary(families))
+    if any(family.status == "failed" for family in families):
+        raise typer.Exit(1)
+
+
+def _print_table(families: list[Family]) -> None:
+    """A table as wide as the terminal; into a pipe or file, a line for each family, however long."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:
+        for family in families:
+            say(f"{family.model_type:<24}{family.status:<12}{family.how}")
+        return
+    table = Table("model type", "result", "how, or why not", box=box.SIMPLE_HEAD)
+    for family in families:
+        colour = "green" if family.supported else "yellow"
+        table.add_row(family.model_type, Text(family.status, colour), Text(family.how))
+    console.print(table)

@@ -1,0 +1,324 @@
+"""The arguments and options of the commands, each described once."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attnfaith.cli.exit_codes import process_number
+from attnfaith.errors import InputError
+
+
+def one_of(*known: str) -> Callable[[str], str]:
+    """A parser that takes one of some names, and says the nearest to any other.
+
+    Example:
+        >>> one_of("attention", "input")("input")
+        'input'
+    """
+
+    def parse(given: str) -> str:
+        if given not in known:
+            raise typer.BadParameter(f"{given!r} is none of {', '.join(known)}.{nearest(given, known)}")
+        return given
+
+    return parse
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """A question after the names that look like one, or nothing.
+
+    Example:
+        >>> nearest("atention", ["attention", "input"])
+        " Did you mean 'attention'?"
+    """
+    near = difflib.get_close_matches(given, list(known), n=3)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def listed(text: str) -> list[str]:
+    """The entries of a list with commas.
+
+    Example:
+        >>> listed("erasure, single_weight")
+        ['erasure', 'single_weight']
+    """
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def lines_of(text: str) -> list[str]:
+    r"""Lines that end with a line feed, after a carriage return or not; nothing else ends one.
+
+    ``str.splitlines`` also splits where a page or a paragraph ends, which is inside a text.
+
+    Example:
+        >>> lines_of("one\f still one\r\ntwo\n")
+        ['one\x0c still one', 'two']
+    """
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in lines]
+
+
+def rankings_of(text: str) -> str | list[str]:
+    """Names of rankings, or "all".
+
+    Example:
+        >>> rankings_of("all"), rankings_of("attention, input/gradient")
+        ('all', ['attention', 'input/gradient'])
+    """
+    names = listed(text)
+    if not names:
+        raise InputError('--rankings is empty. Give "all", or names with commas such as attention,gradient.')
+    return "all" if set(names) == {"all"} else names
+
+
+def assigned(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Names and values out of ``name=value``, each name once.
+
+    Example:
+        >>> assigned(["human=marks", "lime=weights"], "--explanation")
+        {'human': 'marks', 'lime': 'weights'}
+    """
+    found: dict[str, str] = {}
+    for pair in pairs or ():
+        split = pair.rpartition if option == "--label-map" else pair.partition  # a label may hold the sign, or a column
+        name, sign, value = (part.strip() for part in split("="))
+        if not (sign and name and value):
+            raise InputError(f"Expected {option} as name=value, got {pair!r}.")
+        if name in found:
+            raise InputError(f"{option} speaks of {name!r} twice. Leave one out.")
+        found[name] = value
+    return found
+
+
+def label_mapping(pairs: Sequence[str] | None) -> dict[str, Any] | None:
+    """What stands for which class, as the library takes it; numbers are numbers."""
+    found = assigned(pairs, "--label-map")
+    return {name: _number(value) for name, value in found.items()} or None
+
+
+def class_of(given: str, model: Any) -> str | int:
+    """A class by its name or, where nothing is called so, by its number.
+
+    Example:
+        >>> from types import SimpleNamespace as Space
+        >>> stars = Space(config=Space(id2label={0: "1", 1: "2"}))
+        >>> class_of("1", stars), class_of("0", stars), class_of("predicted", stars)
+        ('1', 0, 'predicted')
+    """
+    names = getattr(getattr(model, "config", None), "id2label", None) or {}
+    return given if given in map(str, names.values()) else _number(given)
+
+
+def model_path(given: str) -> str:
+    """The path of a model, or its name on the hub; what can only be a path and is none is refused.
+
+    Example:
+        >>> model_path("./no/such/folder")
+        Traceback (most recent call last):
+        attnfaith.errors.InputError: There is no folder './no/such/folder' to load a model from. ...
+    """
+    path = Path(given).expanduser()
+    near = ""
+    if not path.exists() and path.parent.is_dir():
+        near = nearest(path.name, (entry.name for entry in path.parent.iterdir() if entry.is_dir()))
+    if path.is_file():
+        raise InputError(f"{given!r} is a file. Give the folder of a model that was saved with save_pretrained.")
+    only_path = given.startswith((".", "/", "~")) or given.count("/") > 1 or not given.strip()
+    if not path.exists() and (only_path or near):
+        raise InputError(
+            f"There is no folder {given!r} to load a model from.{near} Give the folder of a classifier that was saved "
+            "with save_pretrained, or its name on the Hugging Face hub."
+        )
+    return str(path) if path.exists() else given
+
+
+def device_of(given: str | None) -> str | None:
+    """A device that is there."""
+    if given is None:
+        return None
+    import torch
+
+    try:
+        torch.empty(0, device=given)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(f"The device {given!r} cannot be used: {str(error).partition(chr(10))[0]}") from error
+    return given
+
+
+@contextmanager
+def bars(quiet: bool) -> Iterator[bool]:
+    """Whether this process shows progress: on a terminal, the first process only; other libraries are told too."""
+    from transformers.utils import logging
+
+    shown = not quiet and sys.stderr.isatty() and process_number() == 0
+    before = logging.is_progress_bar_enabled()
+    try:
+        if not shown:
+            logging.disable_progress_bar()
+        yield shown
+    finally:
+        if before and not shown:
+            logging.enable_progress_bar()
+
+
+def _number(text: str) -> Any:
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
+
+
+_DATA, _RUN, _MODEL, _FIGURES = "Data", "What is run", "Model", "Figures"
+
+
+def _among(*known: str) -> dict[str, Any]:
+    return {"parser": one_of(*known), "metavar": "|".join(known)}
+
+
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="The folder of a classifier with its tokenizer, or a name.")
+]
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A csv, tsv, JSON lines or parquet file, a folder, or a name.")
+]
+TextColumn = Annotated[
+    str, typer.Option("--text-column", "--input-column", help="The column of texts.", rich_help_panel=_DATA)
+]
+LabelColumn = Annotated[
+    str,
+    typer.Option(help="The column of labels; not needed, and left out where there is none.", rich_help_panel=_DATA),
+]
+NoLabels = Annotated[bool, typer.Option("--no-labels", help="Read no labels.", rich_help_panel=_DATA)]
+SecondTextColumn = Annotated[
+    str | None, typer.Option(help="The column of second texts, for pairs.", rich_help_panel=_DATA)
+]
+LabelMap = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=NUMBER",
+        help="A label of the data and the number (or name) of its class; once for each label.",
+        rich_help_panel=_DATA,
+    ),
+]
+RationaleColumn = Annotated[
+    str | None,
+    typer.Option(help="The column of what people marked, for the test rationales.", rich_help_panel=_DATA),
+]
+Subset = Annotated[str | None, typer.Option(help="Of a data set that has several.", rich_help_panel=_DATA)]
+Split = Annotated[
+    str | None, typer.Option(help='Of a data set that has several, or a part: "test[:100]".', rich_help_panel=_DATA)
+]
+Output = Annotated[Path, typer.Option(help="The folder of the results: new, or of the same run.")]
+Rankings = Annotated[
+    str,
+    typer.Option(
+        help='"all", or names with commas: gradient wherever there is one, input/gradient for one.',
+        rich_help_panel=_RUN,
+    ),
+]
+Explanations = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=COLUMN",
+        help="A ranking of yours: a column with a list of scores for each text; repeatable.",
+        rich_help_panel=_RUN,
+    ),
+]
+Tests = Annotated[
+    str,
+    typer.Option(
+        help='"all", or names with commas: erasure, single_weight, agreement, permutation, adversarial, information, '
+        "rationales, sanity.",
+        rich_help_panel=_RUN,
+    ),
+]
+TestOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEST.OPTION=VALUE",
+        help="An option of a test, such as erasure.reference=paper; repeatable. A name that is not known lists them.",
+        rich_help_panel=_RUN,
+    ),
+]
+Bounds = Annotated[
+    bool,
+    typer.Option(
+        "--bounds",
+        help="Bound the smallest sets that flip, where they are not known exactly: erasure.bounds=true. Slow.",
+        rich_help_panel=_RUN,
+    ),
+]
+EraseLevel = Annotated[
+    str | None,
+    typer.Option(
+        **_among("attention", "input", "both"),
+        help="Where to erase. By default attention for a HAN or FLAN, both for others.",
+        rich_help_panel=_RUN,
+    ),
+]
+Hide = Annotated[
+    str | None,
+    typer.Option(
+        **_among("attention_mask", "mask_token", "pad", "zero", "delete"),
+        help="How tokens are hidden at the input level. By default by the attention mask, where it hides anything.",
+        rich_help_panel=_RUN,
+    ),
+]
+SpecialTokens = Annotated[
+    str,
+    typer.Option(
+        **_among("include", "protect"), help="Whether [CLS] and its like may be erased.", rich_help_panel=_RUN
+    ),
+]
+ProtectDeciding = Annotated[
+    bool,
+    typer.Option(
+        "--protect-deciding",
+        help="At the input level, never hide the token whose position decides.",
+        rich_help_panel=_RUN,
+    ),
+]
+Target = Annotated[
+    str,
+    typer.Option(help="The class explained: predicted, gold, a name, or a number from 0.", rich_help_panel=_RUN),
+]
+Explained = Annotated[
+    str | None,
+    typer.Option(
+        "--explain",
+        **_among("probability", "logit", "log_odds"),
+        help="What of that class is explained; by default each ranking's own.",
+        rich_help_panel=_RUN,
+    ),
+]
+Steps = Annotated[int | None, typer.Option(help="Points of integrated paths.", rich_help_panel=_RUN)]
+Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
+Decision = Annotated[
+    str | None,
+    typer.Option(
+        **_among("multiclass", "sigmoid", "multilabel", "regression"),
+        help="How the model decides, where its configuration does not say.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(help="For a regression: the change that counts as another decision.", rich_help_panel=_MODEL),
+]
+MaxLength = Annotated[
+    int | None,
+    typer.Option(help="Cut longer texts off at so many tokens; they are counted.", rich_help_panel=_MODEL),
+]
+BatchSize = Annotated[int, typer.Option(help="Texts in a batch; fewer while memory runs out.", rich_help_panel=_MODEL)]
+Device = Annotated[
+    str | None, typer.Option(help="Such as cpu or cuda:0; by default the best there is.", rich_help_panel=_MODEL)
+]
+Resamples = Annotated[int, typer.Option(help="Of the texts, behind every interval.", rich_help_panel=_FIGURES)]
+Confidence = Annotated[float, typer.Option(help="Of the intervals.", rich_help_panel=_FIGURES)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]

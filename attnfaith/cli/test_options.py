@@ -1,0 +1,106 @@
+"""Tests with their options, from what stands on the command line."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from attnfaith.cli.options import assigned, listed, nearest
+from attnfaith.errors import InputError
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.tests.base import Test
+
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bool = False) -> list[Test]:
+    """The tests that are named, with their options.
+
+    Args:
+        names: "all", or a list with commas.
+        options: ``test.option=value`` each.
+        bounds: short for ``erasure.bounds=true``.
+
+    Example:
+        >>> parsed_tests("erasure,single_weight", ["erasure.bounds=yes"])
+        [Erasure(bounds=True, reference=None), SingleWeight(reference='paper')]
+    """
+    from attnfaith.evaluation.tests.base import tests
+
+    chosen = list(tests) if "all" in listed(names) else listed(names)
+    if not chosen:
+        raise InputError(f"--tests is empty. Known: all, {', '.join(tests)}.")
+    if len(set(chosen)) < len(chosen):
+        raise InputError(f"--tests names a test twice: {names}. Name each once.")
+    given: dict[str, dict[str, Any]] = {name: {} for name in chosen}
+    kinds = {name: tests[name] for name in given}
+    pairs = {**assigned(options, "--option"), **({"erasure.bounds": "true"} if bounds else {})}
+    for name, value in pairs.items():
+        test, _, option = name.partition(".")
+        if test not in kinds:
+            tests[test]  # says which there are
+            raise InputError(f"The option {name!r} is of a test that is not run. Add {test!r} to --tests.")
+        given[test][option] = _typed(value, name, _types(kinds[test]), option)
+    return [kind(**given[name]) for name, kind in kinds.items()]
+
+
+def _types(kind: type[Test]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def _typed(text: str, name: str, known: Mapping[str, Any], option: str) -> Any:
+    if option not in known:
+        raise InputError(
+            f"There is no option {name!r}.{nearest(option, known)} Known: {', '.join(known) or 'none'}. "
+            "Options are given as test.option=value."
+        )
+    for kind in _members(known[option]):
+        try:
+            return _read(text, kind)
+        except ValueError:
+            continue
+    wanted = " or ".join(_name(kind) for kind in _members(known[option]))
+    raise InputError(f"Expected the option {name!r} to be {wanted}, got {text!r}.")
+
+
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", type(None): "none"}
+
+
+def _name(kind: Any) -> str:
+    if typing.get_origin(kind) in (tuple, list):
+        return f"one or more with commas, each {_name(_inner(kind))}"
+    return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _inner(kind: Any) -> Any:
+    """What each of several is."""
+    return next((one for one in typing.get_args(kind) if one is not Ellipsis), str)
+
+
+def _members(kind: Any) -> list[Any]:
+    """The types that are possible, plain words last: they take anything."""
+    union = typing.get_origin(kind) in (typing.Union, types.UnionType)
+    members = list(typing.get_args(kind)) if union else [kind]
+    return sorted(members, key=lambda member: (member is str, member is not type(None)))
+
+
+def _read(text: str, kind: Any) -> Any:
+    folded = text.casefold()
+    if kind is bool:
+        if folded not in (*_TRUE, *_FALSE):
+            raise ValueError
+        return folded in _TRUE
+    if kind is type(None):
+        if folded != "none":
+            raise ValueError
+        return None
+    if typing.get_origin(kind) in (tuple, list):
+        return typing.get_origin(kind)(_read(entry, _inner(kind)) for entry in listed(text))
+    if kind in (int, float, str):
+        return kind(text)
+    raise ValueError

@@ -1,0 +1,195 @@
+"""Looking figures up in a summary, and saying them in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from attnfaith.estimates.pivot import Key, levels_of
+from attnfaith.estimates.summary_table import written
+from attnfaith.evaluation.rankings import CONTROL, YOURS
+
+_NAMES = {
+    "gradient_x_attention": "gradient x attention",
+    "gradient_x_input": "gradient x input",
+    "integrated_gradients": "integrated gradients",
+    "lrp": "LRP",
+    "gradient_attention_fixed": "the gradient with attention held constant",
+    "leave_one_out": "leave-one-out",
+}
+OF_EACH = "never_flipped"  # the figure that every ranking of the erasure test has
+SEARCHES = ("optimal", "greedy")  # look for the smallest set itself: no rival that a reader could use instead
+
+
+Unit = str | Mapping[str, str]
+"""What an item is, in the plural; or that by level."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a summary, its interval, the number of texts behind it, and what is noted of it.
+
+    NaN, 0 and "" for one that is not there.
+    """
+
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    texts: int = 0
+    note: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a value."""
+        return not math.isnan(self.value)
+
+    def __neg__(self) -> Figure:
+        return replace(self, value=-self.value, low=-self.high, high=-self.low)
+
+    def clear_of(self, other: Figure) -> bool:
+        """Whether the two intervals have nothing in common."""
+        return self.low > other.high or self.high < other.low
+
+    def __str__(self) -> str:
+        return percent(self.value, self.low, self.high)
+
+
+class Reader:
+    """The figures of one test in a summary, for all texts.
+
+    Attributes:
+        levels: at which was erased, the attention's first.
+        alpha: the p values that count.
+    """
+
+    def __init__(self, summary: pd.DataFrame, test: str = "erasure", *, confidence_level: float = 0.95) -> None:
+        self.alpha = 1 - confidence_level + 1e-9
+        table = summary[(summary["test"] == test) & (summary["slice"] == "all")]
+        table = table.assign(note=table.get("note", ""))
+        place = ["erase_level", "ranking_level", "ranking", "other", "figure"]
+        about = table[place].itertuples(index=False, name=None)
+        said = zip(*(table[name].tolist() for name in ("value", "low", "high", "texts", "note")), strict=True)
+        self._found = dict(zip(about, (Figure(*numbers) for numbers in said), strict=True))
+        self.levels = levels_of(table[table["figure"] == OF_EACH])
+
+    def get(self, level: str, figure: str, key: Key = ("", ""), other: Key | None = None) -> Figure:
+        """A figure of a ranking (of none: the level's own), or of a pair."""
+        return self._found.get((level, *key, "" if other is None else written(other), figure), Figure())
+
+    def keys(self, level: str, figure: str = OF_EACH) -> list[Key]:
+        """The rankings that have a figure at a level, as (ranking_level, ranking)."""
+        return [(own, name) for at, own, name, other, what in self._found if (at, other, what) == (level, "", figure)]
+
+    def place(self, level: str, name: str, *, own: str = "attention") -> Key | None:
+        """A ranking by its name: of this level of rankings, else of another."""
+        found = sorted((key for key in self.keys(level) if key[1] == name), key=lambda key: key[0] != own)
+        return found[0] if found else None
+
+    def control(self, level: str) -> Key | None:
+        """The random order at a level."""
+        return self.place(level, CONTROL, own=level)
+
+    def rivals(self, level: str, key: Key) -> list[Key]:
+        """The rankings that could be read in a ranking's stead, the one that removes least first."""
+        keys = [one for one in self.keys(level) if one != key and one[1] not in (CONTROL, *SEARCHES)]
+        return sorted(keys, key=lambda one: self.get(level, "mean_fraction", one).value)
+
+    def against_control(self, level: str, key: Key) -> str:
+        """Whether a ranking removes clearly less ("better") or more ("worse") than a random order, or neither: "same".
+
+        Attention and a ranking that a user brought are compared by the paired interval of the mean difference in the
+        share removed. It is the one test that was planned for them. Other rankings are exploratory: they also need a
+        sign test, corrected for the number of pairs, at the level of the interval.
+        """
+        control = self.control(level)
+        gap = self.get(level, "mean_difference", key, control)
+        planned = key == self.place(level, "attention") or key[0] == YOURS
+        if planned or self._apart(level, key, control):
+            if gap.high < 0:
+                return "better"
+            if gap.low > 0:
+                return "worse"
+        return "same"
+
+    def _apart(self, level: str, key: Key, control: Key | None) -> bool:
+        """Whether the corrected sign test tells a ranking from the random order, on the side that the means are on."""
+        wins, losses, p, gap = (
+            self.get(level, figure, key, control).value for figure in ("wins", "losses", "p_holm", "mean_difference")
+        )
+        return p <= self.alpha and (wins > losses) == (gap < 0)
+
+    def said(self, level: str, key: Key) -> str:
+        """A ranking's name in words; with its level where two of this name were run."""
+        return spoken(key, self.keys(level))
+
+
+def spoken(key: Key, keys: Iterable[Key]) -> str:
+    """A ranking's name in words; with its level where several of the rankings have this name.
+
+    Example:
+        >>> spoken(("input", "lrp"), [("input", "lrp"), ("attention", "lrp")]), spoken(("input", "rollout"), [])
+        ('LRP (input level)', 'rollout')
+    """
+    name = _NAMES.get(key[1], key[1].replace("_", " "))
+    return f"{name} ({key[0]} level)" if sum(one[1] == key[1] for one in keys) > 1 else name
+
+
+def unit_at(unit: Unit, erase_level: str) -> str:
+    """What an item of a level is, in the plural; "items" where nothing better is known.
+
+    Example:
+        >>> unit_at({"attention": "sentences", "input": "tokens"}, "attention"), unit_at("words", "input")
+        ('sentences', 'words')
+    """
+    name = unit if isinstance(unit, str) else unit.get(erase_level, "items")
+    return "pooled items" if name == "pooled" else name
+
+
+def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:
+    """A share in per cent, with its interval; nothing that is not 0 is said to be 0, nor 1.
+
+    Example:
+        >>> percent(0.412, 0.38, 0.441), percent(0.0631), percent(0.97, 0.91, math.inf), percent(0.9996)
+        ('41 % [38, 44]', '6.3 %', '97 % [91, not reached]', 'over 99.9 %')
+    """
+    if math.isnan(value):
+        return "an unknown share"
+    if math.isinf(value):
+        return "not reached"
+    digits = 0 if 0.0995 <= abs(value) < 0.995 or value in (0, 1) else 1
+    shown = f"{100 * value:.{digits}f}"
+    if value > 0 and float(shown) == 0:
+        shown = "under 0.1"
+    elif value < 1 and float(shown) == 100:
+        shown = "over 99.9"
+    if math.isnan(low):
+        return f"{shown} %"
+    ends = ("not reached" if math.isinf(end) else f"{100 * end:.{digits}f}" for end in (low, high))
+    return f"{shown} % [{', '.join(ends)}]"
+
+
+def points(figure: Figure) -> str:
+    """The size of a difference of two shares, in points of a hundred.
+
+    Example:
+        >>> points(Figure(-0.172, -0.2, -0.14)), points(Figure(0.012, -0.02, 0.04))
+        ('17 points [14, 20]', '1.2 points [-2.0, 4.0]')
+    """
+    size = -figure if figure.value < 0 else figure
+    digits = 0 if size.value >= 0.0995 else 1
+    value, low, high = (f"{100 * number + 0.0:.{digits}f}" for number in (size.value, size.low, size.high))
+    return f"{value} points" if math.isnan(size.low) else f"{value} points [{low}, {high}]"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words in a row.
+
+    Example:
+        >>> listed(["a", "b", "c"]), listed(["a"])
+        ('a, b and c', 'a')
+    """
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,292 @@
+"""The way every summary is made: part by part of the texts, each with its counts and its resamples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from attnfaith.errors import InputError
+from attnfaith.estimates.pivot import Array, numbers
+from attnfaith.functional.statistics import Estimate, Resamples, wilson
+
+MOST_RESAMPLES = 1_000_000
+"""Every figure keeps a number for each resample."""
+TOO_SHORT = "fewer than two items to erase"
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How sure figures are to be: the arguments of every summary."""
+
+    n_resamples: int = 9999
+    confidence_level: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check(self.n_resamples, self.confidence_level)
+
+    def resamples(self, size: int) -> Resamples:
+        """Of so many texts."""
+        return Resamples(size, resamples=self.n_resamples, confidence=self.confidence_level, seed=self.seed)
+
+
+def summary_of(
+    test: str, texts: pd.DataFrame, by: str | None, lots_of: Callable[[Part], Iterable[Rows]]
+) -> pd.DataFrame:
+    """The summary of a test: the counts of each part of the texts, and the rows that are made of it.
+
+    Args:
+        test: its name.
+        texts: one row for each text.
+        by: see `parts_of`.
+        lots_of: from a part to rows.
+    """
+    lots = []
+    for part in parts_of(texts, by):
+        lots.append(_counts(test, texts, part).frame())
+        lots += [rows.frame() for rows in lots_of(part)]
+    return joined(lots)
+
+
+def begun(
+    test: str, part: Part, text_ids: NDArray[np.int64], level: str = "", note: str = TOO_SHORT
+) -> tuple[Rows, NDArray[np.intp]]:
+    """Rows about a part, which begin with ``too_short``: how many of its texts a table says nothing of.
+
+    Args:
+        test: its name.
+        part: of the texts.
+        text_ids: those that the table speaks of, ascending.
+        level: at which was erased, where there are several.
+        note: why the others are not there.
+
+    Returns:
+        The rows, and the places of the part's texts among ``text_ids``.
+    """
+    places, rows = part.of(text_ids), Rows(test, level, part.label)
+    rows.add("too_short", len(part.text_ids) - len(places), texts=len(part.text_ids), note=note)
+    return rows, places
+
+
+def check(n_resamples: int, confidence_level: float) -> None:
+    """Refuse settings that no interval can be made with."""
+    if not 1 <= n_resamples <= MOST_RESAMPLES:
+        raise InputError(f"Expected n_resamples to be from 1 to {MOST_RESAMPLES:,}, got {n_resamples:,}.")
+    if not 0 < confidence_level < 1:
+        raise InputError(f"Expected confidence_level to be between 0 and 1, such as 0.95; got {confidence_level}.")
+
+
+def _counts(test: str, texts: pd.DataFrame, part: Part) -> Rows:
+    """How many texts there are, how many were set aside, a row for each reason, and how often the model is right."""
+    rows = Rows(test, part=part.label)
+    total = len(texts) if part.label == "all" else len(part.text_ids)
+    rows.add("texts", total, texts=total)
+    if part.label == "all":
+        reasons = texts["aside"].dropna().value_counts()
+        for reason, number in sorted(reasons.items()):
+            rows.add("set_aside", number, texts=total, note=str(reason))
+        if reasons.empty:
+            rows.add("set_aside", 0, texts=total)
+    _accuracy(rows, texts[texts["text_id"].isin(part.text_ids)])
+    return rows
+
+
+def _accuracy(rows: Rows, texts: pd.DataFrame) -> None:
+    """The share of the labelled texts on which the model is right, and that of the most frequent label."""
+    if not {"correct", "gold"} <= set(texts.columns):
+        return
+    labelled = texts[texts["correct"].notna() & texts["gold"].notna()]
+    if not len(labelled):
+        return
+    accuracy = wilson([labelled["correct"].astype(bool).sum()], [len(labelled)])
+    rows.add_each("accuracy", accuracy, [("", "")])
+    labels = labelled["gold"].map(lambda gold: tuple(sorted(gold)) if np.ndim(gold) else gold)
+    rows.add("majority_label", labels.value_counts(normalize=True).iloc[0], texts=len(labelled))
+
+
+COLUMNS = (
+    "test",
+    "erase_level",
+    "ranking",
+    "ranking_level",
+    "other",
+    "slice",
+    "figure",
+    "value",
+    "low",
+    "high",
+    "texts",
+    "note",
+)
+NUMBERS = ("value", "low", "high")
+
+
+class Rows:
+    """Rows of one test, level and slice, as they are made.
+
+    Example:
+        >>> rows = Rows("erasure", "attention")
+        >>> rows.add("texts", 12, texts=12)
+        >>> rows.frame()[["test", "figure", "value", "texts"]].values.tolist()
+        [['erasure', 'texts', 12.0, 12]]
+    """
+
+    def __init__(self, test: str, erase_level: str = "", part: str = "all") -> None:
+        self._fixed: dict[str, object] = {"test": test, "erase_level": erase_level, "slice": part}
+        self._rows: list[dict[str, object]] = []
+
+    def add(
+        self,
+        figure: str,
+        value: float,
+        low: float = np.nan,
+        high: float = np.nan,
+        *,
+        texts: int,
+        key: tuple[str, ...] = ("", ""),
+        other: str = "",
+        note: str = "",
+    ) -> None:
+        """One figure; ``key`` is the (ranking_level, ranking) it is about, ("", "") for none."""
+        row: dict[str, object] = {"ranking_level": key[0], "ranking": key[1]}
+        row |= {"other": other, "figure": figure, "note": note}
+        numbers = {"value": float(value), "low": float(low), "high": float(high), "texts": int(texts)}
+        self._rows.append(self._fixed | row | numbers)
+
+    def add_each(
+        self,
+        figure: str,
+        found: Estimate,
+        keys: Sequence[tuple[str, ...]],
+        *,
+        others: Sequence[str] | None = None,
+        notes: Sequence[str] | str = "",
+    ) -> None:
+        """One figure of each ranking, or of each pair of a ranking and another."""
+        said = [notes] * len(keys) if isinstance(notes, str) else notes
+        second = [""] * len(keys) if others is None else others
+        for key, other, note, value, low, high, texts in zip(keys, second, said, *found, strict=True):
+            self.add(figure, value, low, high, texts=texts, key=key, other=other, note=note)
+
+    def frame(self) -> pd.DataFrame:
+        """All rows, in the order in which they were added."""
+        return joined([self._rows])
+
+
+def joined(parts: Sequence[list[dict[str, object]] | pd.DataFrame]) -> pd.DataFrame:
+    """Several lots of rows as one table with all columns, whether or not there are any rows."""
+    frames = [pd.DataFrame(part, columns=list(COLUMNS)) for part in parts if len(part)]
+    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(COLUMNS))
+    kinds = dict.fromkeys(COLUMNS, "str") | dict.fromkeys(NUMBERS, "float64") | {"texts": "int64"}
+    return table.astype(kinds)
+
+
+def written(key: tuple[str, ...]) -> str:
+    """How a pair's second ranking is named: with its level, since names exist at several.
+
+    Example:
+        >>> written(("input", "gradient"))
+        'input/gradient'
+    """
+    return "/".join(key)
+
+
+BY = ("class", "confidence", "correct", "length")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the texts.
+
+    Attributes:
+        label: as in the column ``slice``, such as "length=10-19".
+        text_ids: which, ascending.
+    """
+
+    label: str
+    text_ids: NDArray[np.int64]
+
+    def of(self, text_ids: NDArray[np.int64]) -> NDArray[np.intp]:
+        """The places of this part's texts in ascending ids."""
+        places = np.searchsorted(text_ids, self.text_ids)
+        inside = places < len(text_ids)
+        inside[inside] = text_ids[places[inside]] == self.text_ids[inside]
+        return places[inside]
+
+
+def parts_of(texts: pd.DataFrame, by: str | None) -> list[Part]:
+    """The parts of the texts that a summary speaks of; all of them in one, where ``by`` is None.
+
+    Texts that were set aside are in no part, nor are those without the value that parts are made by.
+
+    Args:
+        texts: one row for each text.
+        by: "class" (the predicted one), "length" (quarters by the number of items), "confidence" (thirds by the
+            probability of the prediction) or "correct".
+
+    Example:
+        >>> texts = pd.DataFrame({"text_id": [0, 1, 2], "aside": None, "correct": [True, False, True]})
+        >>> [(part.label, part.text_ids.tolist()) for part in parts_of(texts, "correct")]
+        [('correct=False', [1]), ('correct=True', [0, 2])]
+    """
+    if by is not None and by not in BY:
+        raise InputError(f"Expected by to be one of {', '.join(BY)}, or None; got {by!r}.")
+    here = texts[texts["aside"].isna()].sort_values("text_id")
+    ids = here["text_id"].to_numpy(dtype=np.int64)
+    if by is None:
+        return [Part("all", ids)]
+    found = {"class": _classes, "confidence": _thirds, "correct": _correct, "length": _quarters}[by](here)
+    return [Part(f"{by}={label}", ids[mask]) for label, mask in found if mask.any()]
+
+
+def _classes(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    said = texts["prediction"].dropna()
+    if said.map(np.ndim).any():
+        raise InputError("Slices by class need one class per text; this is a multi-label model. Use by='length'.")
+    values = numbers(texts["prediction"])
+    if not _known(texts, "confidence").any() and not np.array_equal(values, np.round(values), equal_nan=True):
+        raise InputError("Slices by class need classes; this is a regression. Use by='length'.")
+    for value in np.unique(values[~np.isnan(values)]):
+        yield f"{value:g}", values == value
+
+
+def _thirds(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    values = numbers(texts["confidence"])
+    if not _known(texts, "confidence").any():
+        raise InputError(
+            "Slices by confidence need the probability of one predicted class; multi-label models and regressions "
+            "have none. Use by='length'."
+        )
+    lower, upper = np.nanquantile(values, [1 / 3, 2 / 3])
+    yield "low", values < lower  # equal confidences stay together: those of 1.0 are high, however many they are
+    yield "middle", (values >= lower) & (values < upper)
+    yield "high", values >= upper
+
+
+def _correct(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    values = numbers(texts["correct"])
+    if np.isnan(values).all():
+        raise InputError("Slices by right or wrong need labels, of classes; there are none. Give label_column.")
+    yield "False", values == 0
+    yield "True", values == 1
+
+
+def _quarters(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    values = numbers(texts["items"])
+    if not len(values):
+        return
+    before = -np.inf
+    for edge in np.unique(np.nanquantile(values, [0.25, 0.5, 0.75, 1.0], method="inverted_cdf")):
+        mask = (values > before) & (values <= edge)
+        start = values[mask].min()
+        yield f"{start:.0f}-{edge:.0f}" if start < edge else f"{edge:.0f}", mask
+        before = edge
+
+
+def _known(texts: pd.DataFrame, name: str) -> NDArray[np.bool_]:
+    values: Array = numbers(texts[name])
+    return ~np.isnan(values)

@@ -1,0 +1,245 @@
+"""The adversary: how different can attention be while the output stays as it is? (Jain & Wallace 2019)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from attnfaith.adapters.positions import choose_inputs
+from attnfaith.attribution.model_loading import positive
+from attnfaith.attribution.random_control import keyed_generator
+from attnfaith.errors import InputError
+from attnfaith.estimates.comparison_columns import Side
+from attnfaith.estimates.lookup import Reader
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.removal import AttentionEraser
+from attnfaith.evaluation.tests.adversarial import summary as summaries
+from attnfaith.evaluation.tests.base import Columns, Test, gold_of, outcomes, tests
+from attnfaith.functional.attention_limits import reach_of
+from attnfaith.functional.counterfactual import Freedom, freedom_of, most_of, search
+from attnfaith.functional.decision import Decision
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
+
+COLUMNS: list[tuple[str, Any]] = [
+    ("text_id", pa.int64()),
+    ("items", pa.int64()),
+    ("max_weight", pa.float64()),
+    ("epsilon", pa.float64()),
+    ("js", pa.float64()),
+    ("tvd", pa.float64()),
+    ("satisfied", pa.int64()),
+    ("js_low", pa.float64()),
+    ("js_high", pa.float64()),
+    ("js_most", pa.float64()),
+    ("prediction", None),
+    ("gold", None),
+]
+TWO, MORE = 0.01, 0.05
+"""How far the output may move: of two outcomes, and of more."""
+_NUMBERS = 2**24  # weights of all candidates at once; a batch that would need more is taken in parts
+
+
+@tests.register("adversarial")
+@dataclass(frozen=True)
+class Adversarial(Test):
+    """Other attention as far from the original as a search finds, and where it is known, as there is.
+
+    Attributes:
+        epsilon: how far the output may move (total variation distance); None for 0.01 where there are two outcomes,
+            0.05 where there are more, and the tolerance of a regression.
+        candidates: how many distributions are moved at once for each text.
+        steps: of Adam.
+        rate: of Adam.
+        noise: the standard deviation of what is added to the original log-weights to begin with.
+        penalty: what a step over epsilon costs.
+        diversity: what the divergence between candidates counts for.
+        near: the share of ln 2 (and of the largest divergence there is) from which on a divergence is near it.
+    """
+
+    name: ClassVar[str] = "adversarial"
+    ranked: ClassVar[bool] = False
+    epsilon: float | None = None
+    candidates: int = 5
+    steps: int = 500
+    rate: float = 0.01
+    noise: float = 2.0
+    penalty: float = 10.0
+    diversity: float = 1.0
+    near: float = 0.9
+
+    def __post_init__(self) -> None:
+        for option in ("candidates", "steps"):
+            if positive(getattr(self, option), f"the adversarial test's {option}") is None:
+                raise InputError(f"Expected the adversarial test's {option} to be a whole number, got None.")
+        for option, least in (("rate", True), ("noise", True), ("penalty", True), ("diversity", False), ("near", True)):
+            _check(getattr(self, option), option, above=least)
+        if self.epsilon is not None:
+            _check(self.epsilon, "epsilon", above=True)
+        if self.near > 1:
+            raise InputError(f"Expected the adversarial test's near to be a share of at most 1, got {self.near!r}.")
+
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """One row per text."""
+        return [(name, kind or outcome) for name, kind in COLUMNS]
+
+    def run(self, batch: Batch) -> Columns:
+        """All candidates of all texts at once, through the tail only."""
+        rows: Columns = {name: [] for name, _ in COLUMNS}
+        for part in self._parts(batch):
+            found = self._searched(part)
+            for text, count in enumerate(found["items"]):
+                for name, values in rows.items() if count >= 2 else ():
+                    values.append(found[name][text])
+        return rows
+
+    def epsilon_of(self, decision: Decision, outputs: int) -> float:
+        """How far the output of a decision from so many logits may move."""
+        if self.epsilon is not None:
+            return self.epsilon
+        if decision.kind == "regression":
+            if decision.tolerance is None:
+                raise InputError(
+                    "By how much may the predicted value change in the adversarial test? Give the Evaluator "
+                    "tolerance=, or the test epsilon=."
+                )
+            return decision.tolerance
+        return TWO if outputs == (2 if decision.kind == "multiclass" else 1) else MORE
+
+    def _parts(self, batch: Batch) -> Iterator[Batch]:
+        """The batch, or where its candidates would take too much memory, fewer texts at a time, captured anew."""
+        size = max(1, _NUMBERS // (self.candidates * batch.capture.weights[0].numel()))
+        if size >= len(batch.rows):
+            yield batch
+            return
+        for texts in torch.arange(len(batch.rows)).split(size):
+            inputs = choose_inputs(batch.inputs, len(batch.rows), texts.to(batch.logits.device))
+            places = texts.tolist()
+            rows, encoded = [batch.rows[text] for text in places], [batch.encoded[text] for text in places]
+            yield Batch(batch.setup, rows, encoded, inputs)
+
+    def _searched(self, batch: Batch) -> Columns:
+        capture, decision = batch.capture, batch.setup.decision
+        eraser, epsilon = AttentionEraser(batch), self.epsilon_of(decision, capture.logits.shape[-1])
+        affine = batch.setup.cut.adapter.affine(capture) if capture.shape[1] == 1 else None
+        corners = None if affine is None else (affine.contributions.double().detach(), affine.bias.double().detach())
+        exact = corners is not None or capture.weights.element_size() > 4
+        freedom = freedom_of(
+            capture.weights.double() if exact else capture.weights.float(),
+            eraser.erasable,
+            log_weights=capture.log_weights,
+            groups=capture.groups,
+        )
+        found = search(
+            freedom,
+            _distance(batch, corners),
+            self._start(batch, freedom, eraser.erasable),
+            epsilon=epsilon,
+            steps=self.steps,
+            rate=self.rate,
+            penalty=self.penalty,
+            diversity=self.diversity,
+        )
+        js = found.js.tolist()
+        low: list[float | None] = [None] * len(js)
+        high = list(low)
+        if corners is not None:
+            known = _bounds(freedom, eraser.erasable, corners, decision, epsilon)
+            high = [most for _, most in known]
+            low = [min(max(least, one), most) for one, (least, most) in zip(js, known, strict=True)]
+        return {
+            "text_id": [row.number for row in batch.rows],
+            "items": eraser.counts.tolist(),
+            "max_weight": torch.where(eraser.erasable, batch.weights, 0.0).amax(1).tolist(),
+            "epsilon": [epsilon] * len(js),
+            "js": js,
+            "tvd": found.distance.double().tolist(),
+            "satisfied": found.satisfied.tolist(),
+            "js_low": low,
+            "js_high": high,
+            "js_most": most_of(freedom).tolist(),
+            "prediction": outcomes(decision, batch.logits),
+            "gold": [gold_of(row.label) for row in batch.rows],
+        }
+
+    def _start(self, batch: Batch, freedom: Freedom, free: Tensor) -> Tensor:
+        """What is added to the log-weights, ``[B, K, G, N]``: draws for a text's own items and distributions alone."""
+        _, groups, items = freedom.logs.shape
+        start = torch.zeros(len(batch.rows), self.candidates, groups, items, dtype=torch.float64)
+        there = torch.ones_like(freedom.scale, dtype=torch.bool)
+        there = (there if batch.capture.groups is None else batch.capture.groups).cpu()
+        for text, row in enumerate(batch.rows):
+            generator = keyed_generator(batch.setup.settings.seed, row.number, self.name)
+            places = there[text].unsqueeze(1) & free[text].cpu()
+            drawn = torch.randn(self.candidates, int(places.sum()), generator=generator, dtype=torch.float64)
+            start[text, :, places] = self.noise * drawn
+        return start.to(freedom.logs)
+
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """See `attnfaith.evaluation.tests.adversarial.summary.summarise`."""
+        return summaries.summarise(table(self.name), table("texts"), by=by, near=self.near, **statistics)
+
+    @classmethod
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+        """Of the attention; there are no levels."""
+        return summaries.sides(table(cls.name))
+
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """Divergences against the largest weight, by predicted class."""
+        from attnfaith import plots
+
+        facts = results.manifest["facts"]
+        kind = results.manifest["run"]["decision"]["kind"]
+        return {"divergences": lambda: plots.adversarial_figure(results.table(self.name), facts["labels"], kind=kind)}
+
+    @classmethod
+    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+        """How often entirely different weights give the same output."""
+        yield from summaries.sentences(figures, facts)
+
+
+def _check(value: Any, option: str, *, above: bool) -> None:
+    """Refuse what is no number of a size that makes sense."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or value < 0 or (above and value == 0):
+        least = "above 0" if above else "of at least 0"
+        raise InputError(f"Expected the adversarial test's {option} to be a number {least}, got {value!r}.")
+
+
+def _distance(batch: Batch, corners: tuple[Tensor, Tensor] | None) -> Callable[[Tensor], Tensor]:
+    """From weights ``[B, K, G, N]`` to how far they move the output, ``[B, K]``; an affine tail needs no model."""
+    cut, capture, decision = batch.setup.cut, batch.capture, batch.setup.decision
+    before = capture.logits.unsqueeze(1)
+    if corners is None:
+        return lambda weights: decision.distance(before, cut.rerun(capture, weights=weights))
+    contributions, bias = corners[0], corners[1].unsqueeze(1)
+    exactly = capture.weights[:, :1].double() @ contributions + bias
+    return lambda weights: decision.distance(exactly, weights[:, :, 0] @ contributions + bias)
+
+
+def _bounds(
+    freedom: Freedom, free: Tensor, corners: tuple[Tensor, Tensor], decision: Decision, epsilon: float
+) -> list[tuple[float, float]]:
+    """Between which two divergences each text's largest is, through an affine tail."""
+    contributions, bias = corners
+    fixed = torch.einsum("bn,bnc->bc", freedom.fixed[:, 0], contributions) + bias
+    found = []
+    for text, places in enumerate(free & freedom.attended[:, 0]):
+        if int(places.sum()) < 2:
+            found.append((0.0, 0.0))
+            continue
+        shares, part = freedom.logs[text, 0, places].exp(), float(freedom.part[text, 0])
+        alone = fixed[text] + freedom.scale[text, 0] * contributions[text, places]
+        reach = reach_of(shares, alone, decision, epsilon)
+        found.append((part * reach.low, part * reach.high))
+    return found

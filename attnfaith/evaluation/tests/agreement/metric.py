@@ -1,0 +1,238 @@
+"""Agreement of two scores of the same items, from scores that were computed elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnfaith.errors import InputError
+from attnfaith.evaluation.tests.sanity.summary import HALF
+from attnfaith.functional.agreement import kendall, overlap, spearman
+from attnfaith.functional.statistics import means_of
+from attnfaith.metrics.citations import ADEBAYO, JAIN_WALLACE
+from attnfaith.metrics.estimates import Mask, Measured, Numbers
+from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
+from attnfaith.metrics.module import Metric
+
+_TEXTS = 256  # compared at once
+
+
+class PairedScores(Metric):
+    """Two lists of scores for each text, higher for items that matter more."""
+
+    inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1), "references": Input(1)}
+
+    def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
+        """One score for each item in both."""
+        check_same({name: len(scores) for name, scores in text.items()}, "items", where)
+
+
+class RankAgreement(PairedScores):
+    """Do two scores put the same items first?
+
+    An item whose score is NaN in either list is left out of both. A list in which all scores are equal has no order:
+    tau and rho are then undefined.
+
+    Args:
+        predictions: for each text, a score of each item, such as its attention.
+        references: another score of each, such as its gradient.
+        top: how many of the first items are looked at for their overlap, at most all; below 1 it is the share of the
+            items, rounded up. By default 0.1.
+        alpha: p values of at most this are significant; by default 0.05.
+        near: scores that differ by no more than this share of the larger one are tied; by default 0.
+
+    Returns:
+        A flat dict.
+
+        - texts: how many.
+        - too_short: those with fewer than two items, which are set aside.
+        - undefined: those without a tau.
+        - significant: the share of texts whose tau has a p value of at most alpha.
+        - tau: the mean of Kendall's tau-b.
+        - spearman: that of Spearman's rho.
+        - overlap: that of the share of common items among the first of both.
+        - tau_sd: the standard deviation of tau over texts (divided by their number).
+        - per_text: if asked for, the lists ``tau``, ``p``, ``spearman`` and ``overlap``.
+
+    Example:
+        >>> attention, gradient = [[0.5, 0.3, 0.2], [0.9, 0.1]], [[3.0, 1.0, 2.0], [5.0, 4.0]]
+        >>> found = RankAgreement(top=1).compute(predictions=attention, references=gradient)
+        >>> round(found["tau"], 4), found["spearman"], found["overlap"]
+        (0.6667, 0.75, 1.0)
+    """
+
+    options: ClassVar[dict[str, Any]] = {"top": 0.1, "alpha": 0.05, "near": 0.0}
+    paper: ClassVar[str] = JAIN_WALLACE
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Each has a range."""
+        check_top(options["top"])
+        check_share(options["alpha"], "alpha")
+        check_near(options["near"])
+
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+        """See the class."""
+        near, top = options["near"], options["top"]
+
+        def compare(scores: Tensor, mask: Tensor) -> dict[str, Tensor]:
+            tau, p, _ = kendall(scores, mask, near=near)
+            rho, shared = spearman(scores, mask, near=near), overlap(scores, mask, top)
+            return {"tau": tau, "p": p, "spearman": rho, "overlap": shared}
+
+        short, found = compared(columns, compare)
+        undefined, tau = np.isnan(found["tau"]), found["tau"]
+        base = float(
+            np.nan_to_num(means_of(tau[:, None])[0])
+        )  # squares of what is left, or nothing might be left of them
+        return Measured(
+            undefined,
+            aside={"too_short": short},
+            shares={"significant": np.where(undefined, np.nan, found["p"] <= options["alpha"])},
+            means={name: found[name] for name in ("tau", "spearman", "overlap")},
+            of_means={"tau_sd": (spread, (tau - base, (tau - base) ** 2))},
+            each=found,
+        )
+
+
+class TopOverlap(PairedScores):
+    """How many of the most important items of one score are among those of another?
+
+    Equal scores go in the order of the text. An item whose score is NaN in either list is left out of both.
+
+    Args:
+        predictions: for each text, a score of each item.
+        references: another score of each.
+        tops: how many of the first items are looked at, at most all; below 1 it is the share of the items, rounded up.
+            By default (1, 3, 5).
+
+    Returns:
+        A flat dict.
+
+        - texts: how many.
+        - too_short: those with fewer than two items, which are set aside.
+        - undefined: those with no item that both lists score.
+        - overlap_at_1, and so on: the mean share of common items among so many, one figure for each of ``tops``.
+        - per_text: if asked for, a list of each.
+
+    Example:
+        >>> found = TopOverlap(tops=[1, 2]).compute(predictions=[[0.5, 0.3, 0.2]], references=[[3.0, 1.0, 2.0]])
+        >>> found["overlap_at_1"], found["overlap_at_2"]
+        (1.0, 0.5)
+    """
+
+    options: ClassVar[dict[str, Any]] = {"tops": (1, 3, 5)}
+    paper: ClassVar[str] = JAIN_WALLACE
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Each is a number of items, or a share."""
+        tops = options["tops"]
+        if isinstance(tops, str) or not hasattr(tops, "__iter__") or not list(tops):
+            raise InputError(f"Expected tops to be a list such as [1, 3, 5], got {tops!r}.")
+        for top in tops:
+            check_top(top)
+
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+        """See the class."""
+        tops = options["tops"]
+        short, found = compared(
+            columns, lambda scores, mask: {f"overlap_at_{top}": overlap(scores, mask, top) for top in tops}
+        )
+        return Measured(_any_nan(found), aside={"too_short": short}, means=found, each=found)
+
+
+class RandomisationAgreement(PairedScores):
+    """Does a ranking notice when what the model has learned is gone?
+
+    Compare its scores of the model with its scores of the same texts by a model whose weights were drawn anew, or that
+    was trained on random labels.
+
+    Args:
+        predictions: for each text, the scores of the other model.
+        references: the scores of the model itself.
+        near: scores that differ by no more than this share of the larger one are tied; by default 0.
+
+    Returns:
+        A flat dict.
+
+        - texts: how many.
+        - too_short: those with fewer than two items, which are set aside.
+        - undefined: those for which a correlation is not defined, since all scores of a list are equal.
+        - notices, notices_absolute: the shares of texts whose ``spearman``, or ``spearman_absolute``, is below 0.5.
+        - spearman, spearman_absolute, tau: the means of Spearman's rho, of the same between absolute scores, and of
+          Kendall's tau-b.
+        - per_text: if asked for, a list of each of the three.
+
+    Example:
+        >>> found = RandomisationAgreement().compute(predictions=[[0.2, 0.3, 0.5]], references=[[0.5, 0.3, 0.2]])
+        >>> found["spearman"], found["notices"]
+        (-1.0, 1.0)
+    """
+
+    options: ClassVar[dict[str, Any]] = {"near": 0.0}
+    paper: ClassVar[str] = ADEBAYO
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Nothing else is asked."""
+        check_near(options["near"])
+
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+        """See the class."""
+        near = options["near"]
+
+        def compare(scores: Tensor, mask: Tensor) -> dict[str, Tensor]:
+            signed, absolute = (spearman(one, mask, near=near) for one in (scores, scores.abs()))
+            return {"spearman": signed, "spearman_absolute": absolute, "tau": kendall(scores, mask, near=near).tau}
+
+        short, found = compared(columns, compare)
+        below = {
+            f"notices{end}": np.where(np.isnan(found[f"spearman{end}"]), np.nan, found[f"spearman{end}"] < HALF)
+            for end in ("", "_absolute")
+        }
+        return Measured(_any_nan(found), aside={"too_short": short}, shares=below, means=found, each=found)
+
+
+def compared(
+    columns: dict[str, list[Array]], compare: Callable[[Tensor, Tensor], dict[str, Tensor]]
+) -> tuple[Mask, dict[str, Array]]:
+    """Texts with fewer than two items, and numbers ``[n]`` of all others from functions of pairs of scores.
+
+    Args:
+        columns: two lists of scores for each text.
+        compare: from scores ``[B, 2, N]`` and a mask ``[B, N]`` to numbers of all pairs, ``[B, 2, 2]``.
+    """
+    parts = []
+    for start in range(0, len(columns["predictions"]), _TEXTS):
+        one, other = (padded(columns[name][start : start + _TEXTS], fill=0.0) for name in ("predictions", "references"))
+        parts.append(compare(torch.stack((one[0], other[0]), dim=1), one[1]))
+    short = np.array([len(scores) < 2 for scores in columns["predictions"]], dtype=bool)
+    joined = {name: torch.cat([part[name][:, 0, 1] for part in parts]).numpy() for name in parts[0]}
+    return short, {name: np.where(short, np.nan, values) for name, values in joined.items()}
+
+
+def spread(mean: Array, square: Array) -> Array:
+    """The standard deviation, from the mean and the mean square."""
+    return np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
+def check_top(top: Any) -> None:
+    """Refuse what is neither a number of items nor a share."""
+    whole = isinstance(top, int) and not isinstance(top, bool) and top >= 1
+    if not whole and not (isinstance(top, float) and 0 < top < 1):
+        raise InputError(
+            f"Expected a whole number of items, at least 1, or a share of them between 0 and 1; got {top!r}."
+        )
+
+
+def check_near(near: Any) -> None:
+    """Refuse what is no share of a score."""
+    if isinstance(near, bool) or not isinstance(near, int | float) or not 0 <= near < 1:
+        raise InputError(f"Expected near to be from 0 to below 1, got {near!r}.")
+
+
+def _any_nan(found: Numbers) -> Mask:
+    missing: Mask = np.isnan(np.array(list(found.values()))).any(0)
+    return missing

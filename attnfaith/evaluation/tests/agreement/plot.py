@@ -1,0 +1,160 @@
+"""Kendall's tau of attention with another ranking, text by text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from attnfaith.escaping import visible
+from attnfaith.estimates.pivot import numbers
+from attnfaith.evaluation.tests.agreement.summary import MEASURES
+from attnfaith.plots.labels import shortened
+from attnfaith.plots.lettering import Headline, nothing
+from attnfaith.plots.matrix import labels_at_one_level, shown
+from attnfaith.plots.panels import counted, joined, masks_by_class, need, panels, place_of
+from attnfaith.plots.style import (
+    ALERT,
+    COLUMN,
+    FAINT,
+    PLAIN,
+    RULE,
+    SMALL,
+    axes,
+    name_axes,
+    percent,
+)
+
+NEEDED = ("level", "ranking_level", "ranking", "other_level", "other", "tau", "prediction")
+CLASSES = 4  # more predicted classes than these are drawn as one
+PANELS = 6  # other rankings with a panel of their own
+_COLOURS = (PLAIN, ALERT, "#009E73", "#7a4a8a")
+_BINS = 20
+
+
+def taus(
+    table: pd.DataFrame,
+    axis: Axes | None = None,
+    *,
+    title: str = "",
+    where: str = "",
+    parts: Mapping[str, NDArray[np.bool_]] | None = None,
+) -> Axes:
+    """How Kendall's tau of one pair of rankings is spread over the texts, an outline for each part of them.
+
+    Each outline is the share of that part's texts in each of 20 bins from -1 to 1; a line marks the part's mean.
+
+    Args:
+        table: Column ``tau``, a row for each text.
+        axis: Where to draw; new axes when None.
+        title: What attention is compared with.
+        where: Whose items they rank.
+        parts: The rows of each part, by its name; None for all in one.
+
+    Example:
+        >>> import pandas as pd
+        >>> taus(pd.DataFrame({"tau": [0.2, 0.4, None]}), title="LRP").get_title(loc="left")
+        'LRP: mean τ 0.30'
+    """
+    need(table, ("tau",), figure="agreement")
+    axis = axes(axis, COLUMN, 2.2)
+    tau = numbers(table["tau"])
+    known = np.isfinite(tau)
+    title = shortened(title or "Agreement")
+    lost = f"undefined on {counted([(~known).sum()])}" if not known.all() else ""
+    if not known.any():
+        Headline(axis, title, joined(where, lost))
+        return nothing(axis, "Nothing to draw: tau has\nno value on any text.")
+    Headline(axis, f"{title}: mean τ {shown(tau[known].mean())}", joined(where, counted([known.sum()]), lost))
+    edges, tau = np.linspace(-1, 1, _BINS + 1).round(9), tau.round(9)  # what is at an edge falls to one side of it
+    chosen = {name: rows & known for name, rows in (parts or {"": known}).items() if (rows & known).any()}
+    for colour, (name, rows) in zip(_COLOURS, chosen.items(), strict=False):
+        shares = np.histogram(tau[rows], edges)[0] / rows.sum()
+        label = f"{shortened(visible(name), 18)} ({shown(tau[rows].mean())})" if name else ""
+        axis.stairs(shares, edges, fill=True, color=colour, alpha=0.18, linewidth=0)
+        axis.stairs(shares, edges, color=colour, linewidth=1.1, label=label)
+        axis.axvline(tau[rows].mean(), color=colour, linewidth=0.9, linestyle=(0, (3.0, 1.6)))
+    axis.axvline(0, color=FAINT, linewidth=0.6, zorder=0)
+    axis.set_xlim(-1, 1)
+    axis.set_xticks([-1, -0.5, 0, 0.5, 1], ["−1", "−0.5", "0", "0.5", "1"])
+    top = axis.get_ylim()[1]
+    axis.set_ylim(0, top * (1 + 0.12 * len(chosen) * any(chosen)))  # room for the legend
+    axis.yaxis.set_major_formatter(percent())
+    axis.locator_params(axis="y", nbins=4)
+    axis.grid(axis="y", color=RULE, linewidth=0.5)
+    if any(chosen):
+        legend = axis.legend(
+            fontsize=SMALL, frameon=False, loc="upper left", handlelength=1.2, borderaxespad=0.1, labelspacing=0.3
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    name_axes(axis, "Kendall's τ with attention", "share of the texts")
+    return axis
+
+
+def agreement_distributions(
+    table: pd.DataFrame,
+    labels: Sequence[str] = (),
+    *,
+    others: Sequence[str] | None = None,
+    kind: str = "multiclass",
+    path: str | PathLike[str] | None = None,
+) -> Figure:
+    """Attention against other rankings, text by text, by predicted class: a panel for each of them.
+
+    Args:
+        table: Of the agreement test.
+        labels: The names of the classes.
+        others: Names of the rankings that attention is compared with; by default the two of the paper, and where a
+            level does not have them the first six.
+        kind: Of the decision; several labels and numbers are not told apart by class.
+        path: Where to write it.
+
+    Example:
+        >>> import pandas as pd
+        >>> same = dict(level="input", ranking_level="input", ranking="attention", other_level="input")
+        >>> table = pd.DataFrame({"tau": [0.2, 0.4], "prediction": [0, 1], "other": ["lrp", "rollout"]})
+        >>> len(agreement_distributions(table.assign(**same), ["bad", "good"]).axes)
+        2
+    """
+    need(table, NEEDED, figure="agreement")
+    found = _panels(table, others)
+
+    def draw(place: int, axis: Axes) -> None:
+        if not found:
+            nothing(axis, "Nothing to draw: attention is compared\nwith none of these rankings.")
+            return
+        title, where, rows = found[place]
+        taus(rows, axis, title=title, where=where, parts=_by_class(rows, labels, kind))
+
+    return panels(max(len(found), 1), draw, height=2.3, path=path)
+
+
+def _panels(table: pd.DataFrame, others: Sequence[str] | None) -> list[tuple[str, str, pd.DataFrame]]:
+    """What each panel is called, where its items are (if there are several levels), and its rows."""
+    found = []
+    levels = list(dict.fromkeys(table["level"]))
+    for level in levels:
+        own = (table["level"] == level) & (table["ranking_level"] == level) & (table["ranking"] == "attention")
+        rows = table[own]
+        keys = list(dict.fromkeys(zip(rows["other_level"], rows["other"], strict=True)))
+        wanted = MEASURES if others is None else others
+        chosen = [key for key in keys if key[1] in wanted]
+        if others is None and not chosen:
+            chosen = keys[:PANELS]
+        words, where = labels_at_one_level([("", ""), *keys]), place_of(level) if len(levels) > 1 else ""
+        for key in chosen:
+            found.append((words[key], where, rows[(rows["other_level"] == key[0]) & (rows["other"] == key[1])]))
+    return found
+
+
+def _by_class(table: pd.DataFrame, labels: Sequence[str], kind: str) -> dict[str, NDArray[np.bool_]] | None:
+    """The rows of each predicted class; None where there are too many of them, or none."""
+    if kind not in ("multiclass", "sigmoid") or table["prediction"].nunique() > CLASSES:
+        return None
+    return masks_by_class(table, labels)

@@ -1,0 +1,173 @@
+"""Agreement: do attention and other rankings put the same items first? (Jain & Wallace 2019, section 4.1)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+import pyarrow as pa
+import torch
+
+from attnfaith.adapters.self_check import tolerance_of
+from attnfaith.errors import InputError, UnsupportedModelError
+from attnfaith.estimates.comparison_columns import Side
+from attnfaith.estimates.lookup import Reader
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.rankings import CONTROL, Ranking
+from attnfaith.evaluation.removal import MARGIN
+from attnfaith.evaluation.tests.agreement import summary as summaries
+from attnfaith.evaluation.tests.base import Columns, Test, gathered, gold_of, outcomes, tests
+from attnfaith.functional.agreement import kendall, overlap, spearman
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
+
+PAIRS = ("all", "attention")
+OF_TOKENS = tuple(Ranking(name, "input") for name in summaries.MEASURES)
+COLUMNS: list[tuple[str, Any]] = [
+    ("text_id", pa.int64()),
+    ("level", pa.string()),
+    ("ranking_level", pa.string()),
+    ("ranking", pa.string()),
+    ("other_level", pa.string()),
+    ("other", pa.string()),
+    ("items", pa.int64()),
+    ("tau", pa.float64()),
+    ("p", pa.float64()),
+    ("spearman", pa.float64()),
+    ("overlap", pa.float64()),
+    ("prediction", None),
+    ("gold", None),
+]
+
+
+@tests.register("agreement")
+@dataclass(frozen=True)
+class Agreement(Test):
+    """Each ranking against each other one, text by text; attention and the paper's two measures are always there.
+
+    Attributes:
+        pairs: "all", or "attention" for those that attention is one of.
+        top: how many of the first items are looked at for their overlap, at most all; below 1 it is the share of the
+            items, rounded up.
+        alpha: p values of at most this are significant.
+    """
+
+    name: ClassVar[str] = "agreement"
+    pairs: str = "all"
+    top: int | float = 0.1
+    alpha: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.pairs not in PAIRS:
+            raise InputError(f"Expected pairs to be 'all' or 'attention', got {self.pairs!r}.")
+        whole = type(self.top) is int and self.top >= 1
+        if not whole and not (type(self.top) is float and 0 < self.top < 1):
+            raise InputError(
+                "Expected top to be a whole number of items, at least 1, or a share of them between 0 and 1; got "
+                f"{self.top!r}."
+            )
+        if type(self.alpha) is not float or not 0 < self.alpha < 1:
+            raise InputError(f"Expected alpha between 0 and 1, such as 0.05; got {self.alpha!r}.")
+
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """One row per text, level and pair of rankings."""
+        return [(name, kind or outcome) for name, kind in COLUMNS]
+
+    def run(self, batch: Batch) -> Columns:
+        """The scores that the other tests use too, compared all at once."""
+        kept = batch.setup.kept
+        if self.name not in kept:  # on the trial's one text, so that what the model does not have is found only once
+            kept[self.name] = {level: _supported(batch, level, listed) for level, listed in _compared(batch).items()}
+        levels = kept[self.name].items()
+        return gathered(dict(COLUMNS), (self._at(batch, level, rankings) for level, rankings in levels))
+
+    def _at(self, batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> Columns:
+        """The rows of one level, text by text."""
+        mask = batch.erasable(level)
+        texts = (mask.sum(1) >= 2).nonzero().flatten()
+        scores = torch.stack([batch.scores(one, level).double() for one in rankings], 1)[texts]
+        mask, near = mask[texts], MARGIN * tolerance_of(batch.logits)
+        one, two = torch.triu_indices(len(rankings), len(rankings), 1, device=mask.device)
+        if self.pairs == "attention":
+            own = [rankings[place] == Ranking("attention", level) for place in one.tolist()]
+            one, two = one[own], two[own]
+        found = kendall(scores, mask, near=near)
+        figures = {
+            "items": found.items,
+            "tau": found.tau,
+            "p": found.p,
+            "spearman": spearman(scores, mask, near=near),
+            "overlap": overlap(scores, mask, self.top),
+        }
+        chosen, count = texts.tolist(), len(one)
+        decided = outcomes(batch.setup.decision, batch.logits)
+        columns = {name: values[:, one, two].flatten().tolist() for name, values in figures.items()}
+        firsts, seconds = ([rankings[place] for place in side.tolist()] for side in (one, two))
+        columns |= {
+            "text_id": [batch.rows[text].number for text in chosen for _ in range(count)],
+            "level": [level] * (count * len(chosen)),
+            "ranking_level": [ranking.level for ranking in firsts] * len(chosen),
+            "ranking": [ranking.name for ranking in firsts] * len(chosen),
+            "other_level": [ranking.level for ranking in seconds] * len(chosen),
+            "other": [ranking.name for ranking in seconds] * len(chosen),
+            "prediction": [decided[text] for text in chosen for _ in range(count)],
+            "gold": [gold_of(batch.rows[text].label) for text in chosen for _ in range(count)],
+        }
+        return columns
+
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """See `attnfaith.evaluation.tests.agreement.summary.summarise`."""
+        return summaries.summarise(table(self.name), table("texts"), by=by, alpha=self.alpha, **statistics)
+
+    @classmethod
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+        """The mean tau of attention with each other ranking, by level."""
+        return summaries.sides(table(cls.name))
+
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """Every pair, and how tau is spread over the texts."""
+        from attnfaith import plots
+
+        labels, kind = results.manifest["facts"]["labels"], results.manifest["run"]["decision"]["kind"]
+        return {
+            "matrix": lambda: plots.agreement_figure(results.summary()),
+            "distributions": lambda: plots.agreement_distributions(results.table(self.name), labels, kind=kind),
+        }
+
+    @classmethod
+    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+        """How far attention agrees with the two measures of the paper."""
+        yield from summaries.sentences(figures)
+
+
+def _compared(batch: Batch) -> dict[str, tuple[Ranking, ...]]:
+    """Attention, the paper's measures, then the others; of a model of tokens at one level, since all rank tokens."""
+    given, items = batch.setup.rankings, batch.capture.items
+    by_token = items is not None and items.kind == "tokens"
+    levels = ("input",) if by_token and "input" in given else tuple(given)
+    found = {}
+    for level in levels:
+        listed = [ranking for one in (level, *(other for other in given if by_token)) for ranking in given[one]]
+        first = [Ranking("attention", level), *(OF_TOKENS if by_token or level == "input" else ())]
+        there = "attention" if level == "input" else "input"
+        same = {Ranking(name, there) for name in ("attention", CONTROL) if by_token}
+        found[level] = tuple(one for one in dict.fromkeys([*first, *listed]) if one not in same)
+    return found
+
+
+def _supported(batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> tuple[Ranking, ...]:
+    """Those that this model has; those of the run have been tried before."""
+    works = []
+    for ranking in rankings:
+        try:
+            batch.scores(ranking, level)
+            works.append(ranking)
+        except UnsupportedModelError as error:
+            warnings.warn(f"The agreement test goes without the ranking {ranking}: {error}", stacklevel=4)
+    return tuple(works)

@@ -1,0 +1,159 @@
+"""What a test is, and which exist."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+import pyarrow as pa
+from torch import Tensor
+
+from attnfaith import validation
+from attnfaith.errors import InputError
+from attnfaith.estimates.comparison_columns import Side
+from attnfaith.estimates.lookup import Reader
+from attnfaith.evaluation.batch import Batch
+from attnfaith.functional.decision import Decision
+from attnfaith.registry import Registry
+from attnfaith.storage.run_store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
+
+Columns = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Test(ABC):
+    """One test of the debate: rows from a batch, figures from the rows, and what they say. Its fields are its options.
+
+    Attributes:
+        name: of the test, and of its table.
+        ranked: whether it reads the rankings that were asked for.
+    """
+
+    __test__: ClassVar[bool] = False  # not for pytest
+    name: ClassVar[str]
+    ranked: ClassVar[bool] = True
+
+    @abstractmethod
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """The table's columns in order; ``outcome`` is the type of a decision."""
+
+    @abstractmethod
+    def run(self, batch: Batch) -> Columns:
+        """The rows of a batch, text by text."""
+
+    def conclude(self, store: Store, *, seed: int, quiet: bool) -> dict[str, pa.Table]:
+        """What can only be found when all rows are there, as tables by name; called once, at the end of a run."""
+        return {}
+
+    @abstractmethod
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """Every figure with its interval.
+
+        Args:
+            table: the run's tables by name: this test's, and "texts".
+            by: what the texts are parted by; None for all in one.
+            **statistics: ``n_resamples``, ``confidence_level`` and ``seed``.
+        """
+
+    @abstractmethod
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """How each kind of figure is drawn; the first is the usual one."""
+
+    @classmethod
+    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+        """What the figures of all texts say to a reader of the verdict."""
+        yield from ()
+
+    @classmethod
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+        """What two runs are compared by, by erase level; nothing where a test has figures of all texts together only.
+
+        Args:
+            table: a run's tables by name.
+        """
+        return {}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options by name, for the manifest."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+tests: Registry[str, type[Test]] = Registry("test")
+"""Tests by name."""
+
+
+def resolve_tests(asked: str | Sequence[str | Test]) -> list[Test]:
+    """Tests from their names (with default options) or as they are, each name once; "all" for every other one.
+
+    Example:
+        >>> [test.name for test in resolve_tests(["erasure"])]
+        ['erasure']
+    """
+    listed = validation.several(asked, "tests")
+    listed = ["all"] if isinstance(listed, str) else listed
+    given = [one for one in listed if isinstance(one, Test) or not (isinstance(one, str) and one == "all")]
+    if len(given) < len(listed):
+        given = [*(one for one in given if isinstance(one, Test)), *tests]
+        known = {one.name for one in given if isinstance(one, Test)}
+        given = [one for one in given if not (isinstance(one, str) and one in known)]
+    for one in given:
+        if not isinstance(one, str | Test):
+            raise InputError(
+                f"Expected tests to be names, or tests such as attnfaith.tests.Erasure(); got {validation.short(one)}."
+            )
+    found = [one if isinstance(one, Test) else tests[one]() for one in given]
+    names = [one.name for one in found]
+    if not names or len(set(names)) != len(names):
+        raise InputError(f"Expected at least one test, and each once; got {names}. Known: {', '.join(tests)}.")
+    return found
+
+
+def outcome_type(decision: Decision) -> pa.DataType:
+    """The type of a decision in a table: a class, a list of labels, or a number."""
+    types = {"multilabel": pa.list_(pa.int64()), "regression": pa.float64()}
+    return types.get(decision.kind, pa.int64())
+
+
+def outcomes(decision: Decision, logits: Tensor) -> list[Any]:
+    """The decisions of logits ``[M, C]``, as they stand in a table."""
+    if decision.kind == "regression":
+        return logits[:, 0].double().tolist()
+    if decision.kind == "multilabel":
+        return [row.nonzero().flatten().tolist() for row in decision.labels_on(logits)]
+    return decision.predict(logits).tolist()
+
+
+def gathered(names: Iterable[str], parts: Iterable[Columns]) -> Columns:
+    """Rows that were made in parts, such as level by level, one part after the other.
+
+    Example:
+        >>> gathered(["text_id"], [{"text_id": [0, 1]}, {}, {"text_id": [0]}])
+        {'text_id': [0, 1, 0]}
+    """
+    found: Columns = {name: [] for name in names}
+    for part in parts:
+        for name, values in part.items():
+            found[name] += values
+    return found
+
+
+def gold_of(label: Any) -> Any:
+    """A label as it stands in a table."""
+    return list(label) if isinstance(label, tuple) else label
+
+
+_ALWAYS = ("text_id", "ties", "undefined", "censored", "marginal")
+
+
+def schema_of(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
+    """A schema; most columns may be null."""
+    return pa.schema([pa.field(name, kind, nullable=name not in _ALWAYS) for name, kind in columns])

@@ -1,0 +1,160 @@
+"""The size of each text's smallest flipping set: exact where the tail is affine, else the smallest that a search finds.
+
+The search is the reference that rankings are judged by, so it is the same whatever rankings a run asks for:
+
+1. Remove items in the order of each ranking of `PANEL` until one of the orders flips the decision.
+2. Restore items of that set one at a time as long as the decision stays flipped (`functional.flipping_sets.prune`).
+3. Where the set still has more than one item, remove every single item by itself.
+4. At the input level, where no single item flips the decision, remove items in the order of what they do by themselves,
+   and restore items of that set as well. (At the final attention, `occlusion` in the panel has done that.)
+
+What it finds flips the decision, so its size is an upper bound of the smallest size.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnfaith.attribution.optimal import optimum_of
+from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.removal import AttentionEraser, Eraser
+from attnfaith.functional.flipping_sets import prefix_set, prune
+
+VERSION = 1
+"""Of the search; runs with different versions cannot be compared."""
+PANEL = {
+    "attention": (
+        Ranking("attention", "attention"),
+        Ranking("random", "attention"),
+        Ranking("gradient", "attention"),
+        Ranking("gradient_x_attention", "attention"),
+        Ranking("occlusion", "attention"),
+    ),
+    "input": (
+        Ranking("attention", "input"),
+        Ranking("random", "input"),
+        Ranking("gradient_x_attention", "attention"),
+        Ranking("gradient_x_input", "input"),
+        Ranking("lrp", "input"),
+    ),
+}
+"""By the level of erasing, the rankings that the search starts from.
+
+Attention and the random order are among them, so that neither can flip a text that the search does not.
+"""
+SINGLES = 128
+"""At the input level, single items are tried in texts of at most this many: each costs a pass through the model."""
+TRIPLES = 24
+_PIECE = 65536
+
+
+@dataclass(frozen=True)
+class FlippingSets:
+    """The size of each text's smallest flipping set.
+
+    Attributes:
+        low: a size that it has at least; None where no set flips.
+        high: a size that it has at most; None where none was found.
+        flippable: whether any set flips; None where that is not known.
+        order: ``[B, N]``, an order that flips as early as can be, where the size is known from an affine tail.
+    """
+
+    low: list[int | None]
+    high: list[int | None]
+    flippable: list[bool | None]
+    order: Tensor | None = None
+
+
+def optimal_sets(eraser: Eraser) -> FlippingSets | None:
+    """The exact sizes at the final attention, where the tail is affine; else None."""
+    if not isinstance(eraser, AttentionEraser):
+        return None
+    batch = eraser.batch
+    best = optimum_of(batch.setup.cut, batch.capture, batch.setup.decision, fixed=~eraser.erasable)
+    if best is None:
+        return None
+    flips = best.flips.tolist()
+    sizes = [size if flip else None for size, flip in zip(best.size.tolist(), flips, strict=True)]
+    return FlippingSets(sizes, sizes, flips, best.order)
+
+
+def search_sets(eraser: Eraser, orders: Tensor, sizes: Tensor, *, bounds: bool = False) -> FlippingSets:
+    """Sizes from the search that this module describes.
+
+    Args:
+        eraser: removes items.
+        orders: ``[P, B, N]``, those of the panel.
+        sizes: ``[P, B]``, after how many removals each flips the decision; more than N where it is not the first to do
+            so, or never does.
+        bounds: at the final attention, also try all pairs of items, and all triples in texts of up to `TRIPLES` items.
+    """
+    counts = eraser.counts
+    size, member = sizes.min(0)
+    order = orders[member, torch.arange(len(size), device=size.device)]
+    found = _pruned_sizes(eraser, order, torch.where(size <= counts, size, 0))
+    most = SINGLES if eraser.level == "input" else eraser.everything.shape[1]
+    tried = (found != 1) & (counts >= 2) & (counts <= most)
+    if isinstance(eraser, AttentionEraser):
+        logits, before = eraser.batch.request.without_each, eraser.batch.logits.unsqueeze(1)
+        flips = eraser.batch.setup.decision.flips(before.expand_as(logits), logits) & eraser.erasable
+        found[tried & flips.any(1)] = 1
+    elif bool(tried.any()):
+        margins = _margins_of_singles(eraser, tried)
+        by_single = torch.where(tried.unsqueeze(1), eraser.order(-margins), order)
+        first = eraser.flips(by_single.unsqueeze(0))
+        other = _pruned_sizes(eraser, by_single, torch.where(first.flips[0] & tried, first.removed[0], 0))
+        found = torch.where((other > 0) & ((found == 0) | (other < found)), other, found)
+    high: list[int | None] = [number or None for number in found.tolist()]
+    least = torch.where(tried & (found != 1), 2, 1).minimum(counts)
+    low: list[int | None] = list(least.tolist())
+    flippable: list[bool | None] = [True if number else None for number in found.tolist()]
+    if bounds and isinstance(eraser, AttentionEraser):
+        _try_small_sets(eraser, low, high, flippable)
+    return FlippingSets(low, high, flippable)
+
+
+def _pruned_sizes(eraser: Eraser, order: Tensor, size: Tensor) -> Tensor:
+    """The sizes ``[B]`` of the sets that are left of the first items of an order; 0 stays 0."""
+    return prune(prefix_set(order, size), order, eraser.flips_without).sum(1)
+
+
+def _margins_of_singles(eraser: Eraser, wanted: Tensor) -> Tensor:
+    """How near another decision some texts are without each single item, ``[B, N]``; inf elsewhere."""
+    texts, items = (eraser.erasable & wanted.unsqueeze(1)).nonzero(as_tuple=True)
+    removed = torch.zeros(len(texts), eraser.erasable.shape[1], dtype=torch.bool, device=texts.device)
+    removed[torch.arange(len(texts), device=texts.device), items] = True
+    logits = eraser.logits_without(texts, removed)
+    margins = torch.full(eraser.erasable.shape, torch.inf, dtype=torch.float64, device=texts.device)
+    margins[texts, items] = eraser.batch.setup.decision.margin(eraser.batch.logits[texts], logits).double()
+    return margins
+
+
+def _try_small_sets(
+    eraser: AttentionEraser, low: list[int | None], high: list[int | None], flippable: list[bool | None]
+) -> None:
+    """Try all sets of two items, and of three in short texts, where the size is not known."""
+    for text, count in enumerate(eraser.counts.tolist()):
+        for size in (2, 3):
+            if low[text] == size < (high[text] or count + 1) and (size == 2 or count <= TRIPLES):
+                if _any_of(eraser, text, size):
+                    high[text], flippable[text] = size, True
+                elif size < count:
+                    low[text] = size + 1
+                else:  # every set has been tried
+                    low[text], flippable[text] = None, False
+
+
+def _any_of(eraser: AttentionEraser, text: int, size: int) -> bool:
+    """Whether any set of this many items flips one text."""
+    sets = itertools.combinations(eraser.erasable[text].nonzero().flatten().tolist(), size)
+    while piece := list(itertools.islice(sets, _PIECE)):
+        items = torch.tensor(piece, device=eraser.erasable.device)
+        removed = torch.zeros(len(piece), eraser.erasable.shape[1], dtype=torch.bool, device=items.device)
+        texts = torch.full((len(piece),), text, device=items.device)
+        if bool(eraser.flips_without(texts, removed.scatter(1, items, True)).any()):
+            return True
+    return False

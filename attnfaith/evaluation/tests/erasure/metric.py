@@ -1,0 +1,94 @@
+"""Erasure until the decision flips, from decisions that were made elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attnfaith.errors import InputError
+from attnfaith.metrics.citations import SERRANO_SMITH
+from attnfaith.metrics.estimates import Measured
+from attnfaith.metrics.inputs import Array, Input
+from attnfaith.metrics.module import Metric
+
+
+class DecisionFlip(Metric):
+    """How many items must go, from the top of a ranking, until the decision flips.
+
+    A decision is the number of a class; of several labels, give each set of them a number. The curve is not monotone:
+    the first flip counts, whatever comes after.
+
+    Args:
+        predictions: for each text, the decisions without the first 1, 2, ... N items of a ranking of its N items. None
+            where none was made: at the end, it says that the last items cannot be removed; before the first flip, that
+            the text is undefined.
+        references: the decision about each text as it is.
+
+    Returns:
+        A flat dict.
+
+        - texts: how many.
+        - too_short: those with fewer than two items, which are set aside.
+        - undefined: those of which the first flip is not known.
+        - never_flipped: the share of texts whose decision never flips.
+        - flipped_at_all: the share of those that flip with everything removed, and not before.
+        - median_fraction: of the items, removed at the flip; inf, "not reached", where fewer than half of the texts
+          flip.
+        - mean_fraction: the same as a mean; a text that never flips counts as 1.
+        - per_text: if asked for, the lists ``removed`` and ``fraction``; inf where the decision never flips.
+
+    Example:
+        >>> decisions = [[0, 1, 1, 0], [1, 1], [0, 1, 1, 1]]
+        >>> found = DecisionFlip().compute(predictions=decisions, references=[0, 1, 0])
+        >>> found["never_flipped"], found["median_fraction"], found["mean_fraction"]
+        (0.3333333333333333, 0.5, 0.6666666666666666)
+    """
+
+    inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1, whole=True), "references": Input(0, whole=True)}
+    paper: ClassVar[str] = SERRANO_SMITH
+
+    def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
+        """The decision about the text as it is must be known."""
+        if np.isnan(text["references"]):
+            raise InputError(f"Expected references to be decisions, got None for {where}.")
+
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+        """See the class."""
+        pairs = list(zip(columns["predictions"], columns["references"], strict=True))
+        items = np.array([len(after) for after, _ in pairs], dtype=np.float64)
+        removed = np.array([first_flip(after, before) for after, before in pairs])
+        short = items < 2
+        removed[short] = np.nan
+        undefined = np.isnan(removed)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            fraction = removed / items
+
+        def known(flags: Any) -> Array:
+            return np.where(undefined, np.nan, flags)
+
+        return Measured(
+            undefined,
+            aside={"too_short": short},
+            shares={"never_flipped": known(np.isinf(removed)), "flipped_at_all": known(removed == items)},
+            medians={"median_fraction": fraction},
+            means={"mean_fraction": np.minimum(fraction, 1.0)},
+            each={"removed": removed, "fraction": fraction},
+        )
+
+
+def first_flip(after: Array, before: Array) -> float:
+    """After how many removals a decision is another one: inf for never, NaN where that is not known.
+
+    Example:
+        >>> first_flip(np.array([0.0, 0.0, 2.0, 0.0]), np.array(0.0))
+        3.0
+    """
+    made = ~np.isnan(after)
+    (others,) = np.nonzero(made & (after != before))
+    flips = len(others) > 0
+    end = others[0] if flips else made.sum()  # without a gap, all that were made come before all that were not
+    if not made.any() or not made[:end].all():
+        return np.nan
+    return float(others[0] + 1) if flips else np.inf

@@ -1,0 +1,185 @@
+"""Information: does what is attended most say most about the output? (Wen et al. 2022)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from attnfaith.errors import InputError
+from attnfaith.estimates.lookup import Reader
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.removal import AttentionEraser
+from attnfaith.evaluation.tests.base import Columns, Test, tests
+from attnfaith.evaluation.tests.information import summary as summed
+from attnfaith.evaluation.tests.information.measure import ALL, Measurement, read_ranked, spread_out
+from attnfaith.evaluation.tests.information.measure import COLUMNS as MEASURED
+from attnfaith.functional.clustering import one_thread
+from attnfaith.functional.information import KENDALL
+from attnfaith.progress import counting
+from attnfaith.storage.run_store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
+
+COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("text_id", pa.int64()),
+    ("group", pa.string()),
+    ("rank", pa.int64()),
+    ("items", pa.int64()),
+    ("logits", pa.list_(pa.float64())),
+    ("weight", pa.float64()),
+    ("vector", pa.list_(pa.float32())),
+]
+
+
+BY_RANK = "information_by_rank"
+"""The table of what all texts together say."""
+
+
+@tests.register("information")
+@dataclass(frozen=True)
+class Information(Test):
+    """Mutual information between the output and the attended vectors of each attention rank.
+
+    Attributes:
+        clusters: of each rank's vectors; None for the largest number in 50..200 with which every cluster has two of
+            them or more, "paper" for the smallest.
+        ranks: how many are looked at; None for the paper's rule.
+        kmeans_seeds: how often vectors are clustered, each time from another start; single heads once.
+        permutations: of the outputs, for what chance alone would say; and as many random halves, for intervals.
+        heads: also measure each head of a Transformer by itself.
+        weights: how pairs of ranks count in Kendall's tau: "product", "additive" or "hyperbolic".
+        fewest: with fewer texts nothing is measured.
+        most_ranks: at most so many ranks are kept.
+        most_texts: of more, so many are drawn.
+    """
+
+    name: ClassVar[str] = "information"
+    ranked: ClassVar[bool] = False
+    clusters: int | str | None = None
+    ranks: int | None = None
+    kmeans_seeds: int = 5
+    permutations: int = 200
+    heads: bool = True
+    weights: str = "product"
+    fewest: int = 100
+    most_ranks: int = 32
+    most_texts: int = 5000
+
+    def __post_init__(self) -> None:
+        least = {"kmeans_seeds": 1, "permutations": 20, "fewest": 4, "most_ranks": 1, "most_texts": 4}
+        least |= {} if self.clusters in (None, "paper") else {"clusters": 2}
+        least |= {} if self.ranks is None else {"ranks": 2}
+        for name, low in least.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < low:
+                also = {"clusters": ", None or 'paper'", "ranks": " or None"}.get(name, "")
+                raise InputError(f"Expected {name} to be a whole number from {low}{also}; got {value!r}.")
+        if self.ranks is not None and self.ranks > self.most_ranks:
+            raise InputError(f"ranks={self.ranks} are more than most_ranks={self.most_ranks} keeps. Raise most_ranks.")
+        if not isinstance(self.heads, bool):
+            raise InputError(f"Expected heads to be True or False, got {self.heads!r}.")
+        if self.weights not in KENDALL:
+            raise InputError(f"Expected weights to be one of {', '.join(map(repr, KENDALL))}; got {self.weights!r}.")
+
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """One row per text, group and rank; the logits stand in the first row of each text."""
+        return COLUMNS
+
+    def run(self, batch: Batch) -> Columns:
+        """The vectors that are attended most, in order."""
+        adapter, eraser = batch.setup.cut.adapter, AttentionEraser(batch)
+        vectors = adapter.attended(batch.capture).float()
+        weights, groups = self._weights(batch, vectors.shape[1])
+        orders = eraser.order(weights)[..., : self.most_ranks]
+        picked = [vectors.movedim(1, 2).flatten(2), *vectors.unbind(1)[: len(groups) - 1]]
+        tables = [
+            one.gather(1, order.unsqueeze(-1).expand(-1, -1, one.shape[-1])).cpu().numpy()
+            for one, order in zip(picked, orders, strict=True)
+        ]
+        shown = weights.gather(-1, orders).cpu().numpy()
+        logits = batch.logits.double().tolist()
+        rows: Columns = {name: [] for name, _ in COLUMNS}
+        for text, (row, items) in enumerate(zip(batch.rows, eraser.counts.tolist(), strict=True)):
+            count = min(items, self.most_ranks)
+            for place, group in enumerate(groups):
+                rows["text_id"] += [row.number] * count
+                rows["group"] += [group] * count
+                rows["rank"] += range(count)
+                rows["items"] += [items] * count
+                rows["logits"] += [logits[text] if group == ALL and rank == 0 else None for rank in range(count)]
+                rows["weight"] += shown[place, text, :count].tolist()
+                rows["vector"] += list(tables[place][text, :count])
+        return rows
+
+    def conclude(self, store: Store, *, seed: int, quiet: bool) -> dict[str, pa.Table]:
+        """The information of each rank, from all texts."""
+        kind = store.manifest["run"]["decision"]["kind"]
+        ranked = read_ranked(store, self.name, ranks=self.most_ranks, texts=self.most_texts, seed=seed)
+        asked = {
+            group: Measurement(
+                ranked,
+                group,
+                kind=kind,
+                ranks=self.ranks,
+                clusters=self.clusters,
+                kmeans_seeds=self.kmeans_seeds if group == ALL else 1,
+                draws=self.permutations,
+                fewest=self.fewest,
+                seed=seed,
+            )
+            for group in ranked.weights
+        }
+        total = sum(one.units for one in asked.values())
+        with (
+            tempfile.TemporaryDirectory(prefix="attnfaith-", ignore_cleanup_errors=True) as folder,
+            one_thread(),
+            counting("measuring information", total, quiet=quiet) as advance,
+        ):
+            wanted = {group: (one.text_ids, one.ranks) for group, one in asked.items() if one.units}
+            vectors = spread_out(store, self.name, Path(folder), wanted)
+            rows = [row for group, one in asked.items() for row in one.rows(vectors.get(group), advance)]
+        schema = pa.schema(MEASURED)
+        return {BY_RANK: pa.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)}
+
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """See `attnfaith.evaluation.tests.information.summary.summarise`."""
+        return summed.summarise(table(BY_RANK), table("texts"), by=by, weights=self.weights, **statistics)
+
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """Information by rank with what chance would say, over mean attention by rank; and of each head."""
+        from attnfaith import plots
+
+        made: dict[str, Callable[[], Figure]] = {"ranks": lambda: plots.information_figure(results.summary())}
+        if self.heads:
+            made["heads"] = lambda: plots.information_heads_figure(results.summary())
+        return made
+
+    @classmethod
+    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+        """How much the most attended items say, and whether less attended ones say less."""
+        yield from summed.sentences(figures, facts)
+
+    def _weights(self, batch: Batch, count: int) -> tuple[Tensor, list[str]]:
+        """The weights ``[1 + H, B, N]`` of all heads together and of each by itself, and the groups' names."""
+        together = batch.weights.unsqueeze(0)
+        if count == 1 or not self.heads:
+            return together, [ALL]
+        capture = batch.capture
+        by_head = capture.weights.double().unflatten(1, (count, -1))  # [B, H, R, N]
+        there = by_head.new_ones(by_head.shape[:3])
+        if capture.groups is not None:
+            there = capture.groups.unflatten(1, (count, -1)).to(by_head)
+        means = by_head.sum(2) / there.sum(2, keepdim=True).clamp_min(1)
+        numbers = batch.setup.cut.adapter.heads or range(count)
+        return torch.cat((together, means.transpose(0, 1))), [ALL, *map(str, numbers)]

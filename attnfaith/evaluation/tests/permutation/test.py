@@ -1,0 +1,133 @@
+"""Permutation: does the output change when the same weights go to other items? (Jain & Wallace 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from attnfaith.attribution.random_control import keyed_generator
+from attnfaith.errors import InputError
+from attnfaith.estimates.comparison_columns import Side
+from attnfaith.estimates.lookup import Reader
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.removal import AttentionEraser
+from attnfaith.evaluation.tests.base import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.tests.permutation import summary as summaries
+from attnfaith.functional.counterfactual import permute, random_permutations
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
+
+COLUMNS: list[tuple[str, Any]] = [
+    ("text_id", pa.int64()),
+    ("items", pa.int64()),
+    ("max_weight", pa.float64()),
+    ("median_tvd", pa.float64()),
+    ("mean_tvd", pa.float64()),
+    ("max_tvd", pa.float64()),
+    ("flips", pa.float64()),
+    ("never_changes", pa.bool_()),
+    ("prediction", None),
+    ("gold", None),
+    ("marginal", pa.bool_()),
+]
+
+
+@tests.register("permutation")
+@dataclass(frozen=True)
+class Permutation(Test):
+    """The weights of each text shuffled among its items, again and again, the same way in all distributions.
+
+    Attributes:
+        permutations: how many shuffles of each text.
+    """
+
+    name: ClassVar[str] = "permutation"
+    ranked: ClassVar[bool] = False
+    permutations: int = 100
+
+    def __post_init__(self) -> None:
+        if type(self.permutations) is not int or self.permutations < 1:
+            raise InputError(f"Expected permutations to be a whole number of at least 1, got {self.permutations!r}.")
+
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """One row per text."""
+        return [(name, kind or outcome) for name, kind in COLUMNS]
+
+    def run(self, batch: Batch) -> Columns:
+        """All shuffles of all texts, through the tail only."""
+        decision, eraser = batch.setup.decision, AttentionEraser(batch)
+        after, before = self._shuffled(batch, eraser.erasable), batch.logits.unsqueeze(1)
+        moved = decision.distance(before, after).double().cpu().numpy()
+        flips = decision.flips(before, after).cpu().numpy()
+        nearest = torch.minimum(decision.margin(before, after).abs().amin(1), decision.margin(before, before)[:, 0])
+        near = (nearest.double() <= eraser.tolerance).tolist()
+        largest = torch.where(eraser.erasable, batch.weights, 0.0).amax(1)
+        columns: Columns = {
+            "text_id": [row.number for row in batch.rows],
+            "items": eraser.counts.tolist(),
+            "max_weight": largest.tolist(),
+            "median_tvd": np.median(moved, axis=1).tolist(),
+            "mean_tvd": moved.mean(1).tolist(),
+            "max_tvd": moved.max(1).tolist(),
+            "flips": flips.mean(1).tolist(),
+            "never_changes": (flips.max(1) == 0).tolist(),
+            "prediction": outcomes(decision, batch.logits),
+            "gold": [gold_of(row.label) for row in batch.rows],
+            "marginal": near,
+        }
+        chosen = (eraser.counts >= 2).nonzero().flatten().tolist()
+        return {name: [values[text] for text in chosen] for name, values in columns.items()}
+
+    @torch.no_grad()
+    def _shuffled(self, batch: Batch, movable: Tensor) -> Tensor:
+        """The logits ``[B, K, C]``; as many shuffles at once as there is room for."""
+        cut, capture = batch.setup.cut, batch.capture
+        seed, affine = batch.setup.settings.seed, cut.adapter.affine(capture)
+        generators = [keyed_generator(seed, row.number, self.name) for row in batch.rows]
+        room = max(1, cut.memory // (16 * (capture.weights.numel() + capture.mask.numel())))
+        parts = []
+        for start in range(0, self.permutations, room):
+            count = min(room, self.permutations - start)
+            drawn = [random_permutations(row, count, one) for row, one in zip(movable, generators, strict=True)]
+            weights = permute(capture.weights, torch.stack(drawn))
+            if affine is None:
+                parts.append(cut.rerun(capture, weights=weights))
+            else:
+                sums = weights.squeeze(2).double() @ affine.contributions.double()
+                parts.append((sums + affine.bias.double().unsqueeze(1)).to(capture.logits.dtype))
+        return torch.cat(parts, dim=1)
+
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """See `attnfaith.evaluation.tests.permutation.summary.summarise`."""
+        return summaries.summarise(table(self.name), table("texts"), by=by, **statistics)
+
+    @classmethod
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+        """Of the attention; there are no levels."""
+        return summaries.sides(table(cls.name))
+
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """Distances against the largest weight, by predicted class."""
+        from attnfaith import plots
+
+        facts = results.manifest["facts"]
+        return {
+            "distances": lambda: plots.permutation_figure(
+                results.table(self.name), facts["labels"], kind=results.manifest["run"]["decision"]["kind"]
+            )
+        }
+
+    @classmethod
+    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+        """How far shuffles move the output, and how often none changes the decision."""
+        yield from summaries.sentences(figures, facts)

@@ -1,0 +1,202 @@
+"""Rationales: what the top items carry, and whether people marked the same; from numbers computed elsewhere."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attnfaith.errors import InputError
+from attnfaith.evaluation.tests.rationales.summary import at
+from attnfaith.evaluation.tests.rationales.test import SHARES
+from attnfaith.functional.ranking import order_of
+from attnfaith.functional.rationale import agreement, average_precision, f1, runs, top_count
+from attnfaith.metrics.citations import ERASER
+from attnfaith.metrics.estimates import Measured
+from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
+from attnfaith.metrics.module import Metric
+
+
+class _Drops(Metric):
+    """How much a probability falls when items go."""
+
+    measured: ClassVar[str]
+    options: ClassVar[dict[str, Any]] = {"shares": SHARES}
+    paper: ClassVar[str] = ERASER
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Shares of the items, each once."""
+        shares = options["shares"]
+        good = not isinstance(shares, str) and isinstance(shares, Sequence) and len(set(shares)) == len(shares) > 0
+        if not good or not any(shares) or not all(_is_share(share) for share in shares):
+            raise InputError(f"Expected shares to be numbers from 0 to 1, each once, such as 0.1; got {shares!r}.")
+
+    def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
+        """One probability for each share."""
+        name, shares = next(iter(self.inputs)), options["shares"]
+        if len(text[name]) != len(shares):
+            raise InputError(
+                f"Expected {name} of {where} to have {len(shares)} probabilities, one for each of the shares "
+                f"{tuple(shares)}, got {len(text[name])}. Other shares are given as shares=."
+            )
+        for key, values in text.items():
+            if ((values < 0) | (values > 1)).any():
+                raise InputError(f"Expected {key} of {where} to be between 0 and 1: the probability of one class.")
+
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+        """See the class."""
+        after, before = (np.array(columns[name]) for name in self.inputs)
+        shares = np.array(options["shares"], dtype=np.float64)
+        drops = before[:, None] - after
+        some, none = drops[:, shares > 0], drops[:, shares == 0]
+        mean = some.mean(1)
+        means = {self.measured: mean}
+        means |= {at(self.measured, share): drops[:, place] for place, share in enumerate(shares) if share}
+        first = self._first(some, none)
+        if first is not None:
+            means[f"aopc_{self.measured}"] = (some.sum(1) + first) / (some.shape[1] + 1)
+        return Measured(np.isnan(np.array(list(means.values()))).any(0), means=means, each=means)
+
+    @abstractmethod
+    def _first(self, some: Array, none: Array) -> Array | None:
+        """The drop at the step with an empty top, where it is known."""
+
+
+class Comprehensiveness(_Drops):
+    """How much does the probability of the decision fall without the top items? More is better.
+
+    Args:
+        without: for each text, the probability of the explained class with the top items erased, once for each of the
+            shares.
+        references: its probability with nothing erased.
+        shares: of the items that are erased; by default 1, 5, 10, 20 and 50 %.
+
+    Returns:
+        A flat dict.
+
+        - texts: how many.
+        - undefined: those with a probability that is NaN.
+        - comprehensiveness: the mean over texts and shares of how much the probability falls.
+        - comprehensiveness_at_10%, and so on: at one share.
+        - aopc_comprehensiveness: the mean with one more step, at which nothing is erased.
+        - per_text: if asked for, a list of each.
+
+    Example:
+        >>> found = Comprehensiveness(shares=[0.1, 0.5]).compute(without=[[0.75, 0.25]], references=[1.0])
+        >>> found["comprehensiveness"], found["comprehensiveness_at_50%"]
+        (0.5, 0.75)
+    """
+
+    measured: ClassVar[str] = "comprehensiveness"
+    inputs: ClassVar[dict[str, Input]] = {"without": Input(1), "references": Input(0)}
+
+    def _first(self, some: Array, none: Array) -> Array | None:
+        return np.zeros(len(some))
+
+
+class Sufficiency(_Drops):
+    """How much does the probability of the decision fall with the top items alone? Less is better.
+
+    Args:
+        kept: for each text, the probability of the explained class with the top items alone, once for each of the
+            shares.
+        references: its probability with nothing erased.
+        shares: of the items that are kept; by default 1, 5, 10, 20 and 50 %. With 0 among them, for nothing kept, there
+            is an ``aopc_sufficiency``.
+
+    Returns:
+        A flat dict.
+
+        - texts: how many.
+        - undefined: those with a probability that is NaN.
+        - sufficiency: the mean over texts and shares (without 0) of how much the probability falls.
+        - sufficiency_at_10%, and so on: at one share.
+        - aopc_sufficiency: the mean with one more step, at which nothing is kept.
+        - per_text: if asked for, a list of each.
+
+    Example:
+        >>> found = Sufficiency(shares=[0, 0.1, 0.5]).compute(kept=[[0.25, 0.75, 1.0]], references=[1.0])
+        >>> found["sufficiency"], round(found["aopc_sufficiency"], 4)
+        (0.125, 0.3333)
+    """
+
+    measured: ClassVar[str] = "sufficiency"
+    inputs: ClassVar[dict[str, Input]] = {"kept": Input(1), "references": Input(0)}
+
+    def _first(self, some: Array, none: Array) -> Array | None:
+        return none[:, 0] if none.shape[1] else None
+
+
+class RationaleAgreement(Metric):
+    """Are the items with the highest scores those that people marked, or those that are known to decide?
+
+    Args:
+        predictions: for each text, a score of each item, higher for what matters more; NaN comes last.
+        references: whether each item is marked, 0 or 1.
+        top: the share of the items, rounded up, that is compared with the marks; by default as much as is marked, over
+            all texts.
+
+    Returns:
+        A flat dict.
+
+        - texts: how many.
+        - undefined: those without an AUPRC, since everything is marked.
+        - token_f1: the mean F1 of the top items and the marked ones.
+        - auprc: the mean area under the curve of precision against recall of the marked items.
+        - iou_f1: of the runs of neighbours that the top items make, each of which counts where it shares half of its
+          union with a marked run: the F1 of mean precision and mean recall.
+        - without_rationale: the number of texts in which nothing is marked; they are left out of the three.
+        - rationale_share: the share of the items that is marked, in all texts.
+        - top_share: the share that is compared.
+        - per_text: if asked for, the lists ``token_f1``, ``auprc``, ``iou_precision`` and ``iou_recall``.
+
+    Example:
+        >>> scores, marked = [[0.6, 0.3, 0.1, 0.0], [0.1, 0.2, 0.3, 0.4]], [[1, 1, 0, 0], [0, 1, 0, 1]]
+        >>> found = RationaleAgreement().compute(predictions=scores, references=marked)
+        >>> found["token_f1"], round(found["auprc"], 4), round(found["iou_f1"], 4)
+        (0.75, 0.9167, 0.8571)
+    """
+
+    inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1), "references": Input(1, whole=True)}
+    options: ClassVar[dict[str, Any]] = {"top": None}
+    paper: ClassVar[str] = ERASER
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """A share, or nothing."""
+        if options["top"] is not None and options["top"] != 1:
+            check_share(options["top"], "top")
+
+    def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
+        """A mark for each score."""
+        check_same({name: len(values) for name, values in text.items()}, "items", where)
+        if not np.isin(text["references"], (0, 1)).all():
+            raise InputError(f"Expected references of {where} to be marks, 0 or 1 for each item.")
+
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+        """See the class."""
+        marks = columns["references"]
+        (scores, mask), (marked, _) = padded(columns["predictions"]), padded(marks)
+        items, relevant = (np.array([float(f(one)) for one in marks]) for f in (len, np.sum))
+        share = float(relevant.sum() / max(items.sum(), 1))
+        top = share if options["top"] is None else float(options["top"])
+        orders = order_of(scores, mask).numpy()
+        bare = relevant == 0
+        found = np.full((4, len(marks)), np.nan)
+        found[0] = average_precision(scores, marked.bool(), mask).numpy()
+        for place in np.flatnonzero(~bare):
+            chosen, gold = orders[place, : top_count(top, int(items[place]))], marks[place] > 0
+            found[1:, place] = agreement(chosen.tolist(), np.flatnonzero(gold).tolist(), runs(gold))
+        each = dict(zip(("auprc", "token_f1", "iou_precision", "iou_recall"), found, strict=True))
+        return Measured(
+            np.isnan(found).any(0) & ~bare,
+            means={"token_f1": each["token_f1"], "auprc": each["auprc"]},
+            of_means={"iou_f1": (f1, (each["iou_precision"], each["iou_recall"]))},
+            said={"without_rationale": int(bare.sum()), "rationale_share": share, "top_share": top},
+            each=each,
+        )
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1

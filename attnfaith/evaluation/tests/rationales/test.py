@@ -1,0 +1,269 @@
+"""Rationales: do the top items alone carry the decision, and are they those that people marked? (ERASER)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from attnfaith.errors import InputError, NumericalError
+from attnfaith.estimates.comparison_columns import Side
+from attnfaith.estimates.lookup import Reader
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.removal import ERASERS, Eraser
+from attnfaith.evaluation.tests.base import Columns, Test, gathered, tests
+from attnfaith.evaluation.tests.rationales import summary as summaries
+from attnfaith.functional.ranking import order_of
+from attnfaith.functional.rationale import Span, average_precision, each_once, only_top, runs, top_count, without_top
+from attnfaith.text.annotations import FORMS, Laid, lay
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
+
+
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
+COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("text_id", pa.int64()),
+    ("ranking", pa.string()),
+    ("ranking_level", pa.string()),
+    ("erase_level", pa.string()),
+    ("items", pa.int64()),
+    ("comprehensiveness", pa.float64()),
+    ("sufficiency", pa.float64()),
+    ("comprehensiveness_at", pa.list_(pa.float64())),
+    ("sufficiency_at", pa.list_(pa.float64())),
+    ("all_erased", pa.float64()),
+    ("undefined", pa.int64()),
+    ("auprc", pa.float64()),
+    ("order", pa.list_(pa.int32())),
+    ("rationale", pa.list_(pa.list_(pa.int32()))),
+    ("unread", pa.int64()),
+]
+
+
+@tests.register("rationales")
+@dataclass(frozen=True)
+class Rationales(Test):
+    """The top of each ranking, erased and kept alone; and how much of it people marked.
+
+    Attributes:
+        shares: of the items, each rounded up to at least one, that are erased, or kept.
+        top: the share of the items that is compared with what people marked; None for as much as they marked, over all
+            texts.
+        form: of the column of rationales, where it does not tell: "mask", "spans" (of characters), "word_spans", or the
+            numbers of "words", "tokens" or "sentences".
+    """
+
+    name: ClassVar[str] = "rationales"
+    shares: tuple[float, ...] = SHARES
+    top: float | None = None
+    form: str | None = None
+
+    def __post_init__(self) -> None:
+        given: Any = self.shares
+        shares = tuple(given) if isinstance(given, list | tuple) else (given,)
+        object.__setattr__(self, "shares", shares)  # a manifest has lists
+        if not shares or not all(map(_is_share, shares)) or len(set(shares)) < len(shares):
+            raise InputError(
+                f"Expected shares to be numbers above 0 and up to 1, each once, such as 0.1; got {self.shares!r}."
+            )
+        if self.top is not None and not _is_share(self.top):
+            raise InputError(f"Expected top to be a share above 0 and up to 1, or None; got {self.top!r}.")
+        if self.form not in (None, *FORMS):
+            raise InputError(f"Expected form to be one of {', '.join(FORMS)}, or None; got {self.form!r}.")
+
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """One row per text, ranking, and level of erasing."""
+        return COLUMNS
+
+    def run(self, batch: Batch) -> Columns:
+        """All sets of a level are run together, and equal ones once."""
+        levels = batch.setup.rankings.items()
+        return gathered(dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels))
+
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """See `summarise_rationales`."""
+        return summaries.summarise_rationales(
+            table(self.name), table("texts"), shares=self.shares, top=self.top, by=by, **statistics
+        )
+
+    @classmethod
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+        """What does not hang on an option, by level."""
+        return summaries.sides(table(cls.name))
+
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """What erasing, and keeping, the top of each ranking does; and its agreement with people."""
+        from attnfaith import plots
+
+        facts = results.manifest["facts"]
+        unit, kind = facts["unit"], facts["decision"]
+        return {
+            "curves": lambda: plots.rationales_figure(results.summary(), unit=unit, kind=kind),
+            "agreement": lambda: plots.plausibility_figure(results.summary(), unit=unit),
+        }
+
+    @classmethod
+    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+        """What attention's top does, against a random order's; and how it agrees with people."""
+        yield from summaries.said(figures, facts)
+
+    def _level(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
+        batch = eraser.batch
+        texts = (eraser.counts >= 2).nonzero().flatten()
+        if not len(texts):
+            return {}
+        scores = [batch.scores(one, eraser.level) for one in rankings]
+        gone, kept, emptied = self._drops(eraser, rankings, scores, texts)
+        undefined = torch.stack([(one.isnan() & eraser.erasable).sum(1)[texts] for one in scores])
+        count, width = len(rankings), len(texts)
+        numbers = [batch.rows[text].number for text in texts.tolist()]
+        return {
+            "text_id": [number for number in numbers for _ in rankings],
+            "ranking": [one.name for one in rankings] * width,
+            "ranking_level": [one.level for one in rankings] * width,
+            "erase_level": [eraser.level] * (count * width),
+            "items": eraser.counts[texts].repeat_interleave(count).tolist(),
+            "comprehensiveness": gone.mean(-1).T.flatten().tolist(),
+            "sufficiency": kept.mean(-1).T.flatten().tolist(),
+            "comprehensiveness_at": gone.transpose(0, 1).flatten(0, 1).tolist(),
+            "sufficiency_at": kept.transpose(0, 1).flatten(0, 1).tolist(),
+            "all_erased": emptied.repeat_interleave(count).tolist(),
+            "undefined": undefined.T.flatten().tolist(),
+            **self._agreement(eraser, scores, texts),
+        }
+
+    def _drops(
+        self, eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor], texts: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """How much the explained number falls without the top, with the top alone ``[R, T, S]``, with nothing ``[T]``.
+
+        Of a regression it is how much it changes, and a ranking that speaks for or against its value is read from the
+        end whose removal changes it more.
+        """
+        batch, decision = eraser.batch, eraser.batch.setup.decision
+        moves = decision.kind == "regression"
+        orders = [eraser.order_by(one)[texts] for one in rankings]
+        turned = [place for place, one in enumerate(rankings) if moves and one.signed]
+        orders += [eraser.order(-scores[place])[texts] for place in turned]
+        order, counts, last = torch.stack(orders), eraser.counts[texts], eraser.last[texts]
+        there, erasable, floor = eraser.everything[texts], eraser.erasable[texts], eraser.floor[texts]
+        top = torch.tensor([[top_count(share, n) for share in self.shares] for n in counts.tolist()]).to(texts.device)
+        gone = without_top(order, counts, there, floor, torch.minimum(top, last.unsqueeze(-1)))
+        sets = torch.stack((gone, only_top(order, there, erasable, top)))
+        whose = torch.arange(len(texts), device=texts.device).view(-1, 1).expand(sets.shape[:-1]).flatten()
+        ends = (last == counts).nonzero().flatten()  # elsewhere a model would be given nothing at all
+        whose, keep = torch.cat((whose, ends)), torch.cat((sets.flatten(0, -2), floor[ends]))
+        logits = each_once(texts[whose], keep, eraser.logits_of)
+        if not bool(logits.isfinite().all()):
+            raise NumericalError("With some items removed, the model's logits are not finite.")
+        output, target = "logit" if moves else "probability", batch.target[texts]
+        before = decision.quantity(batch.logits[texts].double(), target, output)[whose]
+        drop = before - decision.quantity(logits.double(), target[whose], output)
+        drop = drop.abs() if moves else drop
+        emptied = torch.full((len(texts),), torch.nan, dtype=drop.dtype, device=drop.device)
+        emptied[ends] = drop[len(drop) - len(ends) :]
+        without, alone = drop[: len(drop) - len(ends)].view(sets.shape[:-1])
+        for place, other in zip(turned, range(len(rankings), len(orders)), strict=True):
+            better = (without[other].mean(-1) > without[place].mean(-1)).unsqueeze(-1)
+            for found in (without, alone):
+                found[place] = torch.where(better, found[other], found[place])
+        return without[: len(rankings)], alone[: len(rankings)], emptied
+
+    def _agreement(self, eraser: Eraser, scores: Sequence[Tensor], texts: Tensor) -> Columns:
+        """What a summary needs to compare rankings with people's marks; nothing where there are none."""
+        names = ("auprc", "order", "rationale", "unread")
+        marked = marked_items(eraser.batch, eraser.level, self.form)
+        if marked is None:
+            return {name: [None] * (len(scores) * len(texts)) for name in names}
+        number = eraser.everything.cumsum(1) - 1  # an item's place among the text's own
+        found: Columns = {name: [] for name in names}
+        precision = torch.stack([average_precision(one, marked.relevant, marked.items) for one in scores]).T.tolist()
+        found_orders = order_of(torch.stack([one.double() for one in scores]), marked.items)
+        orders = number.expand_as(found_orders).gather(-1, found_orders).transpose(0, 1)
+        counts = marked.items.sum(1).tolist()
+        for text in texts.tolist():
+            known = marked.spans[text] is not None
+            found["auprc"] += precision[text] if known else [None] * len(scores)
+            found["order"] += orders[text, :, : counts[text]].tolist() if known else [None] * len(scores)
+            found["rationale"] += [marked.spans[text]] * len(scores)
+            found["unread"] += [marked.unread[text]] * len(scores)
+        return found
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The items of a batch that people marked; an item is marked where one of its tokens is.
+
+    Attributes:
+        items: ``[B, N]``, those that could be: all but special tokens.
+        relevant: ``[B, N]``, those that are.
+        spans: of each text, in its own items; None where the data say nothing of it.
+        unread: of each text, how many marks are of what the model does not read; None likewise.
+    """
+
+    items: Tensor
+    relevant: Tensor
+    spans: list[list[Span] | None]
+    unread: list[int | None]
+
+
+def marked_items(batch: Batch, level: str, form: str | None = None) -> Marked | None:
+    """What is marked of the items of a level; None where the data mark nothing, or items belong to no certain tokens.
+
+    Args:
+        batch: the texts.
+        level: at which items are erased.
+        form: of the marks, where the data do not tell.
+    """
+    laid = [
+        None if row.rationale is None else lay(row.rationale, encoded, f"Row {row.number}, rationale", form)
+        for row, encoded in zip(batch.rows, batch.encoded, strict=True)
+    ]
+    tokens, mask = batch.request.tokens, batch.capture.mask
+    items = batch.capture.items
+    if all(one is None for one in laid) or (level == "attention" and (items is None or items.spans is None)):
+        return None
+    everything = tokens if level == "input" else mask
+    able = tokens & ~batch.special if level == "input" else mask & ~batch.special_items
+    ranges = None if level == "input" or items is None else items.spans
+    relevant = torch.zeros_like(everything)
+    spans: list[list[Span] | None] = []
+    for text, one in enumerate(laid):
+        if one is None:
+            spans.append(None)
+            continue
+        own = everything[text]
+        lots = [one.tokens, *(one.spans or ())]
+        on_items = [_on_items(lot, tokens[text], None if ranges is None else ranges[text]) & able[text] for lot in lots]
+        relevant[text] = on_items[0]
+        parts = on_items[:1] if one.spans is None else on_items[1:]
+        found = [span for part in parts for span in runs(part[own].tolist())]
+        spans.append(list(dict.fromkeys(found)))
+    return Marked(able, relevant, spans, [_unread(one) for one in laid])
+
+
+def _on_items(marked: list[bool], tokens: Tensor, ranges: Tensor | None) -> Tensor:
+    """From a text's own tokens to its items in the batch: those with a marked token among theirs."""
+    placed = torch.zeros_like(tokens)
+    placed[tokens] = torch.tensor(marked, device=tokens.device)
+    if ranges is None:
+        return placed
+    before = torch.nn.functional.pad(placed.long().cumsum(0), (1, 0))
+    return before[ranges[:, 1].clamp(0, len(tokens))] > before[ranges[:, 0].clamp(0, len(tokens))]
+
+
+def _unread(laid: Laid | None) -> int | None:
+    return None if laid is None else laid.unread

@@ -1,0 +1,377 @@
+"""A model's layers, from the top to the bottom, whatever its family."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from attnfaith.adapters.cut import Cut
+from attnfaith.adapters.forward_pass import logits_of
+from attnfaith.adapters.inference_state import borrowed
+from attnfaith.adapters.positions import choose_inputs
+from attnfaith.adapters.self_check import brief, gap, scale_of, tolerance_of
+from attnfaith.adapters.torch_mode import Mode
+from attnfaith.attribution.random_control import keyed_generator
+from attnfaith.errors import AttnFaithError, InputError, NumericalError, UnsupportedModelError
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.rankings import Ranking
+from attnfaith.functional.reinitialize import evenly, redrawn
+
+_STACKS = (nn.ModuleList, nn.Sequential)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Some of a model's parameters, drawn anew together.
+
+    Attributes:
+        name: of the module that they are in.
+        parameters: their names.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+
+
+def layers_of(model: nn.Module, inputs: Mapping[str, Any]) -> list[Layer]:
+    """A model's layers from the top to the bottom: in the reverse of the order in which a forward pass uses them.
+
+    Each module in a stack of blocks (an entry of the outermost `nn.ModuleList` or `nn.Sequential` whose entries have
+    modules of their own) is a layer, and so is each module beside the stacks: a classifier, a pooler, the embeddings. A
+    parameter that is used in several places is of the layer that is named first, which stands where it is first used.
+    What the pass does not use is of the lowest layer.
+
+    Args:
+        model: not changed, and not hooked.
+        inputs: of the pass.
+
+    Example:
+        >>> import torch
+        >>> from attnfaith.tiny_models import tiny_model
+        >>> inputs = {"input_ids": torch.tensor([[5, 6, 7]])}
+        >>> [layer.name for layer in layers_of(tiny_model("bert"), inputs)]
+        ['classifier', 'bert.pooler', 'bert.encoder.layer.1', 'bert.encoder.layer.0', 'bert.embeddings']
+    """
+    found: dict[str, list[str]] = {name: [] for name in _names(model)}
+    for parameter in dict(model.named_parameters()):
+        owner = next(name for name in _ancestors(parameter) if name in found)
+        found[owner].append(parameter)
+    order = _used(model, inputs)
+    place = {name: min((order[one] for one in own if one in order), default=-1) for name, own in found.items() if own}
+    used = sorted((name for name in place if place[name] >= 0), key=lambda name: -place[name])
+    if not used:
+        raise UnsupportedModelError("The model uses no parameter that can be seen: there is nothing to draw anew.")
+    unused = [parameter for name in place if place[name] < 0 for parameter in found[name]]
+    layers = [Layer(name, tuple(found[name])) for name in used]
+    return [*layers[:-1], Layer(layers[-1].name, (*layers[-1].parameters, *unused))]
+
+
+class _Uses(Mode):
+    """Notes which parameters are used, in the order in which they first are."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.names = {id(parameter): name for name, parameter in model.named_parameters()}
+        self.order: dict[str, int] = {}
+
+    def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Run it; looking at an attribute of a parameter is no use of it."""
+        if name != "__get__":
+            for leaf in pytree.tree_leaves((args, kwargs)):
+                if id(leaf) in self.names:
+                    self.order.setdefault(self.names[id(leaf)], len(self.order))
+        return func(*args, **kwargs)
+
+
+def _used(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, int]:
+    with borrowed(model, gradients=False) as copy, _Uses(copy) as uses:
+        copy(**inputs)
+    return uses.order
+
+
+def _names(module: nn.Module, prefix: str = "") -> Iterator[str]:
+    """Names of layers: what is beside stacks of blocks, and the blocks."""
+    for name, _ in module.named_parameters(recurse=False):
+        yield prefix + name
+    for name, child in module.named_children():
+        if _has_parameters(child):
+            block = isinstance(module, _STACKS) and _is_stack(module) and not _is_stack(child)
+            if block or not any(_is_stack(one) for one in child.modules()):
+                yield prefix + name
+            else:
+                yield from _names(child, f"{prefix}{name}.")
+
+
+def _is_stack(module: nn.Module) -> bool:
+    """Whether these are blocks, and not single layers side by side or one after another."""
+    return isinstance(module, _STACKS) and any(map(_has_parameters, (one for it in module for one in it.children())))
+
+
+def _has_parameters(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None
+
+
+def _ancestors(name: str) -> Iterator[str]:
+    """The parameter, the module it is in, and so on outwards."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+
+
+@dataclass(frozen=True)
+class Other:
+    """A model that the same is asked of as of the original.
+
+    Attributes:
+        layer: what was drawn anew last, or what else is different about the model.
+        depth: how many layers were drawn anew, from the top; 0 for a model that was trained otherwise.
+        cut: it, cut where the original is.
+        problem: why nothing can be asked of it; empty where it can.
+    """
+
+    layer: str
+    depth: int
+    cut: Cut = field(repr=False)
+    problem: str = ""
+
+
+def randomised(
+    cut: Cut,
+    inputs: Mapping[str, Any],
+    *,
+    seed: int,
+    how: str = "permuted",
+    depths: int | None = None,
+    draws: int = 1,
+) -> list[list[Other]]:
+    """The model with its top layer drawn anew, with its top two ..., to all of them; each several times.
+
+    In one series of draws a layer has the same draw at every depth, and all copies together take as much memory as one
+    more model: each parameter is there as it was, and drawn anew.
+
+    Args:
+        cut: the model, cut.
+        inputs: to try the copies on.
+        seed: of the draws; each hangs on it, the number of the series, and the parameter's name.
+        how: one of `attnfaith.functional.reinitialize.WAYS`.
+        depths: how many depths, evenly spaced; None for all.
+        draws: how many series.
+
+    Returns:
+        For each depth, one copy of each series.
+    """
+    layers, own = layers_of(cut.model, inputs), dict(cut.model.named_parameters())
+    whole = [name for name, value in own.items() if not value.is_floating_point()]
+    if whole:
+        raise UnsupportedModelError(
+            f"The parameter {whole[0]!r} is of {own[whole[0]].dtype} numbers, so it cannot be drawn anew. Load the "
+            "model without quantisation, or leave out the test 'sanity'."
+        )
+    padding = _padding(cut.model)
+    found: dict[int, list[Other]] = {depth: [] for depth in evenly(len(layers), depths)}
+    for draw in range(draws):
+        drawn: dict[str, Tensor] = {}
+        for depth, layer in enumerate(layers, start=1):
+            for name in layer.parameters:
+                generator = keyed_generator(seed, "sanity", draw, name)
+                drawn[name] = _drawn(own[name], padding.get(id(own[name])), generator, how)
+            if depth in found:
+                found[depth].append(_tried(layer.name, depth, with_weights(cut, drawn), inputs))
+    return list(found.values())
+
+
+def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) -> Other:
+    """Another model of the same architecture, cut where this one is; refused if it is of another.
+
+    Args:
+        cut: this one.
+        inputs: to try the other on.
+        model: the other, moved to this one's device and precision.
+        name: what is different about it.
+    """
+    own, other = dict(cut.model.named_parameters()), dict(model.named_parameters())
+    apart = [one for one in dict.fromkeys((*own, *other)) if _shape(own, one) != _shape(other, one)]
+    what = f"their parameters {apart[0]!r} have other shapes, or one has none" if apart else ""
+    if not apart:
+        found = with_weights(cut, {one: value.to(own[one]) for one, value in other.items()})
+        model = model.to(next(iter(own.values())))
+        with borrowed(model, gradients=False) as lent, borrowed(found.model, gradients=False):
+            expected, logits = logits_of(lent(**inputs)), found.adapter.forward(inputs)
+        if expected.shape == logits.shape and gap(logits, expected, scale_of(expected)) <= tolerance_of(expected):
+            return _tried(name, 0, found, inputs)
+        what = "with the same weights they have other logits, so their configurations differ"
+    raise InputError(
+        f"The model for {name} is not of the architecture of the model that is judged: {what}. Train another with the "
+        "same configuration."
+    )
+
+
+def with_weights(cut: Cut, weights: Mapping[str, Tensor]) -> Cut:
+    """A cut model with some other parameters, by name; all else, the original's other weights too, is shared with it.
+
+    Nothing is proved anew: which code runs, and what the tail reads, does not hang on the weights.
+    """
+    memo: dict[int, Any] = {id(buffer): buffer for buffer in cut.adapter.model.buffers()}
+    for name, own in cut.adapter.model.named_parameters():
+        # one of its own: the copy follows the original's weights, and this model must not
+        memo[id(own)] = nn.Parameter(weights.get(name, own).detach(), requires_grad=False)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the pytrees of what a module returned warn when they are copied
+            return copy.deepcopy(cut, memo)
+    except (TypeError, RuntimeError, ValueError, AttributeError, copy.Error) as error:
+        raise UnsupportedModelError(
+            f"{type(cut.model).__name__} cannot be copied ({brief(error)}), so its layers cannot be drawn anew. Leave "
+            "out the test 'sanity'."
+        ) from error
+
+
+def _padding(model: nn.Module) -> dict[int, int]:
+    """The row of padding of each table of vectors that has one, by the table's id."""
+    tables = (module for module in model.modules() if isinstance(module, nn.Embedding))
+    return {id(table.weight): table.padding_idx for table in tables if table.padding_idx is not None}
+
+
+def _drawn(own: Tensor, padding: int | None, generator: torch.Generator, how: str) -> Tensor:
+    """A parameter drawn anew; the vector of padding stays, or what is nothing to some models would be something."""
+    if padding is None:
+        return redrawn(own, generator, how)
+    rows = torch.arange(len(own), device=own.device) != padding
+    drawn = own.detach().clone()
+    drawn[rows] = redrawn(own[rows], generator, how)
+    return drawn
+
+
+def _tried(layer: str, depth: int, cut: Cut, inputs: Mapping[str, Any]) -> Other:
+    """A model that is asked nothing where its tail does not give its own logits."""
+    try:
+        capture = cut.capture(**inputs)
+        logits = cut.rerun(capture, weights=capture.weights.unsqueeze(1))[:, 0]
+    except NumericalError:
+        return Other(layer, depth, cut, "its logits are not finite")
+    except AttnFaithError as error:
+        return Other(layer, depth, cut, brief(error))
+    off = gap(logits, capture.logits, scale_of(capture.logits))
+    wrong = off > tolerance_of(capture.logits)
+    return Other(layer, depth, cut, f"its tail is off by {off:.0e} of the logits' scale" if wrong else "")
+
+
+def _shape(parameters: Mapping[str, nn.Parameter], name: str) -> Sequence[int] | None:
+    return parameters[name].shape if name in parameters else None
+
+
+class Twin(Batch):
+    """Some texts of a batch through another model; what is explained is still what the original one decides.
+
+    Random rankings draw anew: with the same draw they would agree with themselves, whatever the model.
+
+    Args:
+        batch: the texts, through the original model.
+        other: the model.
+        texts: places in the batch.
+    """
+
+    def __init__(self, batch: Batch, other: Other, texts: Sequence[int]) -> None:
+        settings = batch.setup.settings
+        again = keyed_generator(settings.seed, "sanity", other.layer, other.depth).initial_seed()
+        setup = replace(batch.setup, cut=other.cut, settings=replace(settings, seed=again), hiding=None, kept={})
+        self._places = torch.tensor(texts, device=batch.capture.mask.device)
+        self._original = batch
+        inputs = choose_inputs(batch.inputs, len(batch.rows), self._places)
+        super().__init__(setup, [batch.rows[text] for text in texts], [batch.encoded[text] for text in texts], inputs)
+
+    @cached_property
+    def target(self) -> Tensor:
+        """As of the original."""
+        return self._original.target[self._places]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A ranking's scores of the texts of a batch.
+
+    Attributes:
+        values: ``[B, N]``, NaN where there are none.
+        reasons: for each text why there are none; empty where there are.
+    """
+
+    values: Tensor
+    reasons: list[str]
+
+
+def answers(batch: Batch, others: Sequence[Other], rankings: Sequence[Ranking]) -> list[Answer]:
+    """What each ranking scores the items of a batch, at its own level, when other models are asked.
+
+    Args:
+        batch: the texts, through the original model.
+        others: the models; each text is asked of one of them, see `turn_of`.
+        rankings: registered ones; those that a user brings ask no model.
+    """
+    before = [batch.scores(ranking, ranking.level) for ranking in rankings]
+    found = [Answer(torch.empty_like(one, dtype=torch.float64), [""] * len(one)) for one in before]
+    for turn, other in enumerate(others):
+        texts = [place for place, row in enumerate(batch.rows) if turn_of(row.number, len(others)) == turn]
+        asked = _asked(batch, other, rankings, [one.shape[1] for one in before], texts) if texts else ()
+        for answer, part in zip(found, asked, strict=False):
+            answer.values[texts] = part.values
+            for text, reason in zip(texts, part.reasons, strict=True):
+                answer.reasons[text] = reason
+    return found
+
+
+def turn_of(number: int, count: int) -> int:
+    """Which of so many models a text is asked of; by chance, but always the same.
+
+    Example:
+        >>> [turn_of(number, 3) for number in range(8)]
+        [0, 1, 0, 1, 2, 1, 2, 2]
+    """
+    return keyed_generator("turn", number).initial_seed() % count
+
+
+def _asked(
+    batch: Batch, other: Other, rankings: Sequence[Ranking], widths: Sequence[int], texts: Sequence[int]
+) -> list[Answer]:
+    """In halves where some text has no finite numbers, so that the others keep theirs."""
+    if other.problem:
+        return [Answer(_nothing(batch, len(texts), width), [other.problem] * len(texts)) for width in widths]
+    try:
+        twin = Twin(batch, other, texts)
+        return [_scored(twin, ranking, width) for ranking, width in zip(rankings, widths, strict=True)]
+    except NumericalError:
+        if len(texts) == 1:
+            why = ["its numbers in the other model are not finite"]
+            return [Answer(_nothing(batch, 1, width), why) for width in widths]
+    halves = [_asked(batch, other, rankings, widths, part) for part in _halves(texts)]
+    return [
+        Answer(torch.cat([one.values, two.values]), [*one.reasons, *two.reasons])
+        for one, two in zip(*halves, strict=True)
+    ]
+
+
+def _scored(twin: Twin, ranking: Ranking, width: int) -> Answer:
+    count = len(twin.rows)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a path of gradients is long in a random model helps nobody
+            values = twin.scores(ranking, ranking.level).double()
+    except UnsupportedModelError as error:
+        return Answer(_nothing(twin, count, width), [str(error).split(". ")[0]] * count)
+    return Answer(F.pad(values, (0, width - values.shape[1])), [""] * count)  # few texts may have fewer sentences
+
+
+def _halves(texts: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+    return texts[: len(texts) // 2], texts[len(texts) // 2 :]
+
+
+def _nothing(batch: Batch, count: int, width: int) -> Tensor:
+    return torch.full((count, width), torch.nan, dtype=torch.float64, device=batch.logits.device)

@@ -1,0 +1,177 @@
+"""Figures of the sanity test, and what they say: what a ranking keeps of itself when the model knows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from attnfaith.estimates.comparison_columns import Side, columns
+from attnfaith.estimates.lookup import SEARCHES, Figure, Reader, listed, spoken
+from attnfaith.estimates.pivot import Array, Key, Pivot
+from attnfaith.estimates.summary_table import Intervals, Part, Rows, begun, summary_of, written
+from attnfaith.evaluation.rankings import CONTROL
+from attnfaith.evaluation.verdict_rule import FEW
+from attnfaith.functional.statistics import Estimate, Resamples
+
+MEASURES = ("spearman", "spearman_absolute", "tau")
+RANDOM_LABELS = "random labels"
+HALF = 0.5
+"""A ranking notices when its rank correlation with itself, all layers drawn anew, is below this."""
+TOO_SHORT = "fewer than two items to rank"
+_BY = ("ranking_level", "ranking", "depth", "layer")
+
+
+def summarise(sanity: pd.DataFrame, texts: pd.DataFrame, *, by: str | None = None, **statistics: float) -> pd.DataFrame:
+    """The figures of the sanity test, for each ranking.
+
+    For each depth, with the number of layers drawn anew and the last of them in ``other``, as "1/classifier", and for
+    the model trained on random labels, as "random labels":
+
+    - ``spearman``, ``spearman_absolute``, ``tau``: the means over texts of the rank correlations of the scores before
+      and after: Spearman's rho, the same of absolute scores, Kendall's tau-b
+    - ``undefined``: the share of texts without a ``spearman``; the note says why, and how many
+
+    With all layers drawn anew:
+
+    - ``kept``, ``kept_absolute``: the mean ``spearman`` and ``spearman_absolute``
+    - ``kept_lowest``, ``kept_highest``: the same of the texts of one draw of the weights, the lowest and the highest
+    - ``notices``, ``notices_absolute``: the shares of texts on which they are below `HALF`
+
+    Args:
+        sanity: one row for each text, ranking and depth.
+        texts: one row for each text.
+        by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
+        **statistics: as `Intervals` takes them.
+
+    Example:
+        >>> same = {"ranking_level": "attention", "ranking": "lrp", "depth": 1, "layer": "classifier", "reason": None}
+        >>> same |= {"draw": 0}
+        >>> texts = pd.DataFrame({"text_id": [0, 1, 2], "aside": None})
+        >>> rows = texts.assign(**same, spearman=[0.2, 0.4, 0.9], spearman_absolute=0.5, tau=0.1)
+        >>> table = summarise(rows, texts, n_resamples=99)
+        >>> table[table.figure.isin(["spearman", "notices"])][["figure", "other", "value", "texts"]].values.tolist()
+        [['spearman', '1/classifier', 0.5, 3], ['notices', '', 0.6666666666666666, 3]]
+    """
+    intervals, pivot = Intervals(**statistics), Pivot(sanity, _BY)  # type: ignore[arg-type]
+
+    def lots_of(part: Part) -> Iterator[Rows]:
+        rows, places = begun("sanity", part, pivot.text_ids, note=TOO_SHORT)
+        if len(places):
+            reasons = _reasons(sanity[sanity["text_id"].isin(part.text_ids)])
+            _add_figures(rows, pivot, places, intervals.resamples(len(places)), reasons)
+        yield rows
+
+    return summary_of("sanity", texts, by, lots_of)
+
+
+def _add_figures(rows: Rows, pivot: Pivot, places: np.ndarray, resamples: Resamples, reasons: dict[Key, str]) -> None:
+    keys = [key[:2] for key in pivot.keys]
+    others = [RANDOM_LABELS if key[2] == "0" else written(key[2:]) for key in pivot.keys]
+    for name in MEASURES:
+        rows.add_each(name, resamples.mean(pivot.matrix(name)[places]), keys, others=others)
+    there = pivot.present[places]
+    missing = np.where(there, np.isnan(pivot.matrix("spearman")[places]), np.nan)
+    notes = [reasons.get(key, "") for key in pivot.keys]
+    rows.add_each("undefined", resamples.share(missing), keys, others=others, notes=notes)
+    deepest = {key[:2]: key for key in sorted(pivot.keys, key=lambda key: int(key[2]))}
+    for suffix in ("", "_absolute"):
+        own, values = _last(pivot, f"spearman{suffix}")
+        kept, draws = values[places], _last(pivot, "draw")[1][places]
+        rows.add_each(f"kept{suffix}", resamples.mean(kept), own, notes=[reasons.get(deepest[key], "") for key in own])
+        for end, found in _ends(kept, draws, resamples).items():
+            rows.add_each(f"kept{suffix}_{end}", found, own)
+        rows.add_each(f"notices{suffix}", resamples.share(np.where(np.isnan(kept), np.nan, kept < HALF)), own)
+
+
+def _ends(kept: Array, draws: Array, resamples: Resamples) -> dict[str, Estimate]:
+    """Of the means over the texts of each draw of the weights, the lowest and the highest, for each ranking."""
+    each = np.unique(draws[~np.isnan(draws)])
+    count = kept.shape[1]
+    found = resamples.mean(np.hstack([np.where(draws == draw, kept, np.nan) for draw in each]))
+    means, columns = found.value.reshape(len(each), count), np.arange(count)
+    lowest, highest = np.nan_to_num(means, nan=np.inf).argmin(0), np.nan_to_num(means, nan=-np.inf).argmax(0)
+    return {"lowest": found.take(lowest * count + columns), "highest": found.take(highest * count + columns)}
+
+
+def sides(sanity: pd.DataFrame) -> dict[str, Side]:
+    """What two runs are compared by: what is kept with all layers drawn anew."""
+    pivot = Pivot(sanity, _BY)
+    keys, signed = _last(pivot, "spearman")
+    quantities = {"kept": signed, "kept_absolute": _last(pivot, "spearman_absolute")[1]}
+    return {"": Side(pivot.text_ids, columns(quantities, keys))}
+
+
+def sentences(figures: Reader) -> Iterator[str]:
+    """What attention, and which others, keep."""
+    keys = figures.keys("", "kept")
+    key = next((one for one in sorted(keys) if one[1] == "attention"), None)
+    if key is not None:
+        yield from _own(figures, key)
+    rankings = [one for one in keys if one != key and one[1] not in (CONTROL, *SEARCHES)]
+    others = [one for one in rankings if _verdict(figures, one) == "keeps"]
+    if others:
+        told = listed(f"{spoken(one, keys)} ({said(figures.get('', 'kept', one))})" for one in others)
+        if key is not None and _verdict(figures, key) == "keeps":
+            yield f"The same holds for {told}."
+        else:
+            yield f"Rankings that say more about the input than about what the model has learned: {told}."
+
+
+def _own(figures: Reader, key: Key) -> Iterator[str]:
+    keys, kept = figures.keys("", "kept"), figures.get("", "kept", key)
+    chance = figures.get("", "kept", next((one for one in keys if one[1] == CONTROL), ("", "")))
+    beside = f" (a random order: {said(chance)})" if chance.known else ""
+    if not kept.known:
+        yield (
+            "With all layers drawn anew, attention has a rank correlation with what it was on no text "
+            f"({kept.note or 'the table says why'})."
+        )
+    else:
+        still, meaning = {
+            "keeps": ("still ", ": it says more about the input than about what the model has learned"),
+            "notices": ("", ": it notices that the model knows nothing any more"),
+            "": ("", ""),
+        }[_verdict(figures, key)]
+        yield f"With all layers drawn anew, attention {still}correlates {said(kept)} with what it was{beside}{meaning}."
+    other = figures.get("", "spearman", key, (RANDOM_LABELS,))
+    if other.known:
+        yield f"In a model that was trained on random labels, attention correlates {said(other)} with this one's."
+
+
+def said(figure: Figure) -> str:
+    """A correlation with its interval.
+
+    Example:
+        >>> said(Figure(0.619, 0.58, 0.66)), said(Figure(-0.001))
+        ('0.62 [0.58, 0.66]', '0.00')
+    """
+    value, low, high = (f"{round(number, 2) + 0.0:.2f}" for number in (figure.value, figure.low, figure.high))
+    return value if np.isnan(figure.low) else f"{value} [{low}, {high}]"
+
+
+def _verdict(figures: Reader, key: Key) -> str:
+    """Whether a ranking "keeps" itself or "notices"; neither where texts, or draws of the weights, differ on it."""
+    kept, lowest, highest = (figures.get("", name, key) for name in ("kept", "kept_lowest", "kept_highest"))
+    if kept.texts < FEW:
+        return ""
+    if min(kept.low, lowest.value) >= HALF:
+        return "keeps"
+    return "notices" if max(kept.high, highest.value) < HALF else ""
+
+
+def _last(pivot: Pivot, name: str) -> tuple[list[Key], Array]:
+    """A column of the table where all layers were drawn anew: rankings, and ``[n, F]``."""
+    depth = max((int(key[2]) for key in pivot.keys), default=0)
+    chosen = [place for place, key in enumerate(pivot.keys) if depth and key[2] == str(depth)]
+    return [pivot.keys[place][:2] for place in chosen], pivot.matrix(name)[:, chosen]
+
+
+def _reasons(sanity: pd.DataFrame) -> dict[Key, str]:
+    """Why texts have no correlation, for each ranking and depth, and how many."""
+    counts = sanity.dropna(subset=["reason"]).groupby([*_BY, "reason"]).size()
+    found: dict[Key, list[str]] = {}
+    for (*key, reason), count in counts.items():
+        found.setdefault(tuple(str(part) for part in key), []).append(f"{reason}: {count}")
+    return {key: "; ".join(parts) for key, parts in found.items()}

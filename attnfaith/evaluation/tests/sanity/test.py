@@ -1,0 +1,209 @@
+"""Sanity: does a ranking notice that what the model has learned is gone? (Adebayo et al. 2018)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor, nn
+
+from attnfaith.adapters.positions import choose_inputs
+from attnfaith.adapters.self_check import tolerance_of
+from attnfaith.attribution.model_loading import positive, resolve
+from attnfaith.errors import InputError
+from attnfaith.estimates.comparison_columns import Side
+from attnfaith.estimates.lookup import Reader
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.rankings import YOURS, Ranking
+from attnfaith.evaluation.removal import MARGIN
+from attnfaith.evaluation.tests.base import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.tests.sanity import summary as summaries
+from attnfaith.evaluation.tests.sanity.models import Answer, Other, answers, randomised, retrained, turn_of
+from attnfaith.functional.agreement import kendall, spearman
+from attnfaith.functional.reinitialize import WAYS
+from attnfaith.storage.fingerprint import fingerprint_model
+from attnfaith.text.encoder import Texts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
+
+COLUMNS: list[tuple[str, Any]] = [
+    ("text_id", pa.int64()),
+    ("ranking", pa.string()),
+    ("ranking_level", pa.string()),
+    ("layer", pa.string()),
+    ("depth", pa.int64()),
+    ("draw", pa.int64()),
+    ("items", pa.int64()),
+    ("spearman", pa.float64()),
+    ("spearman_absolute", pa.float64()),
+    ("tau", pa.float64()),
+    ("reason", pa.string()),
+    ("prediction", None),
+    ("gold", None),
+]
+
+
+@tests.register("sanity")
+@dataclass(frozen=True)
+class Sanity(Test):
+    """Each ranking's scores against its scores of the same texts when the model is drawn anew, layer by layer.
+
+    Attributes:
+        how: "permuted" (the values of each weight in another order) or "normal" (drawn with their mean and deviation).
+        depths: how many numbers of layers are tried, evenly spaced; None for all: the top one, the top two ...
+        draws: how often the weights are drawn; each text is asked of one of the draws in turn, so that what one draw
+            happens to do is not taken for what all do. Each takes as much memory as the model.
+        random_labels: the path of a model of the same architecture that was trained on labels in random order.
+        random_labels_fingerprint: of that model; found by itself, and refused where the model is another one.
+    """
+
+    name: ClassVar[str] = "sanity"
+    how: str = "permuted"
+    depths: int | None = None
+    draws: int = 3
+    random_labels: str | None = None
+    random_labels_fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.how not in WAYS:
+            raise InputError(
+                f"Expected how of the sanity test to be one of {', '.join(map(repr, WAYS))}; got {self.how!r}."
+            )
+        for number, option in ((self.depths, "depths"), (self.draws, "draws")):
+            positive(number, f"{option} of the sanity test")
+        if self.draws is None:
+            raise InputError("Expected draws of the sanity test to be a whole number of at least 1, got None.")
+        if isinstance(self.random_labels, os.PathLike):
+            object.__setattr__(self, "random_labels", os.fspath(self.random_labels))
+        if self.random_labels is not None and not isinstance(self.random_labels, str):
+            raise InputError(
+                f"Expected random_labels to be the path of a model, got {type(self.random_labels).__name__}. Save the "
+                "model and its tokenizer first."
+            )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """With the fingerprint of the other model: with another one at that path the run is another."""
+        given = super().options
+        if self.random_labels is not None and self.random_labels_fingerprint is None:
+            given["random_labels_fingerprint"] = fingerprint_model(resolve(self.random_labels, None)[0])
+        return given
+
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """One row per text, ranking, and other model."""
+        return [(name, kind or outcome) for name, kind in COLUMNS]
+
+    def run(self, batch: Batch) -> Columns:
+        """Every ranking is asked again of every other model."""
+        rankings = _asked_of_models(batch)
+        items = {level: batch.erasable(level) for level in dict.fromkeys(one.level for one in rankings)}
+        enough = [(mask.sum(1) >= 2).tolist() for mask in items.values()]
+        texts = [text for text in range(len(batch.rows)) if any(line[text] for line in enough)]
+        decided = outcomes(batch.setup.decision, batch.logits)
+        rows: Columns = {name: [] for name, _ in COLUMNS}
+        count = len(batch.rows)
+        for others in self._others(batch) if texts else ():
+            about: Columns = {
+                "text_id": [row.number for row in batch.rows],
+                "layer": [others[0].layer] * count,
+                "depth": [others[0].depth] * count,
+                "draw": [turn_of(row.number, len(others)) for row in batch.rows],
+                "prediction": decided,
+                "gold": [gold_of(row.label) for row in batch.rows],
+            }
+            for ranking, answer in zip(rankings, answers(batch, others, rankings), strict=True):
+                named: Columns = {"ranking": [ranking.name] * count, "ranking_level": [ranking.level] * count}
+                found = about | named | _compared(batch, ranking, answer, items[ranking.level])
+                for name, values in rows.items():
+                    values += [found[name][text] for text in texts]
+        return rows
+
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """See `attnfaith.evaluation.tests.sanity.summary.summarise`."""
+        return summaries.summarise(table(self.name), table("texts"), by=by, **statistics)
+
+    @classmethod
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+        """What is left with all layers drawn anew; nothing is erased, so there are no levels."""
+        return summaries.sides(table(cls.name))
+
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """Each measure against the number of layers drawn anew."""
+        from attnfaith import plots
+
+        def of(measure: str) -> Callable[[], Figure]:
+            return lambda: plots.sanity_figure(results.summary(), measure=measure)
+
+        return {"spearman": of("spearman"), "absolute": of("spearman_absolute"), "tau": of("tau")}
+
+    @classmethod
+    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+        """What attention, and what else, keeps of itself in a model that knows nothing."""
+        return summaries.sentences(figures)
+
+    def _others(self, batch: Batch) -> list[list[Other]]:
+        """The models to be asked, one of each list; made once for a run."""
+        setup = batch.setup
+        if self.name not in setup.kept:
+            trial = choose_inputs(batch.inputs, len(batch.rows), torch.tensor([0], device=batch.logits.device))
+            settings: dict[str, Any] = {"how": self.how, "depths": self.depths, "draws": self.draws}
+            found = randomised(setup.cut, trial, seed=setup.settings.seed, **settings)
+            if self.random_labels is not None:
+                found.append([retrained(setup.cut, trial, self._loaded(batch), summaries.RANDOM_LABELS)])
+            setup.kept[self.name] = found
+        others: list[list[Other]] = setup.kept[self.name]
+        return others
+
+    def _loaded(self, batch: Batch) -> nn.Module:
+        """The model trained on random labels; refused where it is not the one of the run, or reads texts otherwise."""
+        model, tokenizer = resolve(self.random_labels, None)
+        known = self.random_labels_fingerprint
+        if known is not None and known != fingerprint_model(model):
+            raise InputError(
+                f"The model at {self.random_labels!r} is not the one with the fingerprint {known!r}. Leave out "
+                "random_labels_fingerprint, or give the path of that model."
+            )
+        row, ids = batch.rows[0], batch.encoded[0].ids
+        entry = row.text if row.pair is None else (row.text, row.pair)
+        if ids and tuple(Texts(tokenizer, model, len(ids)).encode([entry])[0].ids) != tuple(ids):
+            raise InputError(
+                f"The model at {self.random_labels!r} has another tokenizer: it reads the text of row {row.number} "
+                "otherwise. Train it with the tokenizer of the model that is judged, and save both."
+            )
+        return model
+
+
+def _asked_of_models(batch: Batch) -> list[Ranking]:
+    """The rankings of all levels, each once; scores that a user brings cannot be had of another model."""
+    every = [ranking for listed in batch.setup.rankings.values() for ranking in listed]
+    return [ranking for ranking in dict.fromkeys(every) if ranking.level != YOURS]
+
+
+def _compared(batch: Batch, ranking: Ranking, answer: Answer, mask: Tensor) -> dict[str, list[Any]]:
+    """The measures of one ranking of all texts, ``[B]`` each."""
+    before = batch.scores(ranking, ranking.level).double()
+    both = torch.stack((before, answer.values), dim=1)
+    near = MARGIN * tolerance_of(batch.logits)
+    found = kendall(both, mask, near=near)
+    signed, absolute = (spearman(one, mask, near=near)[:, 0, 1] for one in (both, both.abs()))
+    items, undefined = found.items[:, 0, 1].tolist(), signed.isnan().tolist()
+    return {
+        "items": items,
+        "spearman": signed.tolist(),
+        "spearman_absolute": absolute.tolist(),
+        "tau": found.tau[:, 0, 1].tolist(),
+        "reason": [
+            (reason or ("fewer than two items have scores" if count < 2 else "all items have the same score"))
+            if missing
+            else None
+            for reason, count, missing in zip(answer.reasons, items, undefined, strict=True)
+        ],
+    }

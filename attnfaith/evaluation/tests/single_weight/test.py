@@ -1,0 +1,157 @@
+"""Single weights: does the most important item matter more than another? (Serrano & Smith, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from attnfaith.attribution.random_control import keyed_generator
+from attnfaith.errors import InputError
+from attnfaith.estimates.comparison_columns import Side, sides_of_single_weight
+from attnfaith.estimates.lookup import Reader, unit_at
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.removal import AttentionEraser
+from attnfaith.evaluation.score_direction import toward_change
+from attnfaith.evaluation.tests.base import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.tests.single_weight.summary import LEVEL, summarise_single_weight
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attnfaith.evaluation.results import Results
+
+RANKINGS = ("attention", "gradient", "gradient_x_attention")
+COLUMNS: list[tuple[str, Any]] = [
+    ("text_id", pa.int64()),
+    ("ranking", pa.string()),
+    ("items", pa.int64()),
+    ("prediction", None),
+    ("gold", None),
+    ("top", pa.int64()),
+    ("drawn", pa.int64()),
+    ("delta_js", pa.float64()),
+    ("delta_attention", pa.float64()),
+    ("top_flips", pa.bool_()),
+    ("drawn_flips", pa.bool_()),
+    ("expected_delta_js", pa.float64()),
+    ("expected_drawn_flips", pa.float64()),
+    ("marginal", pa.bool_()),
+]
+
+
+@tests.register("single_weight")
+@dataclass(frozen=True)
+class SingleWeight(Test):
+    """The top item of a ranking against another one: a random draw, and the exact expectation over all draws.
+
+    The top item is the one that the erasure test removes first. Multi-label, signed scores: where the explained label
+    is absent, it is the item that speaks most strongly against it. Regression, signed scores: the value can change in
+    two directions, so there are two candidates, the items with the highest and the lowest score, and the one whose
+    removal changes the value more is the top item (the highest of two that are equal).
+
+    Attributes:
+        reference: "paper" draws from the other items; "released-code" draws from all, as the authors' program does, so
+            that one text in N compares an item with itself.
+    """
+
+    name: ClassVar[str] = "single_weight"
+    ranked: ClassVar[bool] = False
+    reference: str = "paper"
+
+    def __post_init__(self) -> None:
+        if self.reference not in ("paper", "released-code"):
+            raise InputError(f"Expected reference to be 'paper' or 'released-code', got {self.reference!r}.")
+
+    def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
+        """One row per text and ranking."""
+        return [(name, kind or outcome) for name, kind in COLUMNS]
+
+    def run(self, batch: Batch) -> Columns:
+        """All single erasures are one pass of the tail, shared with the other tests."""
+        decision, eraser = batch.setup.decision, AttentionEraser(batch)
+        without = batch.request.without_each
+        before = batch.logits.unsqueeze(1)
+        divergence = decision.divergence(before, without).double()
+        moved = divergence.cpu().numpy()
+        flips = decision.flips(before, without).cpu().numpy()
+        edges = torch.minimum(decision.margin(before, without).abs(), decision.margin(before, before).abs())
+        near = (edges.double() <= eraser.tolerance.unsqueeze(1)).cpu().numpy()
+        weights, decided = batch.weights.cpu().numpy(), outcomes(decision, batch.logits)
+        tops = [_tops(eraser, Ranking(name, "attention"), divergence).tolist() for name in RANKINGS]
+        sums = [(values * eraser.erasable.cpu().numpy()).sum(1) for values in (moved, flips)]
+        rows: Columns = {name: [] for name, _ in COLUMNS}
+        for text, row in enumerate(batch.rows):
+            number = eraser.everything[text].cumsum(0).sub(1).tolist()  # an item's place among the text's own
+            places = eraser.erasable[text].nonzero().flatten().cpu().numpy()
+            for name, top in zip(RANKINGS, (line[text] for line in tops), strict=True) if len(places) >= 2 else ():
+                pool = places if self.reference == "released-code" else places[places != top]
+                drawn = int(pool[self._draw(len(pool), batch, text, name)])
+                itself = len(pool) < len(places)  # the top item is not among those that are drawn from
+                js, flipped = (
+                    (total[text] - itself * one[text, top]) / len(pool)
+                    for total, one in zip(sums, (moved, flips), strict=True)
+                )
+                values = {
+                    "text_id": row.number,
+                    "ranking": name,
+                    "items": len(places),
+                    "prediction": decided[text],
+                    "gold": gold_of(row.label),
+                    "top": number[top],
+                    "drawn": number[drawn],
+                    "delta_js": float(moved[text, top] - moved[text, drawn]),
+                    "delta_attention": float(weights[text, top] - weights[text, drawn]),
+                    "top_flips": bool(flips[text, top]),
+                    "drawn_flips": bool(flips[text, drawn]),
+                    "expected_delta_js": float(moved[text, top] - js),
+                    "expected_drawn_flips": float(flipped),
+                    "marginal": bool(near[text, top] | near[text, drawn]),
+                }
+                for key, value in values.items():
+                    rows[key].append(value)
+        return rows
+
+    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
+        """See `summarise_single_weight`."""
+        return summarise_single_weight(table(self.name), table("texts"), by=by, **statistics)
+
+    @classmethod
+    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+        """How often the most attended item decides, and how often a drawn one."""
+        top, drawn = (figures.get(LEVEL, name, (LEVEL, "attention")) for name in ("only_top", "only_drawn"))
+        if top.known:
+            unit = unit_at(facts["unit"], LEVEL)
+            yield (
+                f"One at a time, at the final attention: on {top} of the texts the decision flips without the most "
+                f"attended of the {unit} and not without one drawn at random; the reverse on {drawn}."
+            )
+
+    @classmethod
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+        """Of the attention's level."""
+        return sides_of_single_weight(table(cls.name))
+
+    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+        """The differences, and the table of flips, of each ranking."""
+        from attnfaith import plots
+
+        return {"differences": lambda: plots.single_weight_figure(results.table(self.name))}
+
+    def _draw(self, count: int, batch: Batch, text: int, ranking: str) -> int:
+        generator = keyed_generator(batch.setup.settings.seed, batch.rows[text].number, self.name, ranking)
+        return int(torch.randint(count, (), generator=generator))
+
+
+def _tops(eraser: AttentionEraser, ranking: Ranking, divergence: Tensor) -> Tensor:
+    """The top item of each text, ``[B]``; of two directions, the one whose removal changes the output more."""
+    batch = eraser.batch
+    scores = toward_change(batch, ranking, batch.scores(ranking, eraser.level))
+    ends = eraser.order(torch.stack(scores))[..., 0].T
+    return ends.gather(1, divergence.gather(1, ends).argmax(1, keepdim=True)).squeeze(1)

@@ -1,0 +1,375 @@
+"""Taking tokens away from the whole model, and not from its final attention only (PROTOCOLS: the input level)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from accelerate.utils.memory import should_reduce_batch_size
+from torch import Tensor
+
+from attnfaith.adapters.cut import Cut
+from attnfaith.adapters.dummy_inputs import position_tables, setting
+from attnfaith.adapters.inference_state import borrowed
+from attnfaith.adapters.positions import choose_inputs
+from attnfaith.adapters.self_check import gap, scale_of, tolerance_of
+from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
+from attnfaith.evaluation.hiding_trials import Trial, same_logits
+
+WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
+"""No layer attends them and positions stay; replaced by a token, by padding, by zero vectors; the rest moves up."""
+TOKENS = 2048  # in one pass through the model, so that activations stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """How tokens are hidden from one model, and what was proved about it.
+
+    Attributes:
+        cut: the model, cut.
+        way: one of `WAYS`.
+        token: the id that stands for what is hidden, where the way needs one.
+        first_position: what the model calls the first position, where positions can be said; else None.
+        left: whether padding goes on the left.
+        pad: the id of padding; None where texts of several lengths cannot share a batch.
+        protects: whether the deciding token must never be hidden; what is kept then has to contain it.
+        leave_out: whether what the attention mask hides may be left out of the batch.
+        reach: the most tokens of a text for which that holds (models with windows close up); None without limit.
+        fast: whether what follows the final attention may be run on the deciding token alone.
+        notes: what a reader of the results should know.
+    """
+
+    cut: Cut
+    way: str
+    token: int | None
+    first_position: int | None
+    left: bool
+    pad: int | None
+    protects: bool = False
+    leave_out: bool = True
+    reach: int | None = None
+    fast: bool = True
+    notes: tuple[str, ...] = ()
+
+    def run(
+        self, inputs: Mapping[str, Any], deciding: Tensor | None, texts: Tensor, keep: Tensor, *, budget: int = TOKENS
+    ) -> Tensor:
+        """The logits ``[M, C]`` of texts ``[M]`` with only some tokens left, ``[M, L]``.
+
+        The deciding token is never taken out of the sequence: where it is hidden, nobody attends it, and it goes on
+        reading the others.
+
+        Args:
+            inputs: the model's, of the batch.
+            deciding: ``[B]``, the position of each text's deciding token; None where there is not one alone.
+            texts: which text each candidate is one of.
+            keep: what is left.
+            budget: tokens in one pass.
+        """
+        tokens = inputs["attention_mask"].bool()[texts]
+        stays = keep.clone()
+        if deciding is not None:
+            stays.scatter_(1, deciding[texts].unsqueeze(1), True)
+        present = torch.where(self._left_out(tokens.sum(1)).unsqueeze(1), stays, tokens)
+        lengths = present.sum(1)
+        order = lengths.argsort(descending=True, stable=True)
+        parts = []
+        place = 0
+        with borrowed(self.cut.model, gradients=False):
+            while place < len(order):
+                width = int(lengths[order[place]])
+                size = max(1, budget // width)
+                if self.pad is None:
+                    size = min(size, int((lengths[order[place:]] == width).sum()))
+                rows = order[place : place + size]
+                parts.append(self._run(inputs, deciding, texts[rows], present[rows], keep[rows], stays[rows], width))
+                place += size
+        logits = torch.cat(parts)
+        return torch.empty_like(logits).index_copy_(0, order, logits)
+
+    def _run(
+        self,
+        inputs: Mapping[str, Any],
+        deciding: Tensor | None,
+        texts: Tensor,
+        present: Tensor,
+        keep: Tensor,
+        stays: Tensor,
+        width: int,
+    ) -> Tensor:
+        """One pass: the present tokens side by side, padded to one width."""
+        chosen = choose_inputs(inputs, len(inputs["input_ids"]), texts)
+        length = present.shape[1]
+        # the present ones first (or last), in their order
+        picked = present.int().argsort(dim=1, descending=not self.left, stable=True)
+        picked = picked[:, length - width :] if self.left else picked[:, :width]
+        real = present.gather(1, picked)
+        vectors = None
+        if self.way in ("mask_token", "pad"):
+            # what must go on deciding stays itself: models find their last token by the padding's id
+            gone = ~(stays if self.way == "pad" else keep) & present
+            chosen["input_ids"] = chosen["input_ids"].masked_fill(gone, self.token)
+        if self.way == "zero":
+            vectors = self.cut.adapter.vectors(chosen) * (keep | ~present).unsqueeze(-1)
+            vectors = vectors[torch.arange(len(texts), device=texts.device).unsqueeze(1), picked]
+        short = {
+            name: _picked(value, picked, present.shape) if isinstance(value, Tensor) else value
+            for name, value in chosen.items()
+        }
+        short["input_ids"] = short["input_ids"].masked_fill(~real, 0 if self.pad is None else self.pad)
+        seen = keep.gather(1, picked) if self.way == "attention_mask" else real
+        short["attention_mask"] = seen.to(short["attention_mask"].dtype)
+        if self.first_position is not None and self.way != "delete":
+            start = inputs["attention_mask"].bool()[texts].int().argmax(1, keepdim=True)
+            short["position_ids"] = (picked - start + self.first_position).masked_fill(~real, 0)
+        if deciding is None or not self.fast:
+            adapter = self.cut.adapter
+            return adapter.forward(short) if vectors is None else adapter.forward_on(vectors, short)
+        row = (picked == deciding[texts].unsqueeze(1)).int().argmax(1, keepdim=True)
+        return self.cut.adapter.logits_at((row, torch.ones_like(row, dtype=torch.bool)), short, vectors)
+
+    def _left_out(self, lengths: Tensor) -> Tensor:
+        """Which texts of these lengths ``[M]`` are run without what is hidden."""
+        if self.way == "attention_mask" and self.leave_out and self.reach is not None:
+            return lengths <= self.reach
+        everywhere = self.way == "delete" or (self.way == "attention_mask" and self.leave_out)
+        return torch.full_like(lengths, everywhere, dtype=torch.bool)
+
+    @property
+    def slow(self) -> Hiding:
+        """The same without its fast paths: this defines what hiding means."""
+        return replace(self, leave_out=False, fast=False)
+
+    def proved(self, inputs: Mapping[str, Any], deciding: Tensor | None) -> Hiding:
+        """This, or its slow form if the two differ on this batch's longest text with half its tokens hidden.
+
+        The slow form is right for every batch, so no result depends on which texts share a batch.
+        """
+        if self == self.slow:
+            return self
+        tokens = inputs["attention_mask"].bool()
+        text = tokens.sum(1).argmax().view(1)
+        draw = torch.rand(tokens.shape[1], generator=torch.Generator().manual_seed(0)).to(tokens.device)
+        keep = tokens[text] & (draw < 0.5)
+        if deciding is not None:
+            keep.scatter_(1, deciding[text].unsqueeze(1), self.protects)
+        if not bool(keep.any()):
+            return self.slow
+        plain, whole = (self.slow.run(inputs, deciding, text, mask) for mask in (keep, tokens[text]))
+        return self if same_logits(self.run(inputs, deciding, text, keep), plain, whole) else self.slow
+
+
+def _picked(value: Tensor, picked: Tensor, shape: torch.Size) -> Tensor:
+    """A model input at the positions that are picked; what has no positions is passed on."""
+    if value.dim() < 2 or value.shape[:2] != shape:
+        return value
+    return value[torch.arange(len(value), device=value.device).unsqueeze(1), picked]
+
+
+def hiding_for(
+    cut: Cut,
+    inputs: Mapping[str, Any],
+    *,
+    way: str | None,
+    mask_id: int | None,
+    left: bool,
+    longest: int | None = None,
+    protect: bool = False,
+) -> Hiding:
+    """Find how tokens can be hidden from a model, and prove it.
+
+    The proof is about the model and not about the texts: it runs on made-up texts, and keeps the sets of tokens that
+    are the hardest ones for a model (see `Trial`).
+
+    Args:
+        cut: the model, cut.
+        inputs: of one text, unpadded; the proof runs on it where no texts can be made up for the model.
+        way: one of `WAYS`; None for the attention mask where it hides tokens, else deletion.
+        mask_id: the tokenizer's mask token.
+        left: whether the tokenizer pads on the left.
+        longest: the most tokens that a text can have; None without limit.
+        protect: whether the deciding token is never hidden anyway.
+
+    Raises:
+        InputError: no such way, or the token that it needs does not exist.
+        UnsupportedModelError: this way does not hide tokens from the model.
+    """
+    if way is not None and way not in WAYS:
+        raise InputError(f"Expected hide to be one of {', '.join(WAYS)}, got {way!r}.")
+    config = getattr(cut.model, "config", None)
+    pad = None if config is None else setting(config, "pad_token_id", "pad_index")
+    pad = pad if isinstance(pad, int) and pad >= 0 else None
+    token = {"mask_token": mask_id, "pad": pad}.get(way or "")
+    if way in ("mask_token", "pad") and token is None:
+        kind = "mask" if way == "mask_token" else "padding"
+        raise InputError(f"hide={way!r} needs a {kind} token, and there is none. Use hide='zero' or 'delete'.")
+    with borrowed(cut.model, gradients=False):
+        trials = {side: Trial.of(cut, inputs, left=side, longest=longest) for side in (left, not left)}
+        trial = trials[left]
+        first = None if way == "delete" else _first_position(cut, trial.text(0), pad)
+        notes: tuple[str, ...] = ()
+        for candidate in (way,) if way else ("attention_mask", "delete"):
+            known = None if candidate == "delete" else first
+            found = _proved(Hiding(cut, candidate, token, known, left, pad, notes=notes), trials, protect=protect)
+            if found is None:
+                notes = (DELETED,)
+            elif way is not None or not _is_deletion(found, trial):
+                if found.protects and not protect:
+                    found = replace(found, notes=(*found.notes, PROTECTED[found.way]))
+                return _fastest(found, trial, Trial.near(cut, inputs, left=left, longest=longest))
+    if way is None:
+        raise UnsupportedModelError(
+            "With some tokens deleted, the logits of this model depend on padding or on the other texts of the batch, "
+            "so erasing at the input level would give other results in another batch. Use level='attention'."
+        )
+    what = "An attention mask" if way == "attention_mask" else f"hide={way!r}"
+    others = " or ".join(repr(other) for other in ("delete", "zero") if other != way)
+    raise UnsupportedModelError(
+        f"{what} does not hide tokens from this model: what stands there, or the padding, or the other texts of the "
+        f"batch still change its logits. Use hide={others}."
+    )
+
+
+DELETED = (
+    "Tokens are deleted: with an attention mask, what it hides still changes the logits of this model, or they are not "
+    "finite."
+)
+PROTECTED = {
+    "attention_mask": "The token that decides is never hidden at the input level, so it is not an item there: with "
+    "everything that it attends to hidden as well, this model would read hidden tokens or padding.",
+    **{
+        way: f"With hide='{way}' the token that decides stays in the text, so it is not an item at the input level."
+        for way in ("delete", "pad")
+    },
+}
+"""Why the deciding token is not among the items, by the way of hiding."""
+_FOREIGN = (RuntimeError, ValueError, IndexError, TypeError)
+"""What the code of a model raises for inputs that it does not take."""
+
+
+def _proved(hiding: Hiding, trials: Mapping[bool, Trial], *, protect: bool) -> Hiding | None:
+    """The way of hiding with what has to be protected, and without padding where that is needed; None if it fails.
+
+    Whether the deciding token has to be protected is a fact about the model: it is found with padding, on either side,
+    and not from the side on which the tokenizer pads.
+
+    Args:
+        hiding: a way.
+        trials: by whether padding is on the left.
+        protect: whether the deciding token is never hidden anyway.
+    """
+    if trials[hiding.left].deciding is None:
+        protects = [False]
+    elif hiding.way in ("delete", "pad"):  # these leave the deciding token as it is: its removal would change nothing
+        protects = [True]
+    else:
+        protects = [protect, True] if hiding.way == "attention_mask" else [protect]
+    forms = [replace(hiding, protects=protected) for protected in dict.fromkeys(protects)]
+    unpadded = [replace(form, pad=None) for form in forms]
+    for form in forms if hiding.pad is not None else ():
+        sides = [replace(form, left=left) for left in (hiding.left, not hiding.left)]
+        if any(_takes_padding(one) and _holds(one, trials[one.left]) for one in sides):
+            unpadded = [replace(form, pad=None)]
+            break
+    padded = [one for one in forms if one.protects == unpadded[0].protects and _takes_padding(one)]
+    return next((one for one in (*padded, *unpadded) if _holds(one, trials[one.left])), None)
+
+
+def _takes_padding(hiding: Hiding) -> bool:
+    """A table of positions counts left padding along with the text."""
+    return hiding.pad is not None and not (hiding.left and position_tables(hiding.cut.model))
+
+
+def _holds(hiding: Hiding, trial: Trial) -> bool:
+    """Whether nothing that should be invisible changes the logits: hidden ids, padding, other texts of the batch."""
+    slow, inputs, deciding = hiding.slow, trial.inputs, trial.deciding
+    tokens = inputs["attention_mask"].bool()
+    count = 2 if hiding.pad is None else len(tokens)
+    texts = torch.arange(count, device=tokens.device)
+    try:
+        whole = slow.run(inputs, deciding, texts[:1], tokens[:1])
+        for keep in trial.sets(protects=hiding.protects):
+            single = slow.run(inputs, deciding, texts[:1], keep[None])
+            # the same ids at what is kept, others at what is hidden, beside a longer text
+            changed = {**inputs, "input_ids": inputs["input_ids"].clone()}
+            changed["input_ids"][1] = torch.where(keep, inputs["input_ids"][0], inputs["input_ids"][1])
+            sets = torch.stack((keep, keep, tokens[-1]))[:count]
+            together = slow.run(changed, deciding, texts, sets, budget=tokens.numel())
+            if not all(same_logits(logits[None], single, whole) for logits in together[:2]):
+                return False
+    except _FOREIGN as error:
+        return _refused(error)
+    return True
+
+
+def _refused(error: Exception) -> bool:
+    """That a model does not take an input proves something; that memory ran out does not."""
+    if should_reduce_batch_size(error):
+        raise AttnFaithError(
+            "Memory ran out while it was tried how tokens can be hidden from this model, on made-up texts longer than "
+            "its windows. Pass a smaller max_length, or use level='attention'."
+        ) from error
+    return False
+
+
+def _is_deletion(hiding: Hiding, trial: Trial) -> bool:
+    """Whether a model drops what the mask hides, as attnfaith's own do: then deletion is the plainer name for it."""
+    if hiding.way != "attention_mask" or trial.deciding is not None:
+        return False
+    return _equal(replace(hiding, way="delete", first_position=None), hiding, trial)
+
+
+def _equal(hiding: Hiding, other: Hiding, trial: Trial) -> bool:
+    """Whether a form of hiding gives the logits of the slow form of another, on every set."""
+    keeps = trial.sets(protects=other.protects)
+    texts = torch.zeros(len(keeps), dtype=torch.long, device=keeps.device)
+    try:
+        whole = other.run(trial.inputs, trial.deciding, texts[:1], trial.inputs["attention_mask"][:1].bool())
+        found, plain = (one.run(trial.inputs, trial.deciding, texts, keeps) for one in (hiding, other.slow))
+    except _FOREIGN as error:
+        return _refused(error)
+    return all(same_logits(one[None], two[None], whole) for one, two in zip(found, plain, strict=True))
+
+
+def _fastest(hiding: Hiding, trial: Trial, near: Trial | None) -> Hiding:
+    """The fastest form that gives the logits of the slow one.
+
+    Args:
+        hiding: a way that was proved.
+        trial: texts longer than every window of the model.
+        near: a text shorter than all of them; None for a model without windows.
+    """
+    forms = [replace(hiding, leave_out=True), replace(hiding, leave_out=False)]
+    if near is not None:
+        forms.insert(1, replace(hiding, leave_out=True, reach=near.length))
+    if hiding.way != "attention_mask":
+        forms = forms[-1:]
+    for form in forms:
+        for fast in (True, False) if trial.deciding is not None else (False,):
+            found = replace(form, fast=fast)
+            trials = [trial] if near is None or found.reach is None else [trial, near]
+            if all(_equal(found, hiding, one) for one in trials):
+                return found
+    return hiding.slow
+
+
+def _first_position(cut: Cut, inputs: Mapping[str, Any], pad: int | None) -> int | None:
+    """What a model calls its first position, found by telling it: its logits stay, and move with other positions."""
+    if "position_ids" not in inspect.signature(cut.model.forward).parameters:
+        return None
+    length = inputs["input_ids"].shape[1]
+    own = cut.adapter.forward(inputs)
+    tolerance = tolerance_of(own) / 10
+    places = torch.arange(length, device=own.device).unsqueeze(0)
+    for first in (0, 1 if pad is None else pad + 1):
+        try:
+            said = cut.adapter.forward({**inputs, "position_ids": places + first})
+            other = cut.adapter.forward({**inputs, "position_ids": places.flip(1) + first})
+        except (RuntimeError, TypeError, ValueError, IndexError):
+            continue
+        if gap(said, own, scale_of(own)) <= tolerance and not torch.equal(other, said):
+            return first
+    return None

@@ -1,0 +1,121 @@
+"""The rule by which a summary is turned into a label, level by level."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from attnfaith.estimates.lookup import Figure, Reader
+from attnfaith.estimates.pivot import Key
+
+FAITHFUL = 0.8
+"""Skill from which on a ranking is called faithful: at most a fifth of what could be gained over chance is lost."""
+
+
+UNFAITHFUL = 0.5
+"""Skill under which it is called unfaithful: nearer to a random order than to the smallest sets."""
+
+
+FEW = 20
+"""With fewer texts, or fewer that some set flips, nothing is said."""
+
+
+NEAR_CHANCE = 0.25
+"""A model is near chance if it is less than this part of the way from the most frequent label to always right."""
+
+
+_POWER = 1 + 0.8416 / 1.9600
+"""How much wider than its own half-width a 95 % interval must fit, to be clear of a limit four times in five."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A label.
+
+    Attributes:
+        label: "faithful", "partly", "unfaithful"; "unfaithful or partly" or "partly or faithful" where the interval of
+            skill holds a limit; or "undecided".
+        reason: for "undecided", in a word or two.
+        needed: about how many texts would settle the label, where more would; inf where skill lies at the limit.
+    """
+
+    label: str
+    reason: str = ""
+    needed: float | None = None
+
+
+def judge(figures: Reader, level: str, key: Key | None) -> Judgement:
+    """Judge a ranking at one level; `attnfaith.evaluation.verdict` says how.
+
+    Args:
+        figures: of the erasure test.
+        level: where was erased.
+        key: the ranking; None if it was not run.
+    """
+    control = figures.control(level)
+    if key is None:
+        return Judgement("undecided", "no attention")
+    if figures.get(level, "never_flipped", key).texts < FEW:
+        return Judgement("undecided", "few texts")
+    if control is None:
+        return Judgement("undecided", "no control")
+    if efficiency_of(figures, level, key).texts < FEW:
+        return Judgement("undecided", "few flips")
+    if efficiency_of(figures, level, control).low >= FAITHFUL:
+        return Judgement("undecided", "easy")
+    skill = figures.get(level, "skill", key)
+    if math.isnan(skill.low):
+        return Judgement("undecided", "no skill")
+    held = [limit for limit in (UNFAITHFUL, FAITHFUL) if skill.low < limit <= skill.high]
+    texts = figures.get(level, "never_flipped", key).texts
+    needed = max((texts_needed(skill, limit, texts) for limit in held), default=None)
+    if len(held) == 2:
+        return Judgement("undecided", "wide", needed)
+    if skill.high < UNFAITHFUL:
+        return Judgement("unfaithful")
+    if held == [UNFAITHFUL]:
+        return Judgement("unfaithful or partly", needed=needed)
+    if figures.against_control(level, key) != "better":
+        return Judgement("undecided", "same")
+    if held == [FAITHFUL]:
+        return Judgement("partly or faithful", needed=needed)
+    return Judgement("faithful" if skill.low >= FAITHFUL else "partly")
+
+
+def texts_needed(skill: Figure, limit: float, texts: int) -> float:
+    """About how many texts it takes for the interval to lie clear of a limit four times in five, if skill stays as is.
+
+    Rounded up to two digits; inf where skill lies at the limit.
+
+    Example:
+        >>> texts_needed(Figure(0.45, 0.4, 0.5), 0.5, 100), texts_needed(Figure(0.5, 0.4, 0.6), 0.5, 100)
+        (210, inf)
+    """
+    distance = abs(skill.value - limit)
+    half = skill.high - skill.value if skill.value < limit else skill.value - skill.low
+    if distance < 1e-9:
+        return math.inf
+    needed = max(texts + 1, texts * (_POWER * half / distance) ** 2)
+    unit = 10 ** max(0, math.floor(math.log10(needed)) - 1)
+    return math.ceil(needed / unit) * unit
+
+
+def sizes_known(figures: Reader, level: str) -> bool:
+    """Whether the size of every smallest flipping set is known exactly."""
+    return figures.get(level, "minimum_fraction_mean").known
+
+
+def efficiency_of(figures: Reader, level: str, key: Key) -> Figure:
+    """The efficiency of a ranking; where it is only known to lie between two ends, the upper one."""
+    own = figures.get(level, "efficiency", key)
+    return own if own.known else figures.get(level, "efficiency_high", key)
+
+
+def is_near_chance(accuracy: Figure, majority: Figure) -> bool:
+    """Whether a model hardly does better than always answering the most frequent label.
+
+    Example:
+        >>> is_near_chance(Figure(0.57), Figure(0.5)), is_near_chance(Figure(0.9), Figure(0.5))
+        (True, False)
+    """
+    return accuracy.value - majority.value < NEAR_CHANCE * (1 - majority.value)

@@ -1,0 +1,149 @@
+"""Texts in a figure: titles over what they rest on, labels at the ends of curves, and why there is nothing to see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
+
+from attnfaith.escaping import visible
+from attnfaith.plots.style import FAINT, INK, MUTED, SMALL, TEXT, TITLE, hide_frame
+
+_REACH = 14.0  # points from the right edge of the axes to the labels of curves
+_LEADING = 1.22  # a line's height in sizes of its type
+
+
+def write(
+    axis: Axes,
+    text: str,
+    at: tuple[float, float],
+    shift: tuple[float, float] = (0, 0),
+    *,
+    size: float = TEXT,
+    colour: str = MUTED,
+    **placed: Any,
+) -> Annotation:
+    """Text at a point of the axes (0 to 1, or ``xycoords``), shifted by points; dollar signs are dollar signs."""
+    placed = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False, **placed}
+    note = axis.annotate(visible(text, "\n"), at, shift, fontsize=size, color=colour, **placed)
+    note.set_parse_math(False)
+    return note
+
+
+def nothing(axis: Axes, why: str) -> Axes:
+    """Axes that say why they are empty, so that an empty figure is never mistaken for a result."""
+    axis.set_xticks([])
+    axis.set_yticks([])
+    hide_frame(axis)
+    write(axis, why, (0.5, 0.5), ha="center", va="center")
+    return axis
+
+
+class _Placed(Artist):
+    """Something that is drawn before all else in its axes, and takes no room by itself: it places others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_zorder(-1)
+        self.set_in_layout(False)
+
+
+class Headline(_Placed):
+    """A bold title over lines that say what it rests on.
+
+    They begin where the labels of the vertical axis begin, which is known only when the figure is drawn.
+    """
+
+    def __init__(self, axis: Axes, title: str, *below: str) -> None:
+        super().__init__()
+        lines = [line for line in below if line]
+        pad = 4.5 + len(lines) * SMALL * 1.35
+        weight = {"fontsize": TITLE, "fontweight": "bold", "color": INK, "verticalalignment": "bottom"}
+        self.title = axis.set_title(visible(title, "\n"), weight, loc="left", pad=pad)
+        self.title.set_parse_math(False)
+        self.below = write(axis, "\n".join(lines), (0, 1), (0, 5), size=SMALL, va="bottom", linespacing=1.25)
+        self.below.set_in_layout(False)  # the title keeps the height free; a long line must not narrow the axes
+        axis.add_artist(self)
+
+    def fold(self) -> None:
+        """Put the title into two lines, the second from its colon on: for narrow panels."""
+        self.title.set_text(self.title.get_text().replace(": ", "\n", 1))
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Place the texts; they draw themselves afterwards."""
+        if self.axes is None:
+            return
+        box, labels = self.axes.get_window_extent(renderer), self.axes.yaxis.get_tightbbox(renderer)
+        left = min(box.x0, labels.x0) - box.x0 if labels is not None else 0.0
+        self.title.set_x(left / box.width)
+        self.below.set_position((left / _point(renderer), 5))
+
+
+class EndLabels(_Placed):
+    """Labels right of the axes, each tied by a thin line to where its curve ends.
+
+    They are placed when the figure is drawn, and anew when it changes its size: only then is it known which of them
+    would cover each other. ``labels`` go upwards: height, text, colour, bold or not.
+    """
+
+    def __init__(self, axis: Axes, labels: Sequence[tuple[float, str, str, bool]]) -> None:
+        super().__init__()
+        across = axis.get_yaxis_transform()  # x in widths of the axes, y in data
+        self.ends, self.texts, self.threads = [], [], []
+        for height, text, colour, strong in labels:
+            placed = {"xycoords": across, "va": "center", "fontweight": "bold" if strong else "normal"}
+            self.ends.append(height)
+            self.texts.append(write(axis, text, (1, height), (_REACH, 0), size=SMALL, colour=colour, **placed))
+            self.threads.append(Line2D([], [], color=colour if strong else FAINT, linewidth=0.4))
+        axis.add_artist(self)
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Place the labels, which draw themselves afterwards, and draw the lines to them."""
+        if self.axes is None or not self.texts:
+            return
+        point = _point(renderer)
+        across, box = self.axes.get_yaxis_transform(), self.axes.get_window_extent(renderer)
+        ends = [float(across.transform((1, height))[1]) for height in self.ends]
+        sizes = [_LEADING * SMALL * point * (text.get_text().count("\n") + 1) for text in self.texts]
+        places = spread(ends, sizes, box.y0, box.y1)
+        for text, thread, end, place in zip(self.texts, self.threads, ends, places, strict=True):
+            text.set_position((_REACH, (place - end) / point))
+            thread.set_figure(self.axes.figure)
+            thread.set_data([box.x1 + point * x for x in (2.0, _REACH - 4.5, _REACH - 1.5)], [end, place, place])
+            thread.draw(renderer)
+
+
+def _point(renderer: RendererBase) -> float:
+    pixels = renderer.points_to_pixels(1.0)
+    assert isinstance(pixels, float | int)
+    return float(pixels)
+
+
+def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
+    """Centres as near to the wanted ones as can be (least squares), in the same order, none covering its neighbour.
+
+    ``wanted`` goes upwards. Where all fit they stay between ``low`` and ``high``; else they hang from ``high``.
+
+    Example:
+        >>> spread([0.0, 0.0, 5.0], [1.0, 1.0, 1.0], -1.0, 6.0)
+        [-0.5, 0.5, 5.0]
+    """
+    if not len(wanted):
+        return []
+    size = np.asarray(sizes, float)
+    offset = np.cumsum(size) - size / 2  # from the foot of a pile of all of them to each one's centre
+    blocks: list[tuple[float, int]] = []  # of neighbours that touch: where their pile would have its foot, how many
+    for foot in np.asarray(wanted, float) - offset:
+        blocks.append((float(foot), 1))
+        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
+            (first, few), (second, more) = blocks[-2:]
+            blocks[-2:] = [((first * few + second * more) / (few + more), few + more)]
+    feet = np.repeat([foot for foot, _ in blocks], [count for _, count in blocks])
+    highest = high - float(size.sum())
+    return [float(centre) for centre in np.clip(feet, min(low, highest), highest) + offset]

@@ -1,0 +1,318 @@
+"""Which ranking beats which: the share of texts on which one flips the decision with fewer removals than another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from attnfaith.errors import InputError
+from attnfaith.estimates.pivot import numbers
+from attnfaith.plots.labels import Key, labels_for
+from attnfaith.plots.lettering import Headline, nothing, write
+from attnfaith.plots.panels import SUMMARY, counted, joined, keys_of, levels_of, need, of_level, overall, place_of
+from attnfaith.plots.style import (
+    ALERT,
+    COLUMN,
+    FAINT,
+    INK,
+    PAGE,
+    PLAIN,
+    RULE,
+    SMALL,
+    Drawing,
+    axes,
+    hide_frame,
+    name_axes,
+    name_rows,
+    percent,
+)
+
+SIGNIFICANT = 0.05  # a pair is marked where its p is below this
+_SHADES = LinearSegmentedColormap.from_list("share", ["#ffffff", "#9ecae1", "#2171b5", "#08306b"])
+_MOST_ANNOTATED = 10
+
+
+def wins(
+    summary: pd.DataFrame, axis: Axes | None = None, *, erase_level: str | None = None, annotate: bool | None = None
+) -> Axes:
+    """A matrix: the share of texts on which the row's ranking flips with fewer removals than the column's.
+
+    Rows and columns go from the ranking that wins most to the one that wins least. The better of a pair is marked
+    where p < .05 (sign test, Holm over the pairs): by bold type and a star, or by a dot where numbers do not fit.
+
+    Args:
+        summary: The long table of figures; its rows ``wins`` and ``p_holm`` of the slice "all" are drawn. A pair's
+            second ranking stands in ``other``, as ``level/name``, or ``name`` where that is clear.
+        axis: Where to draw; new axes when None.
+        erase_level: Which rows to draw; may be left out where there is only one level.
+        annotate: Write the numbers into the cells; None: where there are ten rankings or fewer.
+
+    Example:
+        >>> import pandas as pd
+        >>> row = dict(test="erasure", erase_level="input", ranking_level="input", slice="all", texts=9, figure="wins")
+        >>> rows = [
+        ...     row | dict(ranking=a, other=b, value=value, low=0.0, high=1.0)
+        ...     for a, b, value in (("random", "lrp", 0.1), ("lrp", "random", 0.7))
+        ... ]
+        >>> [label.get_text() for label in wins(pd.DataFrame(rows)).get_yticklabels()]
+        ['LRP (input) 1', 'random 2']
+    """
+    need(summary, SUMMARY, figure="wins")
+    table, level = of_level(overall(summary, "erasure"), erase_level, figure="wins")
+    table = table[table["figure"].isin(["wins", "p_holm"])]
+    keys, share, p = _matrices(table)
+    annotate = len(keys) <= _MOST_ANNOTATED if annotate is None else annotate
+    axis = axes(axis, COLUMN, 1.2 + 0.16 * max(len(keys), 6))
+    where = joined(f"removed from {place_of(level)}", counted(numbers(table.loc[table["figure"] == "wins", "texts"])))
+    legend = "% of texts where the row needs fewer removals than the column"
+    mark = f"{'*' if annotate else 'dot'}: it is the better of the two, p < .05 (sign test, Holm)"
+    found = bool(np.isfinite(share).any())
+    Headline(axis, "Who flips first", where, *(legend, mark) * found)
+    if not found:
+        return nothing(axis, "Nothing to draw: the summary\nhas no defined pair.")
+    mesh = axis.pcolormesh(share, cmap=_SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
+    for row, column in np.ndindex(share.shape):
+        cell = float(share[row, column]), float(share[column, row]), float(p[row, column])
+        _cell(axis, row, column, *cell, annotate=annotate)
+    _name(axis, keys)
+    if not annotate:
+        bar = axis.figure.colorbar(mesh, ax=axis, shrink=0.6, aspect=18, pad=0.02, ticks=[0, 0.5, 1], format=percent())
+        bar.ax.tick_params(labelsize=SMALL, length=2, width=0.5)
+        bar.outline.set_visible(False)
+        if bar.solids is not None:
+            bar.solids.set(rasterized=False, edgecolor="face")  # no pixels in a vector file, and no seams
+    return axis
+
+
+def _matrices(table: pd.DataFrame) -> tuple[list[Key], NDArray[np.float64], NDArray[np.float64]]:
+    """The rankings, the best first; the share of wins of each over each; and the p of each pair, in both its cells."""
+    known = keys_of(table)
+    others = [_other(level, other, known) for level, other in zip(table["ranking_level"], table["other"], strict=True)]
+    keys = list(dict.fromkeys([*known, *others]))
+    place = {key: number for number, key in enumerate(keys)}
+    share, p = np.full((2, len(keys), len(keys)), np.nan)
+    columns = (table["ranking_level"], table["ranking"], others, table["figure"], numbers(table["value"]))
+    for level, name, other, figure, value in zip(*columns, strict=True):
+        row, column = place[level, name], place[other]
+        if figure == "wins":
+            share[row, column] = value
+        else:
+            p[row, column] = p[column, row] = value
+    mean = np.array([row[np.isfinite(row)].mean() if np.isfinite(row).any() else -1.0 for row in share])
+    order = np.argsort(-mean, kind="stable")
+    return [keys[number] for number in order], share[np.ix_(order, order)], p[np.ix_(order, order)]
+
+
+def _other(level: str, other: str, known: list[Key]) -> Key:
+    """The second ranking of a pair: named with its level, else of the same level, else the only one of its name."""
+    written = {f"{key[0]}/{key[1]}": key for key in known}
+    if other in written:
+        return written[other]
+    namesakes = [key for key in known if key[1] == other]
+    if (level, other) not in namesakes and len(namesakes) > 1:
+        levels = [key[0] for key in namesakes]
+        raise InputError(
+            f"The other of a pair is {other!r}, of which there are several: write one of {levels}/{other}."
+        )
+    if namesakes and (level, other) not in namesakes:
+        return namesakes[0]
+    first, slash, name = other.partition("/")
+    return (first, name) if slash and not namesakes else (level, other)
+
+
+def _cell(axis: Axes, row: int, column: int, share: float, reverse: float, p: float, *, annotate: bool) -> None:
+    at = (column + 0.5, row + 0.5)
+    placed: dict[str, Any] = {"xycoords": "data", "ha": "center", "va": "center"}
+    if not np.isfinite(share):
+        axis.fill_between([column + 0.06, column + 0.94], row + 0.06, row + 0.94, color=RULE, linewidth=0)
+        if row != column:
+            write(axis, "–", at, size=SMALL, **placed)
+        return
+    better = share > (reverse if np.isfinite(reverse) else 0.5)  # above a half, the reverse can only be less
+    marked = bool(p < SIGNIFICANT and better)
+    if annotate:
+        red, green, blue, _ = _SHADES(share)
+        colour = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.5 else INK
+        weight = "bold" if marked else "normal"
+        write(axis, f"{100 * share:.0f}" + "*" * marked, at, size=SMALL, colour=colour, fontweight=weight, **placed)
+    elif marked:
+        axis.plot(*at, marker="o", markersize=2.2, color="white", markeredgecolor=INK, markeredgewidth=0.3)
+
+
+def _name(axis: Axes, keys: list[Key]) -> None:
+    labels, middles = labels_for(keys), [number + 0.5 for number in range(len(keys))]
+    name_rows(axis, middles, keys, [f"{labels[key]} {number}" for number, key in enumerate(keys, 1)])
+    axis.set_xticks(middles, [str(number) for number in range(1, len(keys) + 1)])
+    axis.tick_params(axis="x", length=0, labelsize=SMALL if len(keys) < 13 else SMALL - 1)
+    axis.invert_yaxis()
+    hide_frame(axis)
+
+
+Array = NDArray[np.float64]
+_TAU_SHADES = LinearSegmentedColormap.from_list(
+    "agreement", ["#8c3b00", ALERT, "#f8d9c0", "#ffffff", "#c6dcef", PLAIN, "#00304d"]
+)
+_WIDE = 10  # more rankings than these need the width of a page
+
+
+def agreements(summary: pd.DataFrame, axis: Axes | None = None, *, erase_level: str | None = None) -> Axes:
+    """A matrix: the mean over texts of Kendall's tau between the row's ranking and the column's.
+
+    Attention comes first, and then the ranking that is most like it. Blue is agreement, orange the opposite order. A
+    pair without a value (a ranking that is constant) is grey. Where attention alone was compared, its means are dots
+    with their intervals.
+
+    Args:
+        summary: The long table of figures; its rows ``tau`` of the slice "all" are drawn.
+        axis: Where to draw; new axes when None.
+        erase_level: Which rows to draw; may be left out where there is only one level.
+
+    Example:
+        >>> import pandas as pd
+        >>> row = dict(test="agreement", erase_level="input", ranking_level="input", ranking="attention", slice="all")
+        >>> row |= dict(other="input/lrp", figure="tau", value=0.3, low=0.2, high=0.4, texts=9)
+        >>> [label.get_text() for label in agreements(pd.DataFrame([row])).get_yticklabels()]
+        ['LRP']
+    """
+    need(summary, SUMMARY, figure="agreement")
+    table, level = of_level(overall(summary, "agreement"), erase_level, figure="agreement")
+    table = table[table["figure"] == "tau"]
+    keys, tau = _matrix(table)
+    axis = axes(axis, COLUMN if _narrow(keys, table) else PAGE, _height(len(keys)))
+    where = joined(f"ranking the items of {place_of(level)}", counted(numbers(table["texts"])))
+    if not np.isfinite(tau).any():
+        Headline(axis, "Agreement", where)
+        return nothing(axis, "Nothing to draw: the summary\nhas no pair with a value.")
+    if _alone(keys, table):
+        return _dots(axis, table, where)
+    Headline(axis, "Agreement", where, "mean over texts of Kendall's τ, from −1 (opposite) to 1 (the same order)")
+    axis.pcolormesh(tau, cmap=_TAU_SHADES, vmin=-1, vmax=1, edgecolors="white", linewidth=0.8)
+    for row, column in np.ndindex(tau.shape):
+        _tau_cell(axis, row, column, float(tau[row, column]))
+    labels, middles = labels_at_one_level(keys), [place + 0.5 for place in range(len(keys))]
+    name_rows(axis, middles, keys, [f"{labels[key]} {place}" for place, key in enumerate(keys, 1)])
+    axis.set_xticks(middles, [str(place) for place in range(1, len(keys) + 1)])
+    axis.tick_params(axis="x", length=0, labelsize=SMALL)
+    axis.invert_yaxis()
+    hide_frame(axis)
+    return axis
+
+
+def _dots(axis: Axes, table: pd.DataFrame, where: str) -> Axes:
+    """Attention with each other ranking, the one most like it on top; those without a value at the foot."""
+    rows = table.sort_values("value", ascending=False, kind="stable")
+    keys = [_key(other) for other in rows["other"]]
+    value, low, high = (numbers(rows[name]) for name in ("value", "low", "high"))
+    places = list(range(len(keys)))
+    Headline(axis, "Agreement with attention", where)
+    axis.axvline(0, color=FAINT, linewidth=0.6, zorder=0)
+    axis.hlines(places, low, high, color=PLAIN, linewidth=1.2)
+    axis.plot(value, places, "o", color=PLAIN, markersize=3.2)
+    for place, tau in zip(places, value, strict=True):
+        if np.isnan(tau):
+            write(axis, "undefined", (0, place), (3, 0), size=SMALL, xycoords="data", va="center")
+    labels = labels_at_one_level([("", ""), *keys])
+    name_rows(axis, places, keys, [labels[key] for key in keys])
+    left = min(-0.05, float(np.nanmin(np.append(low, value))) - 0.05)
+    axis.set_xlim(left, 1)
+    axis.set_ylim(len(keys) - 0.4, -0.6)
+    axis.grid(axis="x", color=RULE, linewidth=0.5)
+    name_axes(axis, "Kendall's τ, mean over texts")
+    return axis
+
+
+def agreement_figure(summary: pd.DataFrame, *, path: str | PathLike[str] | None = None) -> Figure:
+    """Every pair of rankings, a panel for each level.
+
+    Example:
+        >>> import pandas as pd
+        >>> row = dict(test="agreement", erase_level="input", ranking_level="input", ranking="attention", slice="all")
+        >>> row |= dict(other="input/lrp", figure="tau", value=0.3, low=0.2, high=0.4, texts=9)
+        >>> len(agreement_figure(pd.DataFrame([row])).axes)
+        1
+    """
+    need(summary, SUMMARY, figure="agreement")
+    table = overall(summary, "agreement")
+    table = table[table["figure"] == "tau"]
+    panels = {level: table[table["erase_level"] == level] for level in levels_of(table)}
+    found = {level: _matrix(rows)[0] for level, rows in panels.items()}
+    narrow = all(_narrow(found[level], rows) for level, rows in panels.items())
+    heights = [_height(len(keys)) for keys in found.values()] or [2.0]
+    across = len(panels) if narrow else 1
+    figure = Drawing.of_width(COLUMN if narrow and across < 2 else PAGE, max(heights) if narrow else sum(heights))
+    if not panels:
+        nothing(figure.add_subplot(), "Nothing to draw: no text has\ntwo items to order.")
+    else:
+        shape: dict[str, Any] = {"ncols": across} if narrow else {"nrows": len(panels), "height_ratios": heights}
+        for axis, level in zip(figure.subplots(**shape, squeeze=False).ravel(), panels, strict=True):
+            agreements(summary, axis, erase_level=level)
+    if path is not None:
+        figure.savefig(path)
+    return figure
+
+
+def _matrix(table: pd.DataFrame) -> tuple[list[Key], Array]:
+    """The rankings, attention first and then the one most like it; and the mean tau of each pair, in both its cells."""
+    firsts = list(zip(table["ranking_level"], table["ranking"], strict=True))
+    seconds = [_key(other) for other in table["other"]]
+    keys = list(dict.fromkeys([*firsts, *seconds]))
+    place, tau = {key: number for number, key in enumerate(keys)}, np.full((len(keys), len(keys)), np.nan)
+    for one, two, value in zip(firsts, seconds, numbers(table["value"]), strict=True):
+        tau[place[one], place[two]] = tau[place[two], place[one]] = value
+    first = next((number for number, key in enumerate(keys) if key[1] == "attention"), 0)
+    like = np.nan_to_num(tau[first], nan=-2.0) if keys else np.zeros(0)
+    order = sorted(range(len(keys)), key=lambda number: (number != first, -like[number]))
+    return [keys[number] for number in order], tau[np.ix_(order, order)]
+
+
+def _key(other: str) -> Key:
+    level, _, name = other.partition("/")
+    return level, name
+
+
+def _alone(keys: Sequence[Key], table: pd.DataFrame) -> bool:
+    """Whether one ranking was compared with the others, and they not with each other."""
+    return len(table) == len(keys) - 1
+
+
+def _narrow(keys: Sequence[Key], table: pd.DataFrame) -> bool:
+    """Whether a column of a page is enough."""
+    return len(keys) <= _WIDE or _alone(keys, table)
+
+
+def _tau_cell(axis: Axes, row: int, column: int, tau: float) -> None:
+    at = (column + 0.5, row + 0.5)
+    placed: dict[str, Any] = {"xycoords": "data", "ha": "center", "va": "center"}
+    if np.isnan(tau):
+        axis.fill_between([column + 0.06, column + 0.94], row + 0.06, row + 0.94, color=RULE, linewidth=0)
+        if row != column:
+            write(axis, "–", at, size=SMALL, **placed)
+        return
+    red, green, blue, _ = _TAU_SHADES((tau + 1) / 2)
+    colour = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.42 else INK
+    write(axis, shown(tau).replace("0.", "."), at, size=SMALL, colour=colour, **placed)
+
+
+def labels_at_one_level(keys: Collection[Key]) -> dict[Key, str]:
+    """Labels with a level only where two rankings have the same name: all of them rank the same items."""
+    names = [name for _, name in keys]
+    plain = {key: ("attention", key[1]) if names.count(key[1]) == 1 else key for key in keys}
+    labels = labels_for(list(plain.values()))
+    return {key: labels[plain[key]] for key in keys}
+
+
+def _height(rankings: int) -> float:
+    return 1.2 + 0.17 * max(rankings, 4)
+
+
+def shown(tau: float) -> str:
+    """Two digits, with a real minus sign, and none before a zero."""
+    return f"{tau:.2f}".replace("-0.00", "0.00").replace("-", "−")

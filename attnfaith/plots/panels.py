@@ -1,0 +1,186 @@
+"""A panel for each predicted class, at the same scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from attnfaith.errors import InputError
+from attnfaith.estimates.pivot import numbers
+from attnfaith.estimates.summary_table import COLUMNS
+from attnfaith.plots.labels import Key
+from attnfaith.plots.lettering import Headline
+from attnfaith.plots.style import COLUMN, PAGE, Drawing
+
+PANELS = 9  # classes with a panel of their own
+
+
+def panels_by_class(
+    table: pd.DataFrame,
+    labels: Sequence[str],
+    kind: str,
+    draw: Callable[[pd.DataFrame, Axes, str], object],
+    *,
+    path: str | PathLike[str] | None = None,
+    height: float = 2.4,
+) -> Figure:
+    """A figure of all texts by predicted class; several labels and numbers have one panel of all texts.
+
+    Args:
+        table: A row for each text, with its ``prediction``.
+        labels: The names of the classes.
+        kind: Of the decision.
+        draw: Called with the rows of a class, axes, and the name of the class ("" for all texts).
+        path: Where to write it.
+        height: Of a panel, in inches.
+    """
+    masks = masks_by_class(table, labels) if kind in ("multiclass", "sigmoid") else {}
+    parts = {name: table[mask] for name, mask in masks.items()} or {"": table}
+
+    def draw_at(place: int, axis: Axes) -> None:
+        title = list(parts)[place]
+        draw(parts[title], axis, title)
+
+    return panels(len(parts), draw_at, height=height, path=path)
+
+
+def panels(
+    count: int,
+    draw: Callable[[int, Axes], object],
+    *,
+    height: float,
+    path: str | PathLike[str] | None = None,
+) -> Figure:
+    """A figure of some panels that have both axes in common.
+
+    Args:
+        count: How many; at least one.
+        draw: Called with the number of a panel and its axes.
+        height: Of a panel, in inches.
+        path: Where to write it.
+    """
+    across = min(count, 2 if count in (2, 4) else 3)
+    down = math.ceil(count / across)
+    figure = Drawing.of_width(COLUMN if across == 1 else PAGE, height * down)
+    grid = figure.subplots(down, across, squeeze=False).ravel()
+    for place in range(count):
+        draw(place, grid[place])
+        for headline in grid[place].findobj(Headline) if across > 2 else ():
+            headline.fold()
+        if place % across:
+            grid[place].set_ylabel("")
+        if place + across < count:
+            grid[place].set_xlabel("")
+    for axis in grid[count:]:
+        axis.remove()
+    return saved(figure, path)
+
+
+def saved(figure: Figure, path: str | PathLike[str] | None) -> Figure:
+    """Return the figure, written to a file if there is a path."""
+    if path is not None:
+        figure.savefig(path)
+    return figure
+
+
+def masks_by_class(table: pd.DataFrame, labels: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
+    """The texts of each predicted class by its name, the least predicted of very many together.
+
+    Example:
+        >>> found = masks_by_class(pd.DataFrame({"prediction": [1, 0, 1]}), ["bad", "good"])
+        >>> {name: int(rows.sum()) for name, rows in found.items()}
+        {'bad': 1, 'good': 2}
+    """
+    classes = numbers(table["prediction"]).astype(int)
+    counts = pd.Series(classes).value_counts()
+    shown = sorted(counts.index if len(counts) <= PANELS else counts.index[: PANELS - 1])
+    names = {one: labels[one] if one < len(labels) else f"class {one}" for one in shown}
+    unique = names if len(set(names.values())) == len(names) else {one: f"{names[one]} ({one})" for one in shown}
+    found = {unique[one]: classes == one for one in shown}
+    rest = ~np.isin(classes, shown)
+    if rest.any():
+        found[f"{len(counts) - len(shown)} other classes"] = rest
+    return found
+
+
+SUMMARY = tuple(name for name in COLUMNS if name != "note")
+_PLACES = {"attention": "the final attention", "input": "the input"}
+
+
+def need(table: pd.DataFrame, columns: Sequence[str], *, figure: str) -> None:
+    """Refuse a table that lacks a column the figure is drawn from."""
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        raise InputError(
+            f"The figure {figure!r} is drawn from a table with the columns {', '.join(columns)}. This one has no "
+            f"{', '.join(missing)}; its columns are: {', '.join(map(str, table.columns)) or 'none'}."
+        )
+
+
+def keys_of(table: pd.DataFrame) -> list[Key]:
+    """The rankings of a table as (level, name), in the order in which they first appear."""
+    keys = dict.fromkeys(zip(table["ranking_level"], table["ranking"], strict=True))
+    return [key for key in keys if key[1]]  # rows that speak of no ranking have an empty name
+
+
+def rows_of(table: pd.DataFrame, key: Key) -> pd.DataFrame:
+    """The rows of one ranking."""
+    return table[(table["ranking_level"] == key[0]) & (table["ranking"] == key[1])]
+
+
+def levels_of(table: pd.DataFrame) -> list[str]:
+    """The levels at which something was erased, the attention's first."""
+    found = {level for level in table["erase_level"].dropna() if level}
+    return sorted(found, key=lambda level: (level != "attention", level != "input", level))
+
+
+def of_level(table: pd.DataFrame, erase_level: str | None, *, figure: str) -> tuple[pd.DataFrame, str]:
+    """The rows of one erase level and its name; None stands for the only one there is."""
+    levels = levels_of(table)
+    if erase_level is None and len(levels) > 1:
+        raise InputError(f"The table holds {len(levels)} erase levels: give {figure} erase_level=, one of {levels}.")
+    if erase_level is not None and levels and erase_level not in levels:
+        raise InputError(f"erase_level is {erase_level!r}; the table holds {levels}.")
+    level = erase_level or (levels[0] if levels else "attention")
+    return table[table["erase_level"] == level], level
+
+
+def overall(summary: pd.DataFrame, test: str) -> pd.DataFrame:
+    """The rows of a summary that speak of all texts."""
+    return summary[(summary["test"] == test) & (summary["slice"] == "all")]
+
+
+def place_of(erase_level: str) -> str:
+    """Where items are removed from, in words.
+
+    Example:
+        >>> place_of("attention"), place_of("input")
+        ('the final attention', 'the input')
+    """
+    return _PLACES.get(erase_level, f"the level {erase_level!r}")
+
+
+def counted(texts: Iterable[float]) -> str:
+    """How many texts, in words; a range where the rows of a table rest on different numbers of them.
+
+    Example:
+        >>> counted([1200, 1200]), counted([131, 150]), counted([1]), counted([])
+        ('1,200 texts', '131 to 150 texts', '1 text', '')
+    """
+    known = sorted({int(count) for count in texts if np.isfinite(count)})
+    if not known:
+        return ""
+    span = f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
+    return f"{span} text" + ("" if known == [1] else "s")
+
+
+def joined(*parts: str, by: str = ", ") -> str:
+    """What there is to say, without what there is not."""
+    return by.join(part for part in parts if part)

@@ -1,0 +1,128 @@
+"""Colours, lines, type sizes, and axes in figures that pyplot never sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TypeAlias
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import PercentFormatter
+
+from attnfaith.escaping import visible
+from attnfaith.plots.labels import Key
+
+Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
+
+COLUMN, PAGE = 3.5, 7.1  # inches: one column of a two-column paper, and both
+TITLE, TEXT, SMALL = 8.0, 7.0, 6.0  # points
+INK, MUTED, FAINT, RULE = "#1a1a1a", "#5f5f5f", "#a6a6a6", "#e3e3e3"
+PLAIN, ALERT = "#0072B2", "#D55E00"  # what is usual, and what a reader should look at
+
+HIGHLIGHT = ("attention", "gradient_x_attention", "optimal", "random")
+# Okabe and Ito's colours, told apart by colour-blind readers; marker and line tell the same in grey.
+_LOOKS = {
+    "attention": ("#D55E00", "o"),
+    "gradient_x_attention": ("#0072B2", "^"),
+    "optimal": ("#000000", "s"),
+    "random": ("#707070", "x"),
+}
+_SPARE = (("#009E73", "D"), ("#CC79A7", "v"), ("#56B4E9", "P"), ("#B8860B", "*"), ("#4B0082", "p"))
+_DOTTED: Dashes = (0, (1.2, 1.4))
+_LINES: dict[str, Dashes] = {"attention": "-", "input": (0, (4.0, 1.6))}
+_YOURS: Dashes = (0, (6.0, 1.5, 1.2, 1.5))
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one ranking is drawn."""
+
+    colour: str
+    marker: str
+    line: Dashes
+    highlighted: bool
+
+    @property
+    def width(self) -> float:
+        """The width of its line, in points."""
+        return 1.5 if self.highlighted else 0.7
+
+
+def looks_for(keys: Iterable[Key], highlight: Sequence[str] = HIGHLIGHT) -> dict[Key, Look]:
+    """Colour, marker and line of each ranking; those named in ``highlight`` stand out, the others are thin and grey.
+
+    Example:
+        >>> looks_for([("attention", "attention"), ("attention", "lrp")])["attention", "lrp"].colour
+        '#a6a6a6'
+    """
+    spare = iter(_SPARE * (1 + len(highlight) // len(_SPARE)))
+    chosen = {name: _LOOKS.get(name) or next(spare) for name in dict.fromkeys(highlight)}
+    looks = {}
+    for level, name in keys:
+        colour, marker = chosen.get(name, (FAINT, ""))
+        line = _DOTTED if name == "random" else _LINES.get(level, _YOURS)
+        looks[level, name] = Look(colour, marker, line, name in chosen)
+    return looks
+
+
+class Drawing(Figure):
+    """A figure that no pyplot window knows of: a notebook shows it, and nothing has to be closed.
+
+    Example:
+        >>> Drawing.of_width(3.5, 2.6).add_subplot().get_title()
+        ''
+    """
+
+    @classmethod
+    def of_width(cls, width: float, height: float) -> Drawing:
+        """An empty figure of so many inches that keeps its labels inside its edges."""
+        layout = ConstrainedLayoutEngine(wspace=0.06)
+        return cls(figsize=(width, height), dpi=200, layout=layout, facecolor="white")
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        self.savefig(buffer, format="png", dpi=150)
+        return buffer.getvalue()
+
+
+def axes(axis: Axes | None, width: float, height: float) -> Axes:
+    """The axes to draw on: the caller's, or new ones in a figure of so many inches."""
+    axis = Drawing.of_width(width, height).add_subplot() if axis is None else axis
+    axis.tick_params(labelsize=TEXT, color=MUTED, labelcolor=INK, length=2.5, width=0.6, pad=2)
+    for side, spine in axis.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(MUTED)
+        spine.set_linewidth(0.6)
+    axis.set_axisbelow(True)
+    return axis
+
+
+def name_axes(axis: Axes, x: str = "", y: str = "") -> None:
+    """What the two axes show, with their units."""
+    axis.set_xlabel(x, fontsize=TEXT, color=INK, labelpad=2)
+    axis.set_ylabel(y, fontsize=TEXT, color=INK, labelpad=2)
+
+
+def name_rows(axis: Axes, places: Sequence[float], keys: Sequence[Key], labels: Sequence[str]) -> None:
+    """Rankings down the side of the axes, the highlighted ones in their colours."""
+    axis.set_yticks(places, [visible(label, "\n") for label in labels])
+    axis.tick_params(axis="y", length=0, labelsize=SMALL, pad=3)
+    looks = looks_for(keys)
+    for label, key in zip(axis.get_yticklabels(), keys, strict=True):
+        label.set_parse_math(False)  # a dollar sign in a name of the user's own is a dollar sign
+        if looks[key].highlighted:
+            label.set(color=looks[key].colour, fontweight="bold")
+
+
+def hide_frame(axis: Axes, *sides: str) -> None:
+    """Axes without the lines at these sides; without any of the four if none is named."""
+    for spine in (axis.spines[side] for side in sides or ("left", "right", "top", "bottom")):
+        spine.set_visible(False)
+
+
+def percent() -> PercentFormatter:
+    """Ticks of a share of 1, in per cent."""
+    return PercentFormatter(1.0, decimals=0, symbol=" %")

@@ -1,1 +1,0 @@
-"""What is left behind for a reader: figures, and the pages that hold them."""

@@ -1,0 +1,149 @@
+"""What a run was made of, as hashes: the same in another process, on another device, at another path."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from attnfaith.errors import InputError
+
+if TYPE_CHECKING:
+    from attnfaith.data.source import Row
+
+# What configurations and tokenizers also keep, though it changes no logits: where they came from, the last call.
+_BOOKKEEPING = (
+    "_name_or_path", "name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "_commit_hash",
+    "output_attentions", "output_hidden_states", "return_dict", "_attn_implementation", "_experts_implementation",
+)  # fmt: skip
+_OF_CALLS = (
+    "backend", "is_local", "local_files_only", "max_length", "stride", "truncation_strategy", "truncation_side",
+    "padding_side", "pad_to_multiple_of", "pad_token_type_id", "model_max_length", "vocab_file", "merges_file",
+    "tokenizer_file", "tokenizer_class", "processor_class", "chat_template", "special_tokens_map_file",
+)  # fmt: skip
+
+
+def fingerprint_model(model: nn.Module) -> str:
+    """The sha256 of a model's class, configuration and weights, buffers that are saved with them included.
+
+    Buffers that are not saved follow from the configuration; on another device they may differ in their last bit.
+
+    Example:
+        >>> import attnfaith as af
+        >>> model = af.models.from_preset("FLANnoenc", num_labels=2, vocab_size=9)
+        >>> before = fingerprint_model(model)
+        >>> before == fingerprint_model(model), before == fingerprint_model(model.half())
+        (True, False)
+    """
+    digest = hashlib.sha256()
+    config: Any = getattr(model, "config", None)
+    settings = config.to_dict() if hasattr(config, "to_dict") else {}
+    _add(digest, type(getattr(model, "_orig_mod", model)).__qualname__, _as_json(_without(settings, _BOOKKEEPING)))
+    state = {name.removeprefix("_orig_mod."): value for name, value in model.state_dict().items()}
+    for name in sorted(state):
+        _add_value(digest, name, state[name])
+    return digest.hexdigest()
+
+
+def fingerprint_tokenizer(tokenizer: Any) -> str:
+    """The sha256 of a tokenizer's class, vocabulary, rules and special tokens.
+
+    How it was last called (truncation and padding stay behind in a fast one) and its own maximum length do not count.
+    """
+    digest = hashlib.sha256()
+    _add(digest, type(tokenizer).__qualname__, _as_json(tokenizer.special_tokens_map), tokenizer.truncation_side)
+    skipped = {*_BOOKKEEPING, *_OF_CALLS, *tokenizer.special_tokens_map}
+    settings = {
+        name: value
+        for name, value in tokenizer.init_kwargs.items()
+        if isinstance(value, bool | int | float | str) and name not in skipped
+    }
+    _add(digest, _as_json(settings))
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        rules = json.loads(backend.to_str())
+        _add(digest, _as_json({name: value for name, value in rules.items() if name not in ("truncation", "padding")}))
+    else:
+        _add(digest, _as_json(tokenizer.get_vocab()))
+        pieces: Any = getattr(tokenizer, "sp_model", None)
+        if hasattr(pieces, "serialized_model_proto"):
+            _add(digest, pieces.serialized_model_proto())
+    return digest.hexdigest()
+
+
+def fingerprint_rows(rows: Iterable[Row]) -> str:
+    """The sha256 of rows in their order: texts, pairs, labels, scores and rationales, whatever their numbers.
+
+    Example:
+        >>> from attnfaith.data.source import Row
+        >>> fingerprint_rows([Row(0, "a", "b")]) == fingerprint_rows([Row(0, "a b")])
+        False
+    """
+    digest = hashlib.sha256()
+    for row in rows:
+        for value in (row.text, row.pair, row.label):
+            _add_cell(digest, value)
+        for name in sorted(row.scores):
+            _add_cell(digest, name)
+            _add_cell(digest, row.scores[name])
+        if row.rationale is not None:
+            _add_cell(digest, row.rationale.form)
+            _add_cell(digest, row.rationale.values)
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def _add_cell(digest: Any, value: Any) -> None:
+    """A cell with its type and length before it, so that no two lists of cells look the same."""
+    if value is None:
+        digest.update(b"0")
+    elif isinstance(value, str):
+        encoded = value.encode("utf-8", "surrogatepass")
+        digest.update(b"s%d:" % len(encoded) + encoded)
+    elif isinstance(value, tuple):
+        digest.update(b"t%d:" % len(value))
+        for part in value:
+            _add_cell(digest, part)
+    elif isinstance(value, float):
+        digest.update(b"f" + struct.pack("<d", value if value == value else float("nan")))
+    else:
+        digest.update(b"i%d:" % value)
+
+
+def _add(digest: Any, *parts: str | bytes) -> None:
+    for part in parts:
+        encoded = part.encode() if isinstance(part, str) else part
+        digest.update(b"%d:" % len(encoded) + encoded)
+
+
+def _add_value(digest: Any, name: str, value: Any) -> None:
+    """A tensor by its name, type, shape and bytes; what else a module keeps in its state, likewise."""
+    if isinstance(value, tuple | list):  # the packed weights of a quantised layer
+        for place, part in enumerate(value):
+            _add_value(digest, f"{name}.{place}", part)
+    elif isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            _add_value(digest, f"{name}.{key}", value[key])
+    elif isinstance(value, Tensor):
+        if value.is_meta:
+            raise InputError(f"The weight {name!r} is not loaded (it is on the meta device). Load the whole model.")
+        _add(digest, name, f"{value.dtype}{tuple(value.shape)}")
+        whole = value.dequantize() if value.is_quantized else value.detach()
+        digest.update(whole.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    else:
+        _add(digest, name, repr(value))
+
+
+def _without(settings: Any, names: tuple[str, ...]) -> Any:
+    if isinstance(settings, Mapping):
+        return {str(key): _without(value, names) for key, value in settings.items() if key not in names}
+    return [_without(value, names) for value in settings] if isinstance(settings, list | tuple) else settings
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)

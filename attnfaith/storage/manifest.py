@@ -1,0 +1,200 @@
+"""What a run is made of: read, written, and compared with another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from attnfaith.errors import StorageError
+from attnfaith.storage.atomic_files import read_regular
+from attnfaith.storage.sealed_table import short_reason
+from attnfaith.validation import short
+
+NAME = "manifest.json"
+LAYOUT = 2
+"""Of the files of a run; an earlier layout had no checksums."""
+MOST_BYTES = 2**24
+"""A manifest is no longer than this."""
+MOST_ROWS = 2**48
+_SHARD_SIZES = range(1, 2**20 + 1)
+_MOST_DEEP = 30
+_HEX = frozenset("0123456789abcdef")
+_FINISHED = ("shards", "counts", "digests")  # what the manifest says only when all is there
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest of a run; one that is damaged, or of another layout, is refused.
+
+    What every run has is checked here; what an evaluation keeps, by `attnfaith.storage.schema`.
+    """
+    path = directory / NAME
+    try:
+        manifest = json.loads(read_regular(path, MOST_BYTES).decode("utf-8"), object_pairs_hook=_once)
+        _refuse_deep(manifest)
+    except (ValueError, RecursionError, MemoryError, OSError) as error:
+        refuse(path, error.strerror if isinstance(error, OSError) and error.strerror else short_reason(error))
+    if not isinstance(manifest, dict):
+        refuse(path, f"it holds {short(manifest)}; expected a JSON object")
+    if "layout" not in manifest and isinstance(manifest.get("run"), dict):
+        raise StorageError(
+            f"The run in {str(directory)!r} was written by an earlier attnfaith, whose files have no checksums. Give "
+            "another output_dir and run again, or read it with the attnfaith that wrote it."
+        )
+    layout, digest = manifest.pop("layout", None), manifest.pop("digest", None)
+    if type(layout) is int and layout > LAYOUT:
+        raise StorageError(
+            f"The run in {str(directory)!r} was written by a newer attnfaith (layout {short(layout)}; this one reads "
+            f"{LAYOUT}). Read it with a newer version."
+        )
+    if type(layout) is not int or layout != LAYOUT:
+        refuse(path, f"layout is {short(layout)}; expected {LAYOUT}")
+    if digest != _digest(manifest):
+        refuse(path, f"its checksum is wrong ({short(digest)}), so it has changed since it was written")
+    _check(path, manifest)
+    return manifest
+
+
+def written(manifest: Mapping[str, Any]) -> bytes:
+    """A manifest as bytes, the same for the same manifest, with its layout and its digest."""
+    whole = {"layout": LAYOUT, **manifest, "digest": _digest(manifest)}
+    content = (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+    if len(content) > MOST_BYTES:
+        raise StorageError(f"What a run is made of takes {len(content):,} bytes; expected at most {MOST_BYTES:,}.")
+    return content
+
+
+def run_digest(manifest: Mapping[str, Any]) -> str:
+    """What ties files to a run: a digest of all that must be the same to go on with it."""
+    return _digest({name: manifest.get(name) for name in ("run", "shard_size", "rows")})
+
+
+def unfinished(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest without what is said only when all is there."""
+    return {name: value for name, value in manifest.items() if name not in _FINISHED}
+
+
+def is_name(name: object) -> bool:
+    """Whether a table may be called so: its files stay in the folder of the run.
+
+    Example:
+        >>> [is_name(name) for name in ("erasure", "../erasure", "", ".hidden", 5)]
+        [True, False, False, False, False]
+    """
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= 100
+        and name.isprintable()
+        and name[0] != "."
+        and not set(name) & set('/\\:*?"<>|')
+        and name != NAME
+    )
+
+
+def refuse(path: Path, reason: str) -> NoReturn:
+    """Say what is wrong with a manifest, and what heals it."""
+    raise StorageError(
+        f"{str(path)!r} is damaged, or not of attnfaith: {reason}. Delete this file, and the same command with the "
+        "same output_dir makes it again and keeps the tables; or give another output_dir."
+    )
+
+
+def difference(there: Any, here: Any, path: str = "") -> tuple[str, Any, Any] | None:
+    """The first difference between two nested dicts, in the order of the second: its path, and both values.
+
+    Example:
+        >>> difference({"model": {"name": "a", "layers": 2}}, {"model": {"name": "a", "layers": 3}})
+        ('model.layers', 2, 3)
+    """
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in dict.fromkeys((*here, *there)):
+            inner = f"{path}.{key}" if path else str(key)
+            if key not in there or key not in here:
+                return inner, there.get(key, ABSENT), here.get(key, ABSENT)
+            if (found := difference(there[key], here[key], inner)) is not None:
+                return found
+        return None
+    if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        for place, pair in enumerate(zip(there, here, strict=True)):
+            if (found := difference(*pair, f"{path}[{place}]")) is not None:
+                return found
+        return None
+    return None if _same(there, here) else (path, there, here)
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT = _Absent()
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other):
+        return True
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    """Of the content in its order; spaces and line ends do not count."""
+    return hashlib.sha256(json.dumps(manifest, separators=(",", ":")).encode()).hexdigest()
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object in which no key stands twice: readers differ in which one they take."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
+        raise ValueError(f"the key {short(twice)} stands there twice")
+    return found
+
+
+def _refuse_deep(value: Any, depth: int = 0) -> None:
+    if depth > _MOST_DEEP:
+        raise ValueError(f"it is nested more than {_MOST_DEEP} levels deep")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _refuse_deep(part, depth + 1)
+
+
+def _check(path: Path, manifest: Mapping[str, Any]) -> None:
+    """What a run of any kind says of itself."""
+    rows, size, shards = (manifest.get(name) for name in ("rows", "shard_size", "shards"))
+    if not isinstance(manifest.get("run"), dict):
+        refuse(path, f"run is {short(manifest.get('run', ABSENT))}; expected an object")
+    if type(size) is not int or size not in _SHARD_SIZES:
+        got = short(manifest.get("shard_size", ABSENT))
+        refuse(path, f"shard_size is {got}; expected a whole number from 1 to {_SHARD_SIZES[-1]}")
+    if rows is not None and (type(rows) is not int or not 0 <= rows <= MOST_ROWS):
+        refuse(path, f"rows is {short(rows)}; expected a whole number from 0 to {MOST_ROWS}, or null")
+    present = [name for name in _FINISHED if name in manifest]
+    if not present:
+        return
+    if len(present) < len(_FINISHED):
+        lacking = next(name for name in _FINISHED if name not in present)
+        refuse(path, f"{present[0]} is there and {lacking} is not; expected all of {', '.join(_FINISHED)}, or none")
+    expected = MOST_ROWS if rows is None else -(-rows // size)
+    if type(shards) is not int or not 0 <= shards <= expected or (rows is not None and shards != expected):
+        many = f"up to {expected}" if rows is None else f"{expected}, for {rows} rows in shards of {size}"
+        refuse(path, f"shards is {short(shards)}; expected {many}")
+    if not isinstance(manifest["counts"], dict):
+        refuse(path, f"counts is {short(manifest['counts'])}; expected an object")
+    digests = manifest["digests"]
+    if not isinstance(digests, dict) or list(digests) != ["shards", "concluded"]:
+        refuse(path, f"digests is {short(digests)}; expected an object of 'shards' and 'concluded'")
+    for kind, tables in digests.items():
+        if not isinstance(tables, dict):
+            refuse(path, f"digests.{kind} is {short(tables)}; expected an object")
+        for name, digest in tables.items():
+            if not is_name(name):
+                refuse(path, f"digests.{kind} has the table {short(name)}; expected a plain name")
+            if not is_digest(digest):
+                refuse(path, f"digests.{kind}.{name} is {short(digest)}; expected 64 hexadecimal digits")
+
+
+def is_digest(value: object) -> bool:
+    """Whether it looks like a sha256."""
+    return isinstance(value, str) and len(value) == 64 and set(value) <= _HEX

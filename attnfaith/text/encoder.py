@@ -1,0 +1,287 @@
+"""Texts into batches for the model; what cannot be classified is refused here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from attnfaith import validation
+from attnfaith.adapters.dummy_inputs import (
+    SPECIAL_NAMES,
+    made_up_inputs,
+    parts_of,
+    position_limit,
+    position_tables,
+    setting,
+)
+from attnfaith.adapters.forward_pass import logits_of
+from attnfaith.adapters.inference_state import borrowed, unwrap
+from attnfaith.adapters.input_checks import vocabulary_of
+from attnfaith.adapters.self_check import alone, gap, scale_of, tolerance_of
+from attnfaith.errors import InputError
+from attnfaith.text.encoded import Encoded, arrange
+from attnfaith.text.offsets import Read, read
+
+_ENDLESS = 10**20  # Transformers says "no limit" as 1e30
+_TRIED = 48  # tokens of the made-up text beside which another is padded
+
+
+class Texts:
+    """Encodes texts for one tokenizer and model.
+
+    Args:
+        tokenizer: any Transformers tokenizer, fast or slow.
+        model: the classifier.
+        max_length: longer texts are cut off; by default at what tokenizer and model take.
+
+    Example:
+        >>> import attnfaith as af
+        >>> tokenizer = af.models.WordTokenizer.train(["a fine film"], min_count=1)
+        >>> texts = Texts(tokenizer, af.models.from_preset("FLANnoenc", num_labels=2, tokenizer=tokenizer))
+        >>> texts.encode(["A fine, fine film"])[0].tokens
+        ('A', 'fine', ',', 'fine', 'film')
+    """
+
+    def __init__(self, tokenizer: Any, model: nn.Module, max_length: int | None = None) -> None:
+        if not isinstance(tokenizer, PreTrainedTokenizerBase):
+            raise InputError(
+                f"Expected a Transformers tokenizer, got {type(tokenizer).__name__}. Load one with "
+                "AutoTokenizer.from_pretrained; wrap a tokenizers.Tokenizer as "
+                "PreTrainedTokenizerFast(tokenizer_object=...)."
+            )
+        if not tokenizer.is_fast and not hasattr(tokenizer, "prepare_for_model"):
+            raise InputError(f"{type(tokenizer).__name__} gives neither offsets nor tokens. Use a fast tokenizer.")
+        self.tokenizer, self.model = tokenizer, model
+        self.config = getattr(model, "config", None)
+        self.special_ids = special_ids_of(self.config, tokenizer)
+        self.max_length = self._limit(max_length)
+        self._accepted = _accepted_by(model)
+        self._vocabulary = vocabulary_of(model)
+
+    def encode(self, texts: Sequence[Any]) -> list[Encoded]:
+        """Tokenize texts and (text, text) pairs; what cannot be classified is refused by its place in the list."""
+        texts = list(texts)
+        if not texts:
+            raise InputError("Got an empty list; expected at least one text.")
+        pairs = [
+            self._checked(entry, f"Entry {place}" if len(texts) > 1 else "It") for place, entry in enumerate(texts)
+        ]
+        reads: dict[int, Read] = {}
+        for paired in (False, True):
+            places = [place for place, pair in enumerate(pairs) if (pair[1] is not None) == paired]
+            if places:
+                self._check_room(paired)
+                found = read(self.tokenizer, [pairs[place] for place in places], self.max_length)
+                reads |= zip(places, found, strict=True)
+        return [
+            self._encoded(*pair, reads[place], f"Entry {place}" if len(texts) > 1 else "It")
+            for place, pair in enumerate(pairs)
+        ]
+
+    def batches(self, encoded: Sequence[Encoded], size: int) -> Iterator[list[int]]:
+        """Index lists of at most ``size`` texts of similar length, the longest first; each index once.
+
+        Where nothing can be padded, only texts of equal length share a batch. A model whose configuration leaves its
+        padding token open gets its texts one by one: decoders refuse more.
+        """
+        size = validation.whole(size, "batch_size", least=1)
+        declared = any(hasattr(part, "pad_token_id") for part in parts_of(self.config) if part is not None)
+        if declared and _pad_of(self.config) is None:
+            size = 1
+        equal = not self.mixes_lengths
+        order = sorted(range(len(encoded)), key=lambda index: -len(encoded[index].ids))
+        batch: list[int] = []
+        for index in order:
+            other = batch and len(encoded[index].ids) != len(encoded[batch[0]].ids)
+            if len(batch) == size or (equal and other):
+                yield batch
+                batch = []
+            batch.append(index)
+        if batch:
+            yield batch
+
+    @cached_property
+    def mixes_lengths(self) -> bool:
+        """Whether texts of several lengths may share a batch: padding on the tokenizer's side must change no logits.
+
+        The side is the tokenizer's choice, and not every model allows both: one that classifies from its first position
+        would read left padding there. A model for which no texts can be made up is believed.
+        """
+        left = self.tokenizer.padding_side == "left"
+        # a table of positions counts left padding along with the text
+        if self._pad is None or (left and position_tables(self.model)):
+            return False
+        most = min(limit for limit in (position_limit(self.model), _TRIED) if limit is not None)
+        try:
+            batch = made_up_inputs(self.model, (most // 2, most), "left" if left else "right")
+        except InputError:
+            return True
+        if len(batch["input_ids"]) < 2:
+            return False
+        with borrowed(unwrap(self.model), gradients=False) as copy:
+            try:
+                single, together = (logits_of(copy(**one)) for one in (alone(batch), batch))
+            except (RuntimeError, ValueError, IndexError, TypeError):  # what the model's own code raises
+                return False
+        return gap(together[:1], single, scale_of(single)) <= tolerance_of(single) / 10
+
+    def collate(self, encoded: Sequence[Encoded]) -> dict[str, Tensor]:
+        """The model's inputs, padded on the tokenizer's side, with an ``attention_mask``."""
+        width = max(len(one.ids) for one in encoded)
+        if self._pad is None and any(len(one.ids) != width for one in encoded):
+            raise InputError("Texts of several lengths need a padding token; batches() puts equal lengths together.")
+        fills = {"input_ids": self._pad or 0, "token_type_ids": self.tokenizer.pad_token_type_id}
+        batch = {}
+        for name in encoded[0].inputs:
+            rows = [torch.tensor(one.inputs[name]) for one in encoded]
+            batch[name] = torch.stack([self._padded(row, width, fills.get(name, 0)) for row in rows])
+        return batch
+
+    @property
+    def _pad(self) -> int | None:
+        pad = _pad_of(self.config)  # the model's own: position numbers and last tokens are counted by it
+        return self.tokenizer.pad_token_id if pad is None else pad
+
+    def _padded(self, row: Tensor, width: int, fill: int) -> Tensor:
+        padding = row.new_full((width - len(row), *row.shape[1:]), fill)
+        return torch.cat((padding, row) if self.tokenizer.padding_side == "left" else (row, padding))
+
+    def _limit(self, asked: int | None) -> int | None:
+        known = position_limit(self.model)
+        if asked is None:
+            stated = self.tokenizer.model_max_length
+            limits = [known, stated if stated and 0 < stated < _ENDLESS else None]
+            return min((int(limit) for limit in limits if limit is not None), default=None)
+        asked = validation.whole(asked, "max_length", least=1)
+        if known is not None and asked > known:
+            raise InputError(f"max_length={asked} is more than the {known} tokens that {_name(self.model)} takes.")
+        return asked
+
+    def _check_room(self, paired: bool) -> None:
+        special = self.tokenizer.num_special_tokens_to_add(pair=paired)
+        least = special + (2 if paired else 1)
+        if self.max_length is not None and self.max_length < least:
+            raise InputError(
+                f"max_length={self.max_length} leaves no room for a {'pair' if paired else 'text'}: the tokenizer adds "
+                f"{special} special tokens, so at least {least} are needed."
+            )
+
+    def _checked(self, entry: Any, where: str) -> tuple[str, str | None]:
+        """An entry as ``(text, pair or None)``; the wrong kind is refused."""
+        if isinstance(entry, tuple) and len(entry) != 2:
+            raise InputError(f"{where} is a tuple of {len(entry)}; expected a text, or a pair (text, text).")
+        parts = entry if isinstance(entry, tuple) else (entry,)
+        for side, part in zip(("first", "second"), parts, strict=False):
+            of = f"The {side} text of {where[:1].lower() + where[1:]}" if len(parts) == 2 else where
+            if not isinstance(part, str):
+                raise InputError(f"{of} is of type {type(part).__name__}: expected a str, or a tuple of two.")
+            try:
+                part.encode()
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"{of} holds half a character (a lone surrogate) at place {error.start}, which no tokenizer reads. "
+                    "Clean it with text.encode('utf-8', 'replace').decode()."
+                ) from error
+        if len(parts) == 1 and getattr(self.config, "query", False):
+            raise InputError(f"{where} is a single text; this model reads pairs: expected a tuple (text, text).")
+        return (parts[0], parts[1] if len(parts) == 2 else None)
+
+    def _encoded(self, text: str, pair: str | None, found: Read, where: str) -> Encoded:
+        self._check_fit(found, pair, where)
+        ids = found.ids
+        raw: Any = self.tokenizer.convert_ids_to_tokens(ids)
+        accepted = {name: tuple(rows) for name, rows in found.inputs.items() if self._accepts(name, rows, len(ids))}
+        return arrange(
+            found,
+            text,
+            pair,
+            raw=raw,
+            inputs={**accepted, "attention_mask": (1,) * len(ids)},
+            special_ids=self.special_ids,
+            roles={number: name.removesuffix("_token") for name, number in _roles(self.tokenizer).items()},
+            max_length=self.max_length,
+            sentences=self._sentences(ids),
+        )
+
+    def _check_fit(self, found: Read, pair: str | None, where: str) -> None:
+        ids = found.ids
+        if not ids:
+            raise InputError(
+                f"{where} is empty or white space, and {_name(self.tokenizer)} adds no special tokens: there is "
+                "nothing to classify. Leave it out."
+            )
+        if self._vocabulary is not None and not 0 <= min(ids) <= max(ids) < self._vocabulary:
+            raise InputError(
+                f"{where} has the token id {max(ids)}, but the model's vocabulary has {self._vocabulary} entries. Is "
+                "this the model's own tokenizer?"
+            )
+        types, known = found.inputs.get("token_type_ids"), getattr(self.config, "type_vocab_size", None)
+        types = types if types and "token_type_ids" in (self._accepted or ("token_type_ids",)) else None
+        if types and pair is not None and isinstance(known, int) and known and max(types) >= known:
+            raise InputError(
+                f"{where} is a pair, but {_name(self.model)} knows {known} token type(s): it does not take pairs. Join "
+                "the two texts into one."
+            )
+
+    def _accepts(self, name: str, rows: Any, length: int) -> bool:
+        per_token = isinstance(rows, list | tuple) and len(rows) == length
+        known = self._accepted is None or name in self._accepted
+        return per_token and known and name not in ("special_tokens_mask", "offset_mapping")
+
+    def _sentences(self, ids: list[int]) -> tuple[int, ...] | None:
+        if not getattr(self.tokenizer, "sentences", False):
+            return None
+        marks = {getattr(self.tokenizer, name, None) for name in ("sentence_token_id", "sep_token_id")} - {None}
+        seen = torch.tensor([number in marks for number in ids]).cumsum(0)
+        return tuple(seen.tolist())
+
+
+def special_ids_of(config: Any, tokenizer: Any = None) -> frozenset[int]:
+    """The ids that are no part of a text, by the tokenizer, or by a model's configuration; "unknown" is none of them.
+
+    Example:
+        >>> from attnfaith.tiny_models import tiny_model
+        >>> sorted(special_ids_of(tiny_model("bert").config))
+        [0, 1, 2]
+    """
+    if tokenizer is not None and hasattr(tokenizer, "all_special_ids"):
+        others = {number for name, number in _roles(tokenizer).items() if name != "unk_token"}
+        ids = set(tokenizer.all_special_ids)
+        unknown = getattr(tokenizer, "unk_token_id", None)
+        return frozenset(ids if unknown in others else ids - {unknown})
+    found: set[Any] = set()
+    for part in parts_of(config):
+        if not hasattr(part, "to_dict"):
+            continue
+        for name in {*part.to_dict(), *part.attribute_map}:
+            if SPECIAL_NAMES.search(name) and not name.startswith("unk"):
+                value = getattr(part, name, None)
+                found.update(value if isinstance(value, list | tuple) else [value])
+    return frozenset(number for number in found if isinstance(number, int) and number >= 0)
+
+
+def _roles(tokenizer: Any) -> dict[str, int]:
+    named = getattr(tokenizer, "special_tokens_map", {})
+    return {name: getattr(tokenizer, f"{name}_id") for name, token in named.items() if isinstance(token, str)}
+
+
+def _pad_of(config: Any) -> int | None:
+    pad = None if config is None else setting(config, "pad_token_id", "pad_index")
+    return pad if isinstance(pad, int) and pad >= 0 else None
+
+
+def _accepted_by(model: Any) -> frozenset[str] | None:
+    """What the model's forward pass names; None if it names nothing and takes all."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    names = frozenset(inspect.signature(base.forward).parameters)
+    return names if "input_ids" in names else None
+
+
+def _name(thing: Any) -> str:
+    return type(thing).__name__

@@ -1,0 +1,285 @@
+"""A tiny random model of every text classifier that the installed Transformers knows, made on the spot.
+
+Nothing is looked up by family: one table of small values is applied to whatever attributes a configuration class has,
+sub-configurations included. What a family needs beyond that stands in ``SPECIAL``, with the reason.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
+from transformers.pytorch_utils import Conv1D
+from transformers.utils import logging
+
+from attnfaith.errors import AttnFaithError, InputError
+
+WIDTH, HEADS, KEY_VALUE_HEADS, HEAD_WIDTH, INNER, LAYERS, VOCABULARY, POSITIONS = 32, 4, 2, 8, 64, 2, 99, 128
+WINDOW = 8  # shorter than the default made-up text, so that a sliding window really hides something
+
+SMALL: dict[str, Any] = {
+    **dict.fromkeys(
+        "hidden_size d_model n_embd emb_dim dim embedding_size input_embedding_size word_embed_proj_dim "
+        "attention_hidden_size pronunciation_embed_dim shape_embed_dim entity_emb_size prediction_head_size "
+        "out_hidden_size d_latents true_hidden_size intra_bottleneck_size xpath_unit_hidden_size".split(),
+        WIDTH,
+    ),
+    **dict.fromkeys(
+        "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads "
+        "num_self_attention_heads num_cross_attention_heads linear_num_value_heads index_n_heads".split(),
+        HEADS,
+    ),
+    **dict.fromkeys("num_key_value_heads num_kv_heads linear_num_key_heads n_mamba_heads".split(), KEY_VALUE_HEADS),
+    **dict.fromkeys(
+        "head_dim d_kv d_head kv_channels attention_head_dim attention_head_size qk_nope_head_dim qk_rope_head_dim "
+        "v_head_dim linear_key_head_dim linear_value_head_dim query_pre_attn_scalar rotary_dim".split(),
+        HEAD_WIDTH,
+    ),
+    "index_head_dim": 2 * HEAD_WIDTH,  # part of it is rotated, as wide as qk_rope_head_dim; the rest must not be empty
+    **dict.fromkeys(
+        "intermediate_size encoder_ffn_dim decoder_ffn_dim ffn_dim ffn_hidden_size d_ff dff d_inner hidden_dim n_inner "
+        "feed_forward_size moe_intermediate_size shared_expert_intermediate_size output_embedding_size".split(),
+        INNER,
+    ),
+    **dict.fromkeys(
+        "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_decoder_layers depth "
+        "num_self_attends_per_block".split(),
+        LAYERS,
+    ),
+    "vocab_size": VOCABULARY,
+    **dict.fromkeys(
+        "max_position_embeddings n_positions max_seq_len max_2d_position_embeddings "
+        "original_max_position_embeddings".split(),
+        POSITIONS,
+    ),
+    "type_vocab_size": 2,
+    # special ids as in RoBERTa and BART, whatever the family's own: small, and all of them different
+    **dict.fromkeys(["bos_token_id", "bos_index", "cls_token_id"], 0),
+    **dict.fromkeys(["pad_token_id", "pad_index"], 1),
+    **dict.fromkeys("eos_token_id eos_index sep_token_id eod_token_id decoder_start_token_id".split(), 2),
+    "unk_index": 3,
+    **dict.fromkeys(["mask_token_id", "mask_index"], 4),
+    **dict.fromkeys(["image_token_id", "image_token_index"], 5),
+    **dict.fromkeys(["video_token_id", "boi_token_index", "vision_start_token_id"], 6),
+    **dict.fromkeys(["eoi_token_index", "vision_end_token_id"], 7),
+    # mixtures of experts; kernels want their widths in eights
+    **dict.fromkeys(["num_experts", "num_local_experts", "n_routed_experts"], 8),
+    **dict.fromkeys(["num_experts_per_tok", "moe_topk"], 2),
+    **dict.fromkeys(["n_shared_experts", "n_group", "topk_group", "first_k_dense_replace"], 1),
+    # low ranks
+    **dict.fromkeys(["kv_lora_rank", "q_lora_rank", "adapter_rank", "gated_norm_rank", "mamba_dt_rank"], HEAD_WIDTH),
+    **dict.fromkeys(["sliding_window", "local_attention", "window_size", "attention_window"], WINDOW),
+    **dict.fromkeys(["keep_window_size", "index_topk", "block_size", "chunk_size"], WINDOW),
+    # hybrids: the last of the two layers is the one with attention
+    **dict.fromkeys(["attn_layer_period", "full_attention_interval", "expert_layer_period"], 2),
+    **dict.fromkeys(["attn_layer_offset", "expert_layer_offset"], 1),
+    "sliding_window_pattern": 2,
+    "mamba_d_state": 8,
+    # vocabularies beside the words'
+    **dict.fromkeys("entity_vocab_size pronunciation_vocab_size shape_vocab_size num_hash_buckets".split(), VOCABULARY),
+    "num_latents": 12,
+    # pictures, for the models that can take them as well
+    **dict.fromkeys(["image_size", "input_size"], 16),
+    "patch_size": 8,
+    "num_position_embeddings": 16,
+    "mm_tokens_per_image": 4,
+}
+
+_TWO_ROPES = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("sliding_attention", "full_attention")}
+SPECIAL: dict[str, dict[str, Any]] = {
+    # block-sparse attention is for texts of 700 tokens and more; on a shorter one the model switches itself to this
+    "big_bird": {"attention_type": "original_full"},
+    "bigbird_pegasus": {"attention_type": "original_full"},
+    # the default configuration has no rotary parameters, and its model cannot do without
+    "cohere_compass_text": {"layer_types": ["sliding_attention", "full_attention"], "rope_parameters": _TWO_ROPES},
+    # as in the real ones, the last layer is not the first of its block: what it attends to are pooled positions
+    "funnel": {"block_sizes": [1, 2]},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    # four embeddings of a coordinate and two of a size lie side by side in the hidden vector
+    "layoutlmv2": {"coordinate_size": 6, "shape_size": 4},
+    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4},
+    # six coordinates share the hidden vector, and the layout's is a quarter as wide
+    "lilt": {"hidden_size": 48},
+    # hashed attention draws new random rotations at every forward pass; local attention is the half that can be read
+    "reformer": {
+        "attn_layers": ["local", "local"],
+        "local_attn_chunk_length": WINDOW,
+        "axial_pos_shape": [8, POSITIONS // 8],
+        "axial_pos_embds_dim": [8, WIDTH - 8],
+    },
+    # what set_default_language() does: without it the model asks for lang_ids
+    "xmod": {"default_language": "en_XX"},
+    # one entry per level of the document tree, each with its own two embeddings
+    "markuplm": {"max_depth": 4},
+    # attention sees the layer's input beside the first embeddings, and so is twice as wide; every hybrid layer but the
+    # first borrows its weights, and there must be one that does
+    "zamba": {
+        "attention_hidden_size": 2 * WIDTH,
+        "attention_head_dim": 2 * HEAD_WIDTH,
+        "num_hidden_layers": 3,
+        "layers_block_type": ["linear_attention", "hybrid", "hybrid"],
+    },
+}
+
+
+def model_types() -> list[str]:
+    """Return the name of every text family with a sequence classifier in the installed Transformers.
+
+    Example:
+        >>> "bert" in model_types()
+        True
+    """
+    return sorted(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)
+
+
+def tiny_model(
+    model_type: str,
+    *,
+    num_labels: int = 3,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    attn_implementation: str | None = None,
+    scale: float | None = None,
+) -> PreTrainedModel:
+    """Return a tiny random classifier of one family, in evaluation mode, whose decision really uses its attention.
+
+    At the usual initialisation (a standard deviation of .02) attention is uniform and hardly matters; here every matrix
+    is drawn anew so that hidden states and logits are of the order of 1. The same seed gives the same weights, in any
+    dtype and any process, and the global random state is left alone.
+
+    Args:
+        model_type: one of :func:`model_types`.
+        num_labels: the number of classes.
+        seed: what the weights are drawn from.
+        dtype: of the weights.
+        attn_implementation: "eager" or "sdpa"; None is the family's default.
+        scale: the gain of every matrix; None is 1.
+
+    Example:
+        >>> model = tiny_model("bert")
+        >>> model(torch.tensor([[5, 6, 7]])).logits.shape
+        torch.Size([1, 3])
+    """
+    if model_type not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
+        near = difflib.get_close_matches(str(model_type), model_types(), n=3)
+        raise InputError(
+            f"Transformers has no text classifier of the type {model_type!r}."
+            + (f" Did you mean {' or '.join(map(repr, near))}?" if near else "")
+            + " attnfaith.tiny_models.model_types() lists them."
+        )
+    settings: dict[str, Any] = {"dtype": dtype}
+    if attn_implementation is not None:
+        settings["attn_implementation"] = attn_implementation
+    if dtype is torch.float64:
+        settings["experts_implementation"] = "eager"  # the grouped product of the default one knows no float64
+    try:
+        with _quiet(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            config = _tiny_config(CONFIG_MAPPING[model_type], SPECIAL.get(model_type, {}), num_labels=num_labels)
+            drawn = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
+            model = AutoModelForSequenceClassification.from_config(config, **settings)
+        _draw_weights(drawn, seed=seed, gain=1.0 if scale is None else scale)
+        model.load_state_dict(drawn.state_dict())  # in float32 first: other precisions draw other numbers
+    except Exception as error:  # whatever a family's own code raises is the reason that the table prints
+        raise AttnFaithError(f"No tiny {model_type!r} could be made: {type(error).__name__}: {error}") from error
+    return model.eval()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Some families' own default configurations are warned about; that is nobody's fault here."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def _tiny_config(config_class: type[PreTrainedConfig], special: dict[str, Any], **extra: Any) -> PreTrainedConfig:
+    default = config_class()
+    names = {field.name for field in dataclasses.fields(config_class)}
+    values = {name: SMALL[name] for name in names & set(SMALL)}
+    for name in names:
+        value = getattr(default, name, None)
+        if isinstance(value, PreTrainedConfig):
+            values[name] = _tiny_config(type(value), special.get(name, {}))
+        elif name in ("layer_types", "layers_block_type", "mlp_layer_types") and value:
+            values[name] = _two_layers(value)
+        elif name in ("num_key_value_heads", "num_kv_heads") and value == getattr(default, "num_attention_heads", None):
+            values[name] = HEADS  # grouped only where the family's own default groups: some refuse it
+    if default.is_encoder_decoder:
+        values.setdefault("decoder_start_token_id", SMALL["decoder_start_token_id"])
+    values |= {name: value for name, value in special.items() if not isinstance(value, dict) or name not in values}
+    return config_class(**values, **extra)
+
+
+def _two_layers(kinds: list[str]) -> list[str]:
+    """Two layers that show both kinds of the family, the one with (full) attention last."""
+    last = next((kind for kind in ("full_attention", "hybrid", "sparse") if kind in kinds), kinds[-1])
+    first = next((kind for kind in kinds if kind != last), last)
+    return [first] * (LAYERS - 1) + [last]
+
+
+_ATTENTION = re.compile(r"att(n|ention)", re.IGNORECASE)
+_ASKS = re.compile(r"(^|[._])(q|k|query|key|in_proj|\w?qkv|query_key_value|c_attn|w[qk])(?![a-z])", re.IGNORECASE)
+# Tried on 5 draws of each family: with these, dropping half of the final attention's items moves the logits by a tenth
+# of their size or more (599 times of 600; once by .098). Gains of 1.6 and 2.0, or 1.6 and 1.6, fail more often.
+_ASK_GAIN, _MIX_GAIN, _EMBEDDING_SIZE = 2.0, 1.3, 0.3
+_UNSCALED = {
+    "t5",
+    "mt5",
+    "umt5",
+    "gpt_neo",
+}  # scores not divided by sqrt(head width): queries and keys are to be smaller
+
+
+def _draw_weights(model: PreTrainedModel, *, seed: int, gain: float) -> None:
+    ask_gain = _ASK_GAIN / (HEAD_WIDTH**0.25 if model.config.model_type in _UNSCALED else 1.0)
+    owners = {id(own): module for module in model.modules() for own in module.parameters(recurse=False)}
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if not parameter.requires_grad:
+                continue  # sinusoids
+            owner = owners[id(parameter)]
+            key = zlib.crc32(f"{seed}:{name}".encode())
+            noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(key), dtype=torch.float64)
+            asks = bool(_ATTENTION.search(name) and _ASKS.search(name))
+            fan_in = _fan_in(owner, parameter)
+            if fan_in is None:
+                value = parameter.double() + 0.1 * noise
+                if asks and "norm" in name.lower():
+                    value += ask_gain - 1.0  # normalised queries and keys are as large as their norm's weight says
+            else:
+                boost = ask_gain if asks else _MIX_GAIN if _ATTENTION.search(name) else 1.0
+                value = noise * (gain * boost / math.sqrt(fan_in))
+            parameter.copy_(value)
+            if isinstance(owner, nn.Embedding) and owner.padding_idx is not None:
+                parameter[owner.padding_idx] = 0.0  # as in trained models: padding has no gradient and stays zero
+
+
+def _fan_in(owner: nn.Module, parameter: nn.Parameter) -> float | None:
+    """How many inputs each output of this matrix sums; None for what is no matrix (biases, norms, decay rates)."""
+    if parameter.dim() < 2:
+        return None
+    if isinstance(owner, nn.Embedding):
+        return (
+            _EMBEDDING_SIZE**-2
+        )  # small: what attention adds to the residual stream must be seen beside the embedding
+    if isinstance(owner, Conv1D):
+        return parameter.shape[0]
+    if isinstance(owner, nn.Linear | nn.modules.conv._ConvNd):
+        return math.prod(parameter.shape[1:])
+    # a bare parameter: a stack of experts' matrices starts as small noise, anything else has values that mean something
+    return parameter.shape[-1] if 0 < parameter.float().std() < 0.1 else None
