@@ -22,9 +22,9 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, LlamaConfig, LlamaForSequenceClassification
 
 import attnfaith as af
-from attnfaith.attribution.method import Settings
+from attnfaith.attribution.method import MethodOptions
 from attnfaith.data.source import Row
-from attnfaith.evaluation.batch import Batch, Setup
+from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking, rankings_for
 from attnfaith.evaluation.removal import TokenEraser
 from attnfaith.evaluation.tests.erasure.test import Erasure
@@ -74,10 +74,12 @@ def llama() -> LlamaForSequenceClassification:
     return LlamaForSequenceClassification(config).eval()
 
 
-def setup_for(model: Any, levels: Sequence[str], rankings: Sequence[str] = SEVEN) -> Setup:
+def setup_for(model: Any, levels: Sequence[str], rankings: Sequence[str] = SEVEN) -> RunConfig:
     """As the Evaluator makes it, for ids in the place of texts."""
     cut = af.cut(model)
-    setup = Setup(cut, decision_of(model.config, model.config.num_labels), Settings(pad_id=model.config.pad_token_id))
+    setup = RunConfig(
+        cut, decision_of(model.config, model.config.num_labels), MethodOptions(pad_id=model.config.pad_token_id)
+    )
     affine = cut.adapter.path == "affine"
     found = {
         level: tuple(
@@ -90,7 +92,7 @@ def setup_for(model: Any, levels: Sequence[str], rankings: Sequence[str] = SEVEN
     return dataclasses.replace(setup, rankings=found)
 
 
-def batches(setup: Setup, inputs: dict[str, Any], size: int = BATCH) -> list[Batch]:
+def batches(setup: RunConfig, inputs: dict[str, Any], size: int = BATCH) -> list[Batch]:
     """Captured batches."""
     count = len(inputs["input_ids"])
     starts = range(0, count, size)
@@ -255,11 +257,11 @@ def pooled(rounds: int) -> None:
             {key: value[start : start + BATCH] for key, value in inputs.items()} for start in range(0, 5000, BATCH)
         ]
 
-        def capture(setup: Setup = setup, pieces: list[dict[str, Any]] = pieces) -> None:
+        def capture(setup: RunConfig = setup, pieces: list[dict[str, Any]] = pieces) -> None:
             for piece in pieces:
                 batches(setup, piece)
 
-        def everything(setup: Setup = setup, pieces: list[dict[str, Any]] = pieces) -> None:
+        def everything(setup: RunConfig = setup, pieces: list[dict[str, Any]] = pieces) -> None:
             for piece in pieces:
                 for batch in batches(setup, piece):
                     Erasure().run(batch)

@@ -25,7 +25,7 @@ import torch
 import attnfaith as af
 from attnfaith.data.source import Row
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.evaluation.batch import Batch, Setup
+from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking, rankings_for
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.tests.erasure.test import Erasure
@@ -87,7 +87,7 @@ def batches(evaluator: af.Evaluator, texts: list[str], level: str) -> Iterator[B
     cut, reader = evaluator.cut, evaluator.texts
     decision = decision_of(cut.model.config, cut.model.config.num_labels)
     settings = evaluator._settings(0, None)
-    setup = Setup(cut, decision, settings, rankings={level: (Ranking("random", level),)})
+    setup = RunConfig(cut, decision, settings, rankings={level: (Ranking("random", level),)})
     encoded = reader.encode(texts)
     order = sorted(range(len(texts)), key=lambda text: -len(encoded[text].ids))
     for start in range(0, len(order), BATCH):

@@ -20,23 +20,26 @@ from transformers import PreTrainedTokenizerFast
 import attnfaith as af
 from attnfaith.evaluation import comparison
 from attnfaith.tiny_models import tiny_model
-from tests.commands import made
-from tests.evaluation.runs import QUICK, evaluator_of
+from tests.helpers import commands
+from tests.helpers.small_runs import QUICK, evaluator_of
 
 ROWS = [
     {"text": text, "label": int("fine" in text), "marks": [int(word == "fine") for word in text.split()]}
-    for text in made.texts(40)
+    for text in commands.texts(40)
 ]
 SENTENCES = [
-    {"text": ". ".join(texts) + "."} for texts in zip(*(made.texts(30, seed=seed) for seed in range(3)), strict=True)
+    {"text": ". ".join(texts) + "."}
+    for texts in zip(*(commands.texts(30, seed=seed) for seed in range(3)), strict=True)
 ]
-PAIRS = [{"text": one, "other": other} for one, other in zip(made.texts(24), made.texts(24, seed=5), strict=True)]
+PAIRS = [
+    {"text": one, "other": other} for one, other in zip(commands.texts(24), commands.texts(24, seed=5), strict=True)
+]
 
 
 def words():
     """A word for each id, and the ids of special tokens that every tiny model has: no training that breaks ties."""
     vocabulary = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4}
-    vocabulary |= {word: number for number, word in enumerate(made.WORDS, start=10)}
+    vocabulary |= {word: number for number, word in enumerate(commands.WORDS, start=10)}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     backend.post_processor = processors.TemplateProcessing(
@@ -54,9 +57,9 @@ def letters(encoded):
 def runs(folder: Path):
     """Each run by name: an evaluator, data, and options."""
     marked = {"rationale_column": "marks", "explanations": {"letters": letters}}
-    yield "flan", af.Evaluator(made.save_flan(folder / "flan")), ROWS, marked
-    yield "flan-other", af.Evaluator(made.save_flan(folder / "flan-other", seed=1)), ROWS, marked
-    yield "han", af.Evaluator(made.save_han(folder / "han")), SENTENCES, {}
+    yield "flan", af.Evaluator(commands.save_flan(folder / "flan")), ROWS, marked
+    yield "flan-other", af.Evaluator(commands.save_flan(folder / "flan-other", seed=1)), ROWS, marked
+    yield "han", af.Evaluator(commands.save_han(folder / "han")), SENTENCES, {}
     for family in ("bert", "llama", "t5"):
         evaluator = af.Evaluator(tiny_model(family), words())
         yield family, evaluator, ROWS[:24], {**marked, "level": "both", "steps": 4}

@@ -7,7 +7,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.functional.ranking import order_of
-from tests.comparing import assert_same
+from tests.helpers.comparing import assert_same
 
 pytestmark = pytest.mark.slow
 REAL = [("minilm-sst2", "sst2-test", 0.85), ("minilm-agnews", "ag_news-test", 0.85)]

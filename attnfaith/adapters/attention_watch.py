@@ -1,7 +1,7 @@
 """Seeing an attention where it happens: a softmax, and the product that averages values with its result.
 
 Every attention a model computes is one of two things to torch: one call of ``scaled_dot_product_attention``, or a
-``softmax`` whose result (cast, reshaped, passed through dropout) is multiplied with the values. A `Watch` is a torch
+``softmax`` whose result (cast, reshaped, passed through dropout) multiplies the values. An `AttentionWatch` is a torch
 function mode that recognises both while it is entered, in the calling thread only, so no model code, configuration or
 registry has to be switched, and whatever particularity a family has (soft caps, sinks, position biases, grouped heads)
 is computed by its own code.
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.positions import pick_rows
-from attnfaith.adapters.torch_mode import Mode
+from attnfaith.adapters.torch_mode import FunctionInterceptor
 
 HIDDEN = -5000.0  # a log-weight below this is a mask (additive masks are -10000 or lower), not a small weight
 
@@ -34,7 +34,7 @@ PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
 
 
 @dataclass
-class Product:
+class AttentionCall:
     """One attention of a forward pass: what was averaged, by which weights, with which result.
 
     ``query``, ``key``, ``bias``, ``causal`` and ``scale`` are set for a fused attention; for the others ``given`` (the
@@ -42,7 +42,7 @@ class Product:
     and ``lineage`` (the ids of the tensors they came through, the softmax's first result among them).
     """
 
-    layout: Layout
+    layout: AttentionLayout
     operand: Tensor
     run: Callable[[], Tensor]
     query: Tensor | None = None
@@ -135,18 +135,18 @@ def _mask_hidden(logs: Tensor) -> Tensor:
     return logs.nan_to_num(nan=-torch.inf).masked_fill(logs < HIDDEN, -torch.inf)
 
 
-class Watch(Mode):
+class AttentionWatch(FunctionInterceptor):
     """While entered, calls ``on_product`` with every attention product; what it returns replaces the product's result.
 
     Args:
         batch: the batch size, by which merged batch and head dimensions are told apart.
-        on_product: receives a `Product`; returns None to leave it, or a tensor in the layout of the product's result.
+        on_product: receives an `AttentionCall`; returns None to leave it, or a replacement of the same shape.
         any_distribution: also take for attention weights what no softmax made, when it is not negative and sums to 1
             along its last dimension: sparse and hand-written normalisers.
     """
 
     def __init__(
-        self, batch: int, on_product: Callable[[Product], Tensor | None], *, any_distribution: bool = False
+        self, batch: int, on_product: Callable[[AttentionCall], Tensor | None], *, any_distribution: bool = False
     ) -> None:
         super().__init__()
         self.batch = batch
@@ -191,7 +191,7 @@ class Watch(Mode):
                 self._carry(func, name, args, kwargs, output)
         return output
 
-    def _replaced(self, product: Product) -> Tensor:
+    def _replaced(self, product: AttentionCall) -> Tensor:
         answer = self.on_product(product)
         return product.output if answer is None else answer
 
@@ -215,7 +215,7 @@ class Watch(Mode):
                 moved = func(*rest, **kwargs)
         self.live[id(output)] = _Weights(output, moved, lineage | {id(output)})
 
-    def _product(self, name: str, args: Any, kwargs: Any, output: Tensor) -> Product | None:
+    def _product(self, name: str, args: Any, kwargs: Any, output: Tensor) -> AttentionCall | None:
         equation = args[0].replace(" ", "") if name == "einsum" else ""
         operands = list(args[1:] if equation else args)
         if not operands:
@@ -233,7 +233,11 @@ class Watch(Mode):
             weights, values = values, weights
         columns = id(values) in self.live and id(weights) not in self.live and not equation
         if columns and values.dim() == 3 and isinstance(weights, Tensor) and weights.dim() == 3:
-            return self._averaged(Layout("columns"), values, weights, output) if len(values) == self.batch else None
+            return (
+                self._averaged(AttentionLayout("columns"), values, weights, output)
+                if len(values) == self.batch
+                else None
+            )
         if id(weights) not in self.live or not isinstance(values, Tensor) or not isinstance(output, Tensor):
             return None
         layout = self._layout(equation, weights, values, output)
@@ -241,32 +245,32 @@ class Watch(Mode):
             return None
         return self._averaged(layout, weights, values, output)
 
-    def _pooled(self, args: Any, kwargs: Any, output: Tensor) -> Product | None:
+    def _pooled(self, args: Any, kwargs: Any, output: Tensor) -> AttentionCall | None:
         _, weights, values = self.weighted[id(args[0])]
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if dim not in (1, -2, [1], (1,)) or kwargs.get("keepdim") or output.dim() != 2 or values.dim() != 3:
             return None
-        return self._averaged(Layout("pooled"), weights, values, output)
+        return self._averaged(AttentionLayout("pooled"), weights, values, output)
 
-    def _averaged(self, layout: Layout, weights: Tensor, values: Tensor, output: Tensor) -> Product:
+    def _averaged(self, layout: AttentionLayout, weights: Tensor, values: Tensor, output: Tensor) -> AttentionCall:
         seen = self.live[id(weights)]
-        return Product(layout, values, lambda: output, given=weights, scores=seen.scores, lineage=seen.lineage)
+        return AttentionCall(layout, values, lambda: output, given=weights, scores=seen.scores, lineage=seen.lineage)
 
-    def _layout(self, equation: str, weights: Tensor, values: Tensor, output: Tensor) -> Layout | None:
+    def _layout(self, equation: str, weights: Tensor, values: Tensor, output: Tensor) -> AttentionLayout | None:
         if equation:
             inputs, out = equation.split("->")
             left, right = inputs.split(",")
             contracted = [letter for letter in left if letter in right and letter not in out]
             outside = [letter for letter in right if letter not in left]
             simple = len(contracted) == 1 and len(outside) == 1 and "." not in equation
-            return Layout("einsum", equation=(left, right, out)) if simple else None
+            return AttentionLayout("einsum", equation=(left, right, out)) if simple else None
         if weights.dim() == 4 and output.dim() == 4:
-            return Layout("heads")
+            return AttentionLayout("heads")
         if weights.dim() == 3 and output.dim() == 3 and values.dim() == 3:
             heads, rest = divmod(weights.shape[0], self.batch)
             if rest:
                 return None
-            return Layout("single") if heads == 1 else Layout("merged", heads)
+            return AttentionLayout("single") if heads == 1 else AttentionLayout("merged", heads)
         return None
 
     def _fused(
@@ -280,18 +284,20 @@ class Watch(Mode):
         is_causal: bool = False,
         scale: float | None = None,
         enable_gqa: bool = False,
-    ) -> Product | None:
-        layout = Layout("heads")
+    ) -> AttentionCall | None:
+        layout = AttentionLayout("heads")
         if query.dim() == 3:
             heads = query.shape[0] // self.batch
-            layout = Layout("single") if heads == 1 else Layout("merged", heads)
+            layout = AttentionLayout("single") if heads == 1 else AttentionLayout("merged", heads)
         elif query.dim() != 4:
             return None
-        return Product(layout, value, run, query=query, key=key, bias=attn_mask, causal=bool(is_causal), scale=scale)
+        return AttentionCall(
+            layout, value, run, query=query, key=key, bias=attn_mask, causal=bool(is_causal), scale=scale
+        )
 
 
 @dataclass(frozen=True)
-class Layout:
+class AttentionLayout:
     """How the operands of a product are laid out, and how to bring them to ``[B, H, Q, N]`` and back.
 
     Attributes:

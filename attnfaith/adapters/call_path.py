@@ -1,7 +1,7 @@
 """Finding the way to one attention through a model's module calls, and walking it again.
 
-A `Trail` is learnt once from a forward pass: the chain of module calls that are open when the attention happens, and
-the calls that have been completed by then (the memories). A `Walk` along it runs the model with hands on exactly these
+A `CallPath` is learnt once from a forward pass: the chain of module calls that are open when the attention happens, and
+the calls that were completed before it (cached). A `TracedRun` runs the model and intervenes in exactly these
 calls: it can remember what the completed calls return, put something else in the place of the attention's result, or
 answer the completed calls from memory so that only what follows the attention is computed.
 """
@@ -18,13 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from attnfaith.adapters.attention_watch import Product, Watch
+from attnfaith.adapters.attention_watch import AttentionCall, AttentionWatch
 from attnfaith.adapters.inference_state import patch_forward
 from attnfaith.adapters.positions import Dims
 
 
 @dataclass(frozen=True)
-class Link:
+class CallStep:
     """One module call, named by what called it: the ``count``-th call of ``module`` inside its parent call."""
 
     module: nn.Module
@@ -32,7 +32,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Memory:
+class CachedCall:
     """A call that is complete before the attention: where it happens, and what it returns.
 
     Attributes:
@@ -46,7 +46,7 @@ class Memory:
     """
 
     depth: int
-    link: Link
+    link: CallStep
     structure: Any
     leaves: tuple[Any, ...]
     dims: tuple[Dims | None, ...]
@@ -55,7 +55,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Trail:
+class CallPath:
     """The way to one attention.
 
     Attributes:
@@ -66,12 +66,12 @@ class Trail:
         name: the innermost module's name in the model.
         shape: the sizes ``(B, H, Q, N)`` it had.
         fused: whether it was one call to torch.
-        any_distribution: how it was recognised, see `Watch`.
+        any_distribution: how it was recognised, see `AttentionWatch`.
     """
 
-    chain: tuple[Link, ...]
+    chain: tuple[CallStep, ...]
     ordinal: int
-    memories: tuple[Memory, ...]
+    memories: tuple[CachedCall, ...]
     block: int | None
     name: str
     shape: tuple[int, int, int, int]
@@ -81,7 +81,7 @@ class Trail:
 
 class _Call:
     def __init__(self, module: nn.Module, count: int, parent: _Call | None) -> None:
-        self.link = Link(module, count)
+        self.link = CallStep(module, count)
         self.parent = parent
         self.counts: Counter[int] = Counter()
         self.children: list[_Call] = []
@@ -98,10 +98,10 @@ def find_trails(
     model: nn.Module,
     run: Callable[[], Any],
     length: int,
-    on_product: Callable[[Product], Tensor],
+    on_product: Callable[[AttentionCall], Tensor],
     *,
     any_distribution: bool = False,
-) -> tuple[list[Trail], Any]:
+) -> tuple[list[CallPath], Any]:
     """Run a model once on one text, and describe the way to every attention, in the order in which they happened.
 
     Args:
@@ -109,19 +109,19 @@ def find_trails(
         run: runs the model's forward pass on one text.
         length: the text's length; no weight of the model should have a dimension of this size.
         on_product: sees every attention, and returns what is passed on in the place of its result.
-        any_distribution: see `Watch`.
+        any_distribution: see `AttentionWatch`.
 
     Returns:
         The trails, and what ``run`` returned.
     """
     root = _Call(model, 0, None)
     open_calls = [root]
-    found: list[Callable[[], Trail]] = []
+    found: list[Callable[[], CallPath]] = []
     names = {module: name for name, module in model.named_modules()}
     lists = [module for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
     listed = {child for module in lists for child in module.children()}
 
-    def note(product: Product) -> Tensor:
+    def note(product: AttentionCall) -> Tensor:
         call = open_calls[-1]
         ordinal, call.products = call.products, call.products + 1
         chain = call.chain()
@@ -131,7 +131,7 @@ def find_trails(
         shape, fused = product.shape, product.fused
         lineage = call.lineage = call.lineage | product.lineage  # earlier ones too: they are counted again in a walk
 
-        def trail() -> Trail:
+        def trail() -> CallPath:
             memories = tuple(
                 _memory(depth, child, length)
                 for depth, child in done
@@ -141,12 +141,12 @@ def find_trails(
             layers = [] if nested else [depth for depth, link in enumerate(links) if link.module in listed]
             block = layers[0] if layers else None
             name = names.get(call.link.module, "?") or "the model"
-            return Trail(links, ordinal, memories, block, name, shape, fused, any_distribution)
+            return CallPath(links, ordinal, memories, block, name, shape, fused, any_distribution)
 
         found.append(trail)
         return on_product(product)
 
-    watch = Watch(1, note, any_distribution=any_distribution)
+    watch = AttentionWatch(1, note, any_distribution=any_distribution)
     # torch's own encoder takes a path of its own where nobody watches
     nested = any(isinstance(module, nn.TransformerEncoder) for module in model.modules())
 
@@ -178,13 +178,13 @@ def find_trails(
         return [trail() for trail in found], result
 
 
-def _memory(depth: int, call: _Call, length: int) -> Memory:
+def _memory(depth: int, call: _Call, length: int) -> CachedCall:
     leaves, structure = pytree.tree_flatten(call.output)
     dims = tuple(_dims(leaf.shape, length) if isinstance(leaf, Tensor) else None for leaf in leaves)
     dtypes = tuple(leaf.dtype if isinstance(leaf, Tensor) else None for leaf in leaves)
     others = tuple(None if isinstance(leaf, Tensor) else leaf for leaf in leaves)
     device = next((leaf.device for leaf in leaves if isinstance(leaf, Tensor)), None)
-    return Memory(depth, call.link, structure, others, dims, dtypes, device)
+    return CachedCall(depth, call.link, structure, others, dims, dtypes, device)
 
 
 def _dims(shape: torch.Size, length: int) -> Dims:
@@ -195,7 +195,7 @@ def _dims(shape: torch.Size, length: int) -> Dims:
     return tuple(names)
 
 
-class Walk:
+class TracedRun:
     """One run of the model along a trail.
 
     Args:
@@ -209,9 +209,9 @@ class Walk:
 
     def __init__(
         self,
-        trail: Trail,
+        trail: CallPath,
         batch: int,
-        on_product: Callable[[Product], Tensor | None],
+        on_product: Callable[[AttentionCall], Tensor | None],
         *,
         remember: Mapping[int, Callable[[list[Any]], None]] | None = None,
         recall: Callable[[int], list[Any]] | None = None,
@@ -228,7 +228,7 @@ class Walk:
 
     def run(self, forward: Callable[[], Any]) -> Any:
         """Run the model under this walk's hands; fails if the attention is not reached."""
-        watch = Watch(self.batch, self._product, any_distribution=self.trail.any_distribution)
+        watch = AttentionWatch(self.batch, self._product, any_distribution=self.trail.any_distribution)
         with ExitStack() as patches:
             modules = {id(link.module): link.module for link in self.trail.chain}
             modules |= {id(memory.link.module): memory.link.module for memory in self.trail.memories}
@@ -240,7 +240,7 @@ class Walk:
             raise RuntimeError(f"the attention in {self.trail.name} was not reached")
         return result
 
-    def _product(self, product: Product) -> Tensor | None:
+    def _product(self, product: AttentionCall) -> Tensor | None:
         if self.opaque or self.depth != len(self.trail.chain):
             return None
         self.seen += 1
@@ -249,7 +249,7 @@ class Walk:
         self.reached = True
         return self.on_product(product)
 
-    def _hand(self, module: nn.Module, watch: Watch) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def _hand(self, module: nn.Module, watch: AttentionWatch) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def forward(*args: Any, **kwargs: Any) -> Any:
                 if self.opaque:
@@ -280,7 +280,7 @@ class Walk:
 
         return make
 
-    def _enter(self, original: Callable[..., Any], watch: Watch, args: Any, kwargs: Any) -> Any:
+    def _enter(self, original: Callable[..., Any], watch: AttentionWatch, args: Any, kwargs: Any) -> Any:
         depth = self.depth
         self.depth += 1
         self.counts.append(Counter())

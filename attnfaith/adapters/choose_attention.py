@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnfaith.adapters.attention_watch import Product
-from attnfaith.adapters.call_path import Trail, find_trails
+from attnfaith.adapters.attention_watch import AttentionCall
+from attnfaith.adapters.call_path import CallPath, find_trails
 from attnfaith.adapters.choose_tail import prove_traced
 from attnfaith.adapters.forward_pass import check_finite, logits_of, mixed, read_rows
-from attnfaith.adapters.self_check import SelfCheck, alone, brief
+from attnfaith.adapters.self_check import SelfCheck, brief, first_unpadded
 from attnfaith.adapters.tail import FULL_FORWARD
 from attnfaith.adapters.traced import TracedAdapter
 from attnfaith.errors import InputError, UnsupportedModelError
@@ -23,7 +23,7 @@ def traced_adapter(
     model: nn.Module, inputs: dict[str, Any], *, layer: int | None, heads: Sequence[int] | None, check: bool
 ) -> tuple[TracedAdapter, SelfCheck | None, str]:
     """Find the attention of a borrowed model, and the fastest tail that passes the self-check."""
-    single = alone(inputs)
+    single = first_unpadded(inputs)
     survey = _surveyed(model, single)
     chosen = _choose(survey, layer)
     trail = survey.trails[chosen]
@@ -47,10 +47,10 @@ class _Survey:
     of a later attention, through residual streams but not through other attentions.
     """
 
-    trails: list[Trail]
+    trails: list[CallPath]
     logits: Tensor
     leaves: list[Tensor]
-    products: list[Product]
+    products: list[AttentionCall]
 
 
 def _surveyed(model: nn.Module, single: dict[str, Any]) -> _Survey:
@@ -58,9 +58,11 @@ def _surveyed(model: nn.Module, single: dict[str, Any]) -> _Survey:
     length = single["input_ids"].shape[1]
     for any_distribution in (False, True):
         leaves: list[Tensor] = []
-        products: list[Product] = []
+        products: list[AttentionCall] = []
 
-        def on_product(product: Product, leaves: list[Tensor] = leaves, products: list[Product] = products) -> Tensor:
+        def on_product(
+            product: AttentionCall, leaves: list[Tensor] = leaves, products: list[AttentionCall] = products
+        ) -> Tensor:
             products.append(product)
             leaves.append(product.output.detach().requires_grad_())
             return leaves[-1].clone()

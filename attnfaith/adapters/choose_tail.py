@@ -15,14 +15,14 @@ from attnfaith.adapters.inference_state import patch_forward
 from attnfaith.adapters.original_model import padding_id
 from attnfaith.adapters.self_check import (
     SelfCheck,
-    alone,
-    beside_longer,
     brief,
-    gap,
+    first_unpadded,
+    relative_difference,
     require,
     scale_of,
     tolerance_of,
     trial_weights,
+    with_longer_text,
 )
 from attnfaith.adapters.tail import FULL_FORWARD, LAST_BLOCK, PATHS
 from attnfaith.adapters.traced import TracedAdapter
@@ -72,10 +72,16 @@ def prove_traced(
                 raise refusal(error) from error
             reasons[path] = brief(error)
             continue
-        own, effect = gap(twin[:, 0], capture.logits, scale), gap(twin[:, 1], twin[:, 0], scale)
+        own, effect = (
+            relative_difference(twin[:, 0], capture.logits, scale),
+            relative_difference(twin[:, 1], twin[:, 0], scale),
+        )
         require(own <= tolerance, f"its final attention, put back unchanged, changes its logits (by {own:.1e}).")
         require(effect > 1e-6, "its logits do not depend on the final attention.")
-        identity, edit = gap(logits[:, 0], capture.logits, scale), gap(logits[:, 1], twin[:, 1], scale * effect)
+        identity, edit = (
+            relative_difference(logits[:, 0], capture.logits, scale),
+            relative_difference(logits[:, 1], twin[:, 1], scale * effect),
+        )
         if max(identity, edit) > tolerance:
             reasons[path] = f"identity {identity:.0e}, edit {edit:.0e}"
             continue
@@ -192,16 +198,16 @@ def _batched(
     half = tolerance > 1e-2
     gaps, texts = [], 0
     for left in (False, True):
-        batch = beside_longer(single, pad_id, left=left)
+        batch = with_longer_text(single, pad_id, left=left)
         if half:  # the second pass over the padding takes the other text's place
-            batch = alone(batch, padding=True)
+            batch = first_unpadded(batch, padding=True)
         texts += len(batch["input_ids"])
         try:
             together = fast.capture(**batch)
         except InputError:  # decided at the padding of this side
             gaps.append(float("inf"))
             continue
-        gaps.append(gap(together.logits[:1], capture.logits, scale))
+        gaps.append(relative_difference(together.logits[:1], capture.logits, scale))
         if gaps[-1] <= tolerance:
             break
     else:
@@ -220,7 +226,7 @@ def _batched(
         texts += 1
     with torch.no_grad():
         logits = fast.rerun(together, _spread(weights, capture, together))[:1]
-    return gaps[-1], gap(logits, twin, effect), texts
+    return gaps[-1], relative_difference(logits, twin, effect), texts
 
 
 def _spread(weights: Tensor, capture: Capture, together: Capture) -> Tensor:
@@ -259,18 +265,20 @@ def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:
 
     with torch.no_grad(), ExitStack() as undo:
         patch_forward(undo, embed, noisy)
-        leak = gap(fast.forward(inputs), longer.logits, scale)
+        leak = relative_difference(fast.forward(inputs), longer.logits, scale)
     require(leak <= 1e-6, f"what stands at the padding changes its logits (by {leak:.1e}): the mask is not honoured.")
 
 
 def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck, str]:
     """Prove a cut that somebody described: identity, effect, every form of the edit, padding."""
-    single = alone(inputs)
+    single = first_unpadded(inputs)
     capture = adapter.capture(**single)
     _check_capture(adapter, capture)
     scale, tolerance = scale_of(capture.logits), tolerance_of(capture.logits)
     with torch.no_grad():
-        identity = gap(adapter.rerun(capture, capture.weights.unsqueeze(1))[:, 0], capture.logits, scale)
+        identity = relative_difference(
+            adapter.rerun(capture, capture.weights.unsqueeze(1))[:, 0], capture.logits, scale
+        )
         require(identity <= tolerance, f"its tail does not reproduce its own logits (off by {identity:.1e}).")
         _, effect = trial_weights(capture, adapter)
         require(effect > 1e-6, "its logits do not depend on the attention.")
@@ -281,13 +289,13 @@ def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck
             capture.weights.unsqueeze(1), prefix_keeps(order, capture.mask, 0, steps), _unsqueezed(capture.log_weights)
         )
         twin = adapter.rerun(capture, erased)
-        edit = gap(prefixes, twin, max(gap(twin, twin[:, :1], 1.0), scale))
+        edit = relative_difference(prefixes, twin, max(relative_difference(twin, twin[:, :1], 1.0), scale))
         require(edit <= tolerance, f"its fast path is not equal to its own tail (off by {edit:.1e}).")
     padding, texts, pad_id = float("nan"), 1, pad_id_of(adapter)
     if pad_id is not None:
-        longer = adapter.capture(**beside_longer(single, pad_id))
+        longer = adapter.capture(**with_longer_text(single, pad_id))
         _check_capture(adapter, longer)
-        padding, texts = gap(longer.logits[:1], capture.logits, scale), 3
+        padding, texts = relative_difference(longer.logits[:1], capture.logits, scale), 3
         require(padding <= tolerance, f"padding changes its logits (by {padding:.1e}): it ignores the mask.")
     groups = capture.shape[1]
     return SelfCheck(identity, effect, edit, padding, texts), plural(groups, "distribution")

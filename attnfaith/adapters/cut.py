@@ -14,7 +14,7 @@ from attnfaith.adapters.adapter import Adapter, adapter_for
 from attnfaith.adapters.choose_attention import traced_adapter
 from attnfaith.adapters.choose_tail import prove_described
 from attnfaith.adapters.forward_pass import check_finite
-from attnfaith.adapters.inference_state import borrowed, unwrap
+from attnfaith.adapters.inference_state import inference_state, unwrapped
 from attnfaith.adapters.input_checks import (
     check_inputs,
     check_keep,
@@ -25,9 +25,9 @@ from attnfaith.adapters.input_checks import (
     known_ids,
 )
 from attnfaith.adapters.model_copy import shared_copy
-from attnfaith.adapters.original_model import OwnersRun, look_around, prove_run
+from attnfaith.adapters.original_model import OriginalRun, look_around, prove_run
 from attnfaith.adapters.positions import each
-from attnfaith.adapters.self_check import SelfCheck, gap, scale_of, tolerance_of
+from attnfaith.adapters.self_check import SelfCheck, relative_difference, scale_of, tolerance_of
 from attnfaith.adapters.tail import PATHS
 from attnfaith.errors import InputError, NumericalError
 from attnfaith.types import Capture
@@ -73,7 +73,7 @@ class Cut:
             (torch.Size([1, 4, 4]), torch.Size([1, 3]))
         """
         inputs = check_inputs(self.model, inputs)
-        with borrowed(self.model), known_ids():
+        with inference_state(self.model), known_ids():
             capture = self.adapter.capture(**inputs)
         check_finite("logits", capture.logits)
         check_finite("weights", capture.weights)
@@ -117,7 +117,7 @@ class Cut:
         edit = check_weights(capture, weights)
         if not edit.shape[1]:
             return capture.logits.new_zeros(edit.shape[0], 0, capture.logits.shape[-1])
-        with borrowed(self.model, gradients=edit.requires_grad and torch.is_grad_enabled()):
+        with inference_state(self.model, gradients=edit.requires_grad and torch.is_grad_enabled()):
             parts = [
                 self.adapter.rerun(capture, piece) for piece in edit.split(max(1, self._room(capture) // len(edit)), 1)
             ]
@@ -153,12 +153,12 @@ class Cut:
         """
         if not len(texts):
             return capture.logits.new_zeros(0, capture.logits.shape[-1])
-        with borrowed(self.model, gradients=False):
+        with inference_state(self.model, gradients=False):
             return self.adapter.rerun_sets(capture, texts, keep, self._room(capture))
 
     def without_each(self, capture: Capture) -> Tensor:
         """The logits ``[B, N, C]`` when each item is erased by itself; at padding, those of the text as it is."""
-        with borrowed(self.model, gradients=False):
+        with inference_state(self.model, gradients=False):
             return self.adapter.rerun_without_each(capture, self._room(capture))
 
     def prefixes(self, capture: Capture, order: Tensor) -> Tensor:
@@ -181,9 +181,9 @@ class Cut:
         """
         order = check_order(capture, order)
         longest = int(capture.lengths.max())
-        with borrowed(self.model, gradients=False):
+        with inference_state(self.model, gradients=False):
             logits = self.adapter.rerun_prefixes(capture, order, 0, longest + 1, self._room(capture))
-        off = gap(logits[:, 0], capture.logits, scale_of(capture.logits))
+        off = relative_difference(logits[:, 0], capture.logits, scale_of(capture.logits))
         if off > 5 * tolerance_of(capture.logits):
             raise NumericalError(
                 f"With nothing removed, the fast path is off by {off:.1e} of the logits' scale on this batch, so it "
@@ -251,11 +251,11 @@ def cut(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected a torch module, got {type(model).__name__}. Load the model first, then cut it.")
-    layer = None if layer is None else validation.whole(layer, "layer")
-    check, memory = validation.flag(check, "check"), validation.whole(memory, "memory", least=1)
+    layer = None if layer is None else validation.whole_number(layer, "layer")
+    check, memory = validation.flag(check, "check"), validation.whole_number(memory, "memory", least=1)
     if heads is not None:
-        heads = [validation.whole(head, "each of heads") for head in _list_of(heads)]
-    given, model = model, unwrap(model)
+        heads = [validation.whole_number(head, "each of heads") for head in _list_of(heads)]
+    given, model = model, unwrapped(model)
     check_model(model)
     known = adapter_for(model)
     if example is None:
@@ -264,10 +264,10 @@ def cut(
     if known is not None and (layer is not None or heads is not None):
         raise InputError(f"layer= and heads= are for Transformers; {known.__name__} has one attention to cut.")
     shared = shared_copy(model)
-    with borrowed(model):
+    with inference_state(model):
         look_around(shared, inputs)
-    with borrowed(model) as copy:
-        run = OwnersRun(given, shared, inputs, known)
+    with inference_state(model) as copy:
+        run = OriginalRun(given, shared, inputs, known)
         prove_run(run, shared)
         if known is None:
             found = Cut(*traced_adapter(copy, inputs, layer=layer, heads=heads, check=check), memory)
@@ -281,11 +281,11 @@ def cut(
 
 def _list_of(heads: Any) -> Sequence[Any]:
     if not isinstance(heads, Sequence) or isinstance(heads, str | bytes):
-        raise InputError(f"Expected heads to be a list of numbers, got {validation.short(heads)}.")
+        raise InputError(f"Expected heads to be a list of numbers, got {validation.short_repr(heads)}.")
     return heads
 
 
 def _inputs_of(example: Any) -> dict[str, Any]:
     if not isinstance(example, Mapping) or not all(isinstance(name, str) for name in example):
-        raise InputError(f"Expected example to be model inputs by name (a dict), got {validation.short(example)}.")
+        raise InputError(f"Expected example to be model inputs by name (a dict), got {validation.short_repr(example)}.")
     return dict(example)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from attnfaith.adapters.attention_watch import Product
-from attnfaith.adapters.call_path import Trail, Walk
+from attnfaith.adapters.attention_watch import AttentionCall
+from attnfaith.adapters.call_path import CallPath, TracedRun
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.types import Items
 
@@ -29,7 +29,7 @@ class Observation:
     """
 
     logits: Tensor
-    product: Product
+    product: AttentionCall
     rows: Tensor
     row_mask: Tensor
     remembered: Mapping[int, Sequence[Any]]
@@ -37,7 +37,7 @@ class Observation:
 
 def observe(
     run: Callable[[], Tensor],
-    trail: Trail,
+    trail: CallPath,
     batch: int,
     wanted: Sequence[int],
     at_block: bool,
@@ -52,14 +52,14 @@ def observe(
     The layer's result is ``[B, Q, ...]``, or ``[Q, B, ...]`` where rows do not stand second.
     """
     remembered: dict[int, list[Any]] = {}
-    products: list[Product] = []
+    products: list[AttentionCall] = []
     leaves: list[Tensor] = []
 
     def leaf(tensor: Tensor) -> Tensor:
         leaves.append(tensor.detach().requires_grad_())
         return leaves[-1].clone()  # some models go on in place, which a leaf forbids
 
-    def on_product(product: Product) -> Tensor | None:
+    def on_product(product: AttentionCall) -> Tensor | None:
         products.append(product)
         return None if at_block else leaf(product.output)
 
@@ -74,7 +74,7 @@ def observe(
         return lambda tensors: remembered.__setitem__(index, tensors)
 
     remember = {index: keeper(index) for index in wanted}
-    walk = Walk(trail, batch, on_product, remember=remember, on_block=on_block if at_block else None)
+    walk = TracedRun(trail, batch, on_product, remember=remember, on_block=on_block if at_block else None)
     logits = walk.run(run)
     check_finite("logits", logits)
     if not logits.requires_grad:
@@ -94,7 +94,7 @@ def observe(
 
 
 def read_rows(
-    gradients: Sequence[Tensor | None], product: Product, batch: int, name: str, first: str | None = None
+    gradients: Sequence[Tensor | None], product: AttentionCall, batch: int, name: str, first: str | None = None
 ) -> Tensor:
     """``[B, Q]``, which query rows the logits read: those with a gradient.
 

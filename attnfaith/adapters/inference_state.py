@@ -14,7 +14,7 @@ from attnfaith.adapters.model_copy import SharedCopy, kept_random_state, shared_
 WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}
 
 
-def unwrap(model: nn.Module) -> nn.Module:
+def unwrapped(model: nn.Module) -> nn.Module:
     """The module inside data-parallel and `torch.compile` wrappers; same weights, run eagerly in this process."""
     while type(model).__name__ in WRAPPERS:
         model = getattr(model, WRAPPERS[type(model).__name__])
@@ -22,7 +22,7 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def borrowed(model: nn.Module, *, gradients: bool = True) -> Iterator[nn.Module]:
+def inference_state(model: nn.Module, *, gradients: bool = True) -> Iterator[nn.Module]:
     """The copy of a model that shares its weights (see `attnfaith.adapters.model_copy`), for one thread at a time.
 
     The copy is in evaluation mode, its parameters do not require gradients, and modules compiled in place run as

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attnfaith.adapters.dummy_inputs import made_up_inputs, parts_of, position_tables
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.types import Capture
-from attnfaith.validation import short
+from attnfaith.validation import short_repr
 
 
 def check_model(model: nn.Module) -> None:
@@ -84,13 +84,15 @@ def _check_others(model: nn.Module, others: dict[str, Any], ids: Tensor) -> None
     types = next((count for part in parts_of(getattr(model, "config", None)) if (count := _types_of(part))), None)
     for name, value in others.items():
         if "input_ids" in known and name not in known and not open_ended:
-            raise InputError(f"{type(model).__name__} has no input {short(name)}. It has: {', '.join(sorted(known))}.")
+            raise InputError(
+                f"{type(model).__name__} has no input {short_repr(name)}. It has: {', '.join(sorted(known))}."
+            )
         if name not in ("token_type_ids", "position_ids"):
             continue
         whole = isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
         # TAPAS has several numbers for each token, in a last dimension of its own
         if not whole or tuple(value.shape[:2]) not in (tuple(ids.shape), (1, ids.shape[1])):
-            got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short(value)
+            got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short_repr(value)
             shape = tuple(ids.shape)
             raise InputError(f"Expected {name} as whole numbers of the shape of input_ids, {shape}, got {got}.")
         places = min((table.num_embeddings for table in position_tables(model)), default=None)

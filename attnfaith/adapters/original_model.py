@@ -12,12 +12,19 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from attnfaith.adapters.adapter import Adapter
-from attnfaith.adapters.attention_watch import Product, Watch
+from attnfaith.adapters.attention_watch import AttentionCall, AttentionWatch
 from attnfaith.adapters.dummy_inputs import setting
 from attnfaith.adapters.forward_pass import logits_of
 from attnfaith.adapters.model_copy import SharedCopy, kept_random_state
-from attnfaith.adapters.self_check import alone, beside_longer, brief, gap, scale_of, tolerance_of
-from attnfaith.adapters.torch_mode import Mode
+from attnfaith.adapters.self_check import (
+    brief,
+    first_unpadded,
+    relative_difference,
+    scale_of,
+    tolerance_of,
+    with_longer_text,
+)
+from attnfaith.adapters.torch_mode import FunctionInterceptor
 from attnfaith.errors import AttnFaithError, UnsupportedModelError
 from attnfaith.types import Capture
 
@@ -33,7 +40,7 @@ DRAWS = frozenset(
 SHARE = 0.1  # two attentions are equal if they differ by less than this share of what a different attention changes
 
 
-class OwnersRun:
+class OriginalRun:
     """The logits of a model, run as its owner runs it, on short texts: one alone, and padded beside a longer one.
 
     Nothing is switched: a model in evaluation mode is called itself, wrappers and compiled code included. If part of it
@@ -57,9 +64,9 @@ class OwnersRun:
         self.known = None if known is None or known.forward is Adapter.forward else known
         self.trials: list[tuple[dict[str, Any], Tensor]] = []
         models = self._models(given, shared)
-        single = alone(inputs)
+        single = first_unpadded(inputs)
         pad_id = padding_id(shared.owner)
-        sides = [] if pad_id is None else [beside_longer(single, pad_id, left=left) for left in (False, True)]
+        sides = [] if pad_id is None else [with_longer_text(single, pad_id, left=left) for left in (False, True)]
         for batch in [single, *sides]:
             try:
                 logits = self._first(models, batch)
@@ -116,11 +123,11 @@ class OwnersRun:
                 return brief(error)
             if logits.shape != expected.shape:
                 return f"its logits have the shape {tuple(logits.shape)}, not {tuple(expected.shape)}"
-            off = gap(logits, expected, scale_of(expected))
+            off = relative_difference(logits, expected, scale_of(expected))
             if off > tolerance_of(expected):
                 return f"its logits are off by {off:.1e} of their scale"
             if off:
-                effect = gap(self._sharpened(model, batch), logits, scale_of(expected))
+                effect = relative_difference(self._sharpened(model, batch), logits, scale_of(expected))
                 if 0 < effect < off / SHARE:
                     return f"its logits are off by {off:.1e} of their scale, where another attention moves {effect:.1e}"
         return ""
@@ -128,14 +135,14 @@ class OwnersRun:
     def _sharpened(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
         """The logits with every attention at half its temperature: an attention that is another one."""
 
-        def sharper(product: Product) -> Tensor:
+        def sharper(product: AttentionCall) -> Tensor:
             weights = product.distributions(None)[0].double().square()
             weights = (weights / weights.sum(-1, keepdim=True)).nan_to_num(0.0)
             values = product.values()
             return product.layout.write(weights.to(values.dtype) @ values)
 
         try:
-            with Watch(len(batch["input_ids"]), sharper):
+            with AttentionWatch(len(batch["input_ids"]), sharper):
                 return self.logits(model, batch)
         except Exception as error:
             raise UnsupportedModelError(
@@ -152,7 +159,11 @@ class OwnersRun:
                 if not place:
                     raise
                 continue
-            off = gap(logits, expected, scale_of(expected)) if logits.shape == expected.shape else float("inf")
+            off = (
+                relative_difference(logits, expected, scale_of(expected))
+                if logits.shape == expected.shape
+                else float("inf")
+            )
             if off > tolerance_of(expected):
                 raise UnsupportedModelError(
                     "This model cannot be cut faithfully: its captured logits differ from those that it returns itself "
@@ -160,7 +171,7 @@ class OwnersRun:
                 )
 
 
-class _Surroundings(Mode):
+class _Surroundings(FunctionInterceptor):
     """Notes what else a forward pass uses: the owner's parameters or dropout, and the global random state.
 
     That state is restored from the first draw on, when ``undo`` closes.
@@ -185,13 +196,13 @@ class _Surroundings(Mode):
 def look_around(shared: SharedCopy, inputs: Mapping[str, Any]) -> None:
     """Run the copy once on one text; lend the owner's model if the copy reaches into it, and note whether it draws."""
     with ExitStack() as undo, _Surroundings(shared.aliased(), undo) as seen, torch.no_grad(), suppress(Exception):
-        shared.root(**alone(inputs))  # an error is raised again, with its reason, by `OwnersRun`
+        shared.root(**first_unpadded(inputs))  # an error is raised again, with its reason, by `OriginalRun`
     shared.draws |= seen.draws
     if seen.leaks:
         shared.lend()
 
 
-def prove_run(run: OwnersRun, shared: SharedCopy) -> None:
+def prove_run(run: OriginalRun, shared: SharedCopy) -> None:
     """Prove that the copy computes what the owner's model does, with an attention that can be watched.
 
     An attention implementation is replaced only if it is one of Transformers' kernels that are known to compute the

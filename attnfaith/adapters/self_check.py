@@ -46,7 +46,7 @@ class SelfCheck:
         return f"{', '.join(parts)} ({self.texts} short passes)"
 
 
-def gap(left: Tensor, right: Tensor, scale: float) -> float:
+def relative_difference(left: Tensor, right: Tensor, scale: float) -> float:
     """The largest difference relative to a scale; infinite where either is not finite."""
     difference = (left.detach().double() - right.detach().double()).abs().max().item()
     return difference / scale if difference == difference and scale > 0 else float("inf")
@@ -88,7 +88,7 @@ def trial_weights(capture: Capture, adapter: Adapter) -> tuple[Tensor, float]:
     for gain in (1.0, 8.0, 64.0, 512.0):
         weights = torch.stack((original, original + gain * noise), dim=1)
         logits = adapter.rerun(capture, weights)
-        effect = gap(logits[:, 1], logits[:, 0], scale)
+        effect = relative_difference(logits[:, 1], logits[:, 0], scale)
         if 0.1 <= effect < float("inf"):
             break
     return weights, effect
@@ -100,7 +100,7 @@ def require(holds: bool, what: str) -> None:
         raise UnsupportedModelError(f"This model cannot be cut faithfully: {what}")
 
 
-def alone(inputs: Mapping[str, Any], *, padding: bool = False) -> dict[str, Any]:
+def first_unpadded(inputs: Mapping[str, Any], *, padding: bool = False) -> dict[str, Any]:
     """The first text of a batch, without its padding or with it."""
     ids = inputs["input_ids"]
     batch, length = ids.shape[:2]
@@ -116,7 +116,7 @@ def alone(inputs: Mapping[str, Any], *, padding: bool = False) -> dict[str, Any]
     return trimmed
 
 
-def beside_longer(inputs: Mapping[str, Any], pad_id: int, *, left: bool = False) -> dict[str, Any]:
+def with_longer_text(inputs: Mapping[str, Any], pad_id: int, *, left: bool = False) -> dict[str, Any]:
     """A text in a batch with another that is longer by all but two of its tokens: itself twice, with one start and end.
 
     The first text is padded on one side.

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.attention_watch import Product
-from attnfaith.adapters.call_path import Memory, Trail, Walk
+from attnfaith.adapters.attention_watch import AttentionCall
+from attnfaith.adapters.call_path import CachedCall, CallPath, TracedRun
 from attnfaith.adapters.positions import choose_inputs, choose_texts, pick_inputs, put_rows
 
 ONE_POSITION, LAST_BLOCK, FULL_FORWARD = "one position", "last block", "full forward"
@@ -49,9 +49,9 @@ class TracedState:
         return int(self.inputs["input_ids"].shape[1])
 
 
-def replay(
+def run_tail(
     forward: Callable[[Mapping[str, Any]], Tensor],
-    trail: Trail,
+    trail: CallPath,
     path: str,
     state: TracedState,
     context: Tensor,
@@ -74,7 +74,7 @@ def replay(
     rows, row_mask = state.rows[texts], state.row_mask[texts]
     blanks: dict[Any, Tensor] = {}
 
-    def on_product(product: Product) -> Tensor:
+    def on_product(product: AttentionCall) -> Tensor:
         if path == ONE_POSITION:
             whole = context
         elif path == LAST_BLOCK:
@@ -90,12 +90,12 @@ def replay(
         return _recalled(trail.memories[index], stored, shapes, batch, texts, length, blanks)
 
     inputs = _row_inputs(state, pad) if path == ONE_POSITION else state.inputs
-    walk = Walk(trail, len(texts), on_product, recall=None if path == FULL_FORWARD else recall)
+    walk = TracedRun(trail, len(texts), on_product, recall=None if path == FULL_FORWARD else recall)
     return walk.run(lambda: forward(choose_inputs(inputs, batch, texts)))
 
 
 def _recalled(
-    memory: Memory,
+    memory: CachedCall,
     stored: Sequence[Tensor | None] | None,
     shapes: Sequence[Any] | None,
     batch: int,

@@ -19,7 +19,7 @@ _MULTI_HEAD = FunctionType(
 )
 
 
-class Mode(TorchFunctionMode):
+class FunctionInterceptor(TorchFunctionMode):
     """Sees every torch function that this thread calls while it is entered, composite attentions part by part."""
 
     @abstractmethod

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from attnfaith.adapters.adapter import Adapter
-from attnfaith.adapters.attention_watch import Product, Watch
-from attnfaith.adapters.call_path import Trail, Walk
+from attnfaith.adapters.attention_watch import AttentionCall, AttentionWatch
+from attnfaith.adapters.call_path import CallPath, TracedRun
 from attnfaith.adapters.embeddings import run_on_vectors
 from attnfaith.adapters.forward_pass import check_attended, items_of, mixed, observe, read_rows
 from attnfaith.adapters.positions import each, pick_rows, repeat_inputs, take_rows
-from attnfaith.adapters.tail import FULL_FORWARD, LAST_BLOCK, ONE_POSITION, TracedState, replay
+from attnfaith.adapters.tail import FULL_FORWARD, LAST_BLOCK, ONE_POSITION, TracedState, run_tail
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase
 from attnfaith.types import Capture
@@ -27,7 +27,7 @@ class _Reached(BaseException):
 
 
 class TracedAdapter(Adapter):
-    """Cuts any model along a `Trail`.
+    """Cuts any model along a `CallPath`.
 
     Args:
         model: the model, unwrapped.
@@ -43,7 +43,7 @@ class TracedAdapter(Adapter):
     def __init__(
         self,
         model: nn.Module,
-        trail: Trail,
+        trail: CallPath,
         *,
         heads: Sequence[int] | None = None,
         path: str = ONE_POSITION,
@@ -155,9 +155,9 @@ class TracedAdapter(Adapter):
         it is; ``[2, Q]`` or ``[3, Q]``.
         """
         count = 2 + original
-        seen: list[tuple[Product, Tensor]] = []
+        seen: list[tuple[AttentionCall, Tensor]] = []
 
-        def disturb(product: Product) -> Tensor:
+        def disturb(product: AttentionCall) -> Tensor:
             whole = product.layout.read(product.output).clone()
             generator = torch.Generator().manual_seed(0)
             noise = torch.rand(whole[0].shape, generator=generator, dtype=torch.float64) - 0.5
@@ -167,7 +167,7 @@ class TracedAdapter(Adapter):
             seen.append((product, leaf))
             return leaf.clone()
 
-        walk = Walk(self.trail, count, disturb)
+        walk = TracedRun(self.trail, count, disturb)
         logits = walk.run(lambda: self.forward(repeat_inputs(inputs, 1, count)))
         if not logits.requires_grad:
             raise UnsupportedModelError(f"No logit depends on the attention in {self.trail.name}.")
@@ -229,7 +229,7 @@ class TracedAdapter(Adapter):
             whole[:, list(self.heads)] = context.to(whole.dtype)
             context = whole
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
-        return replay(self.forward, self.trail, self.path, state, context, texts, 0 if pad is None else max(pad, 0))
+        return run_tail(self.forward, self.trail, self.path, state, context, texts, 0 if pad is None else max(pad, 0))
 
     def logits_at(
         self, rows: tuple[Tensor, Tensor], inputs: Mapping[str, Any], vectors: Tensor | None = None
@@ -237,10 +237,10 @@ class TracedAdapter(Adapter):
         """Stop at the attention, and run what follows on the rows that decide: nothing else reaches the logits."""
         if self.path != ONE_POSITION or self.every_row or self.heads is not None:
             return super().logits_at(rows, inputs, vectors)
-        seen: list[Product] = []
+        seen: list[AttentionCall] = []
         remembered: dict[int, list[Any]] = {}
 
-        def stop(product: Product) -> None:
+        def stop(product: AttentionCall) -> None:
             seen.append(product)
             raise _Reached
 
@@ -249,7 +249,7 @@ class TracedAdapter(Adapter):
 
         wanted = {index: keeper(index) for index, places in self.live.items() if places}
         ids = inputs["input_ids"]
-        walk = Walk(self.trail, len(ids), stop, remember=wanted)
+        walk = TracedRun(self.trail, len(ids), stop, remember=wanted)
 
         def run() -> Tensor:
             return walk.run(lambda: self.forward(inputs))
@@ -273,10 +273,10 @@ class TracedAdapter(Adapter):
         """Every attention that can be seen in a forward pass."""
         found: list[Tensor] = []
 
-        def on_product(product: Product) -> None:
+        def on_product(product: AttentionCall) -> None:
             found.append(product.distributions(None)[0].mean(1))
 
-        with Watch(len(inputs["input_ids"]), on_product, any_distribution=self.trail.any_distribution):
+        with AttentionWatch(len(inputs["input_ids"]), on_product, any_distribution=self.trail.any_distribution):
             self.forward(inputs)
         return found
 

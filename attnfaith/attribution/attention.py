@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.inference_state import borrowed
+from attnfaith.adapters.inference_state import inference_state
 from attnfaith.attribution.method import Request, Scores, method
 from attnfaith.errors import UnsupportedModelError
 
@@ -31,7 +31,7 @@ def attention_at_input(request: Request) -> Scores:
     inside = (places >= items.spans[..., :1]) & (places < items.spans[..., 1:]) & request.capture.mask.unsqueeze(-1)
     placed = (weights.unsqueeze(-1) * inside).sum(1)
     if items.kind == "sentences":
-        with borrowed(request.cut.model, gradients=False):
+        with inference_state(request.cut.model, gradients=False):
             words = request.cut.adapter.word_weights(request.inputs)
         placed = placed * words
     return request.scores(placed, request.tokens)
@@ -81,7 +81,7 @@ def _mean_of_layers(request: Request) -> Tensor:
 
 
 def _matrices(request: Request) -> list[Tensor]:
-    with borrowed(request.cut.model, gradients=False):
+    with inference_state(request.cut.model, gradients=False):
         return request.cut.adapter.attentions(request.inputs)
 
 

@@ -13,15 +13,15 @@ from attnfaith import validation
 from attnfaith.adapters.cut import Cut, cut
 from attnfaith.adapters.input_checks import check_inputs
 from attnfaith.attribution.explanation import Explanation
-from attnfaith.attribution.method import LEVELS, Method, Request, Scores, Settings, find_method
-from attnfaith.attribution.model_loading import extra_inputs, positive, resolve, where_to_cut
+from attnfaith.attribution.method import LEVELS, Method, MethodOptions, Request, Scores, find_method
+from attnfaith.attribution.model_loading import extra_inputs, load_model, positive_int, where_to_cut
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import progress
-from attnfaith.text.encoded import Encoded
-from attnfaith.text.encoder import Texts, special_ids_of
+from attnfaith.text.encoded import EncodedText
+from attnfaith.text.encoder import TextEncoder, special_ids_of
 from attnfaith.types import Capture
-from attnfaith.validation import short
+from attnfaith.validation import short_repr
 
 MOST_STEPS = 10**6
 
@@ -83,11 +83,11 @@ class Attributor(Attribution):
             validation.one_of(decision, KINDS, "decision")
         if output is not None:
             validation.one_of(output, OUTPUTS, "output")
-        positive(max_length, "max_length")
+        positive_int(max_length, "max_length")
         if not isinstance(layer, str):
-            layer = validation.whole(layer, "layer ('final', 'mean' or a number)")
-        head = None if head is None else validation.whole(head, "head")
-        model, tokenizer = resolve(model, tokenizer)
+            layer = validation.whole_number(layer, "layer ('final', 'mean' or a number)")
+        head = None if head is None else validation.whole_number(head, "head")
+        model, tokenizer = load_model(model, tokenizer)
         elsewhere = (layer, head) != ("final", None) and (level, method, layer, head) != (
             "input",
             "attention",
@@ -102,15 +102,15 @@ class Attributor(Attribution):
         self.output = output or ("log_odds" if method == "lrp" else "probability")
         self._asked = output is not None
         self.target, self.kind = target, decision
-        self.batch_size = validation.whole(batch_size, "batch_size", least=1)
-        self.texts = None if tokenizer is None else Texts(tokenizer, self.cut.model, max_length)
+        self.batch_size = validation.whole_number(batch_size, "batch_size", least=1)
+        self.texts = None if tokenizer is None else TextEncoder(tokenizer, self.cut.model, max_length)
         config = getattr(self.cut.model, "config", None)
-        self.settings = Settings(
-            steps=positive(steps, "steps", most=MOST_STEPS),
+        self.settings = MethodOptions(
+            steps=positive_int(steps, "steps", most=MOST_STEPS),
             baseline=_baseline(baseline, "baseline"),
             layer="mean" if layer == "mean" else "final",
             epsilon=validation.number(epsilon, "epsilon", least=0),
-            seed=validation.whole(seed, "seed"),
+            seed=validation.whole_number(seed, "seed"),
             pad_id=getattr(config, "pad_token_id", None),
             mask_id=getattr(tokenizer, "mask_token_id", None),
             special_ids=special_ids_of(config, tokenizer),
@@ -174,10 +174,10 @@ class Attributor(Attribution):
         if len(given) != 1:
             raise InputError(f"Expected input_ids alone, got {len(given)} inputs; the rest comes as a dict.")
         whole = check_inputs(self.cut.model, {"input_ids": given[0], **extra_inputs(additional_forward_args)})
-        changes: dict[str, Any] = {"steps": positive(n_steps, "n_steps", most=MOST_STEPS)}
+        changes: dict[str, Any] = {"steps": positive_int(n_steps, "n_steps", most=MOST_STEPS)}
         changes["baseline"] = None if baselines is None else _baseline(baselines, "baselines")
         validation.flag(return_convergence_delta, "return_convergence_delta")
-        changes["chunk"] = positive(internal_batch_size, "internal_batch_size")
+        changes["chunk"] = positive_int(internal_batch_size, "internal_batch_size")
         settings = {name: value for name, value in changes.items() if value is not None}
         values, gaps = [], []
         for piece, chosen, rows in self._pieces(whole, target, internal_batch_size or self.batch_size):
@@ -260,11 +260,11 @@ class Attributor(Attribution):
         if isinstance(asked, Tensor) and asked.numel() == 1 and not asked.is_floating_point():
             asked = asked.item()
         if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked < count:
-            known = f" or one of {', '.join(map(short, list(names)[:20]))}" if names else ""
-            raise InputError(f"target {short(asked)} of text {place} is no class: expected 0..{count - 1}{known}.")
+            known = f" or one of {', '.join(map(short_repr, list(names)[:20]))}" if names else ""
+            raise InputError(f"target {short_repr(asked)} of text {place} is no class: expected 0..{count - 1}{known}.")
         return int(asked)
 
-    def _explanation(self, encoded: Encoded, request: Request, scores: Scores, row: int) -> Explanation:
+    def _explanation(self, encoded: EncodedText, request: Request, scores: Scores, row: int) -> Explanation:
         capture = request.capture
         sentences = self.method.level == "attention" and capture.items is not None and capture.items.kind == "sentences"
         if sentences:

@@ -39,7 +39,9 @@ def perturb_tokens(
     """
     share = validation.share(share, "share", one=True)
     most = 2**63 - 1
-    generator = None if seed is None else torch.Generator().manual_seed(validation.whole(seed, "seed", most=most))
+    generator = (
+        None if seed is None else torch.Generator().manual_seed(validation.whole_number(seed, "seed", most=most))
+    )
     choices = _ids(replacement, "replacement").unique()
     if not len(choices):
         raise InputError("replacement is empty; expected an id, or several to draw from.")
@@ -80,6 +82,6 @@ def _ids(given: Any, name: str) -> Tensor:
     if isinstance(given, Tensor) and not given.is_floating_point() and not given.is_complex():
         return given.reshape(-1).long().cpu()
     if isinstance(given, Mapping | str | bytes | Tensor):
-        raise InputError(f"Expected {name} to be ids, got {validation.short(given)}.")
+        raise InputError(f"Expected {name} to be ids, got {validation.short_repr(given)}.")
     several = given if isinstance(given, Iterable) else [given]
-    return torch.tensor([validation.whole(one, name, least=0) for one in several], dtype=torch.long)
+    return torch.tensor([validation.whole_number(one, name, least=0) for one in several], dtype=torch.long)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.embeddings import read_vectors
-from attnfaith.adapters.inference_state import borrowed
+from attnfaith.adapters.inference_state import inference_state
 from attnfaith.adapters.positions import choose_inputs, each, repeat_inputs
 from attnfaith.attribution.method import Request
 from attnfaith.errors import InputError
@@ -16,7 +16,7 @@ from attnfaith.errors import InputError
 
 def token_vectors(request: Request) -> Tensor:
     """``[B, L, E]``, what the model reads at each position."""
-    with borrowed(request.cut.model, gradients=False):
+    with inference_state(request.cut.model, gradients=False):
         return request.cut.adapter.vectors(request.inputs)
 
 
@@ -25,7 +25,7 @@ def values_on(request: Request, vectors: Tensor) -> Tensor:
     batch, count = vectors.shape[:2]
     parts = []
     rows = request.cut.adapter.deciding_rows(request.capture)
-    with borrowed(request.cut.model, gradients=False):
+    with inference_state(request.cut.model, gradients=False):
         for piece in pieces(request, count):
             part = vectors[:, piece]
             texts = each(batch, part.shape[1], vectors.device)
@@ -42,7 +42,7 @@ def vector_gradient(request: Request, vectors: Tensor) -> Tensor:
     """The gradient of the explained number at vectors ``[B, K, L, E]``, to the same shape."""
     batch, count = vectors.shape[:2]
     parts = []
-    with borrowed(request.cut.model), torch.backends.cudnn.flags(enabled=False):
+    with inference_state(request.cut.model), torch.backends.cudnn.flags(enabled=False):
         # cuDNN's recurrent layers have no backward pass in evaluation mode; here, and only here, torch's own are used
         for piece in pieces(request, count):
             leaf = vectors[:, piece].detach().flatten(0, 1).requires_grad_()
@@ -80,6 +80,6 @@ def baseline_vectors(request: Request, vectors: Tensor) -> Tensor:
     token = request.settings.pad_id if baseline == "pad" else request.settings.mask_id
     if token is None:
         raise InputError(f"The model has no [{baseline.upper()}] token. Use baseline='zero'.")
-    with borrowed(request.cut.model, gradients=False):
+    with inference_state(request.cut.model, gradients=False):
         ids = torch.tensor([[token]], device=vectors.device)
         return read_vectors(request.cut.adapter.model, ids).expand_as(vectors)

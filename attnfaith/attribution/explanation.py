@@ -12,7 +12,7 @@ import torch
 from attnfaith.attribution import rendering
 from attnfaith.errors import InputError
 from attnfaith.functional.ranking import order_of
-from attnfaith.text.encoded import Encoded
+from attnfaith.text.encoded import EncodedText
 from attnfaith.text.offsets import Span
 
 _MERGES: dict[str, Callable[[list[float]], float]] = {
@@ -63,7 +63,7 @@ class Explanation:
         note: why scores are undefined, where some are.
     """
 
-    encoded: Encoded
+    encoded: EncodedText
     spans: tuple[Span, ...]
     scores: tuple[float, ...]
     unit: str

@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from attnfaith.adapters.attention_watch import SOFTMAX
-from attnfaith.adapters.torch_mode import Mode
+from attnfaith.adapters.torch_mode import FunctionInterceptor
 from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
 from attnfaith.attribution.method import Request, Scores, method
-from attnfaith.attribution.occlusion import of_omitted
+from attnfaith.attribution.occlusion import deletion_scores
 from attnfaith.errors import UnsupportedModelError
 
 _PAPER = "Jain & Wallace 2019"
 
 
-class Held(Mode):
+class DetachedAttention(FunctionInterceptor):
     """While entered, no gradient goes through attention weights: what a softmax returns is a constant.
 
     Attributes:
@@ -40,7 +40,7 @@ class Held(Mode):
 @method("input", "gradient_attention_fixed", cost="1 forward and backward", reference=_PAPER, signed=False)
 def gradient_attention_fixed(request: Request) -> Scores:
     """The size of each token's vector times its gradient, all attention weights held constant; they sum to 1."""
-    held = Held()
+    held = DetachedAttention()
     vectors = token_vectors(request)
     gradient = vector_gradient(replace(request, rules=lambda: held, given=request.capture), vectors.unsqueeze(1))[:, 0]
     if not held.seen:
@@ -59,4 +59,4 @@ def leave_one_out(request: Request) -> Scores:
     Special tokens cannot be left out, as for `omission`; their score is undefined.
     """
     whole, shorter = request.shortened
-    return of_omitted(request, request.decision.distance(whole.unsqueeze(1).expand_as(shorter), shorter).double())
+    return deletion_scores(request, request.decision.distance(whole.unsqueeze(1).expand_as(shorter), shorter).double())

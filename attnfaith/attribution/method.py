@@ -164,7 +164,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Settings:
+class MethodOptions:
     """What can be chosen about methods; each uses what it knows.
 
     Attributes:
@@ -213,7 +213,7 @@ class Request:
     target: Tensor
     output: str
     decision: Decision
-    settings: Settings = field(default_factory=Settings)
+    settings: MethodOptions = field(default_factory=MethodOptions)
     text_ids: tuple[int, ...] = ()
     given: Capture | None = None
     rules: Callable[[], AbstractContextManager[Any]] = nullcontext

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from attnfaith import validation
 from attnfaith.adapters.cut import Cut
 from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
-from attnfaith.validation import short
+from attnfaith.validation import short_repr
 
 
-def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
+def load_model(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     """A model and its tokenizer from an object, a path, or a text-classification pipeline.
 
     From a path, weights that are kept in half precision are read into single: rounding would order what hardly matters,
@@ -29,7 +29,9 @@ def resolve(model: Any, tokenizer: Any) -> tuple[Any, Any]:
         if str(model).startswith("~"):
             model = Path(model).expanduser()
         if str(model).startswith((".", "/")) and not _is_folder(Path(model)):
-            raise InputError(f"No classifier could be loaded from {short(str(model), 400)}: there is no such folder.")
+            raise InputError(
+                f"No classifier could be loaded from {short_repr(str(model), 400)}: there is no such folder."
+            )
         loaded, tokenizer = load(model, tokenizer)
         return loaded.float() if _halved(loaded) else loaded, tokenizer
     if not isinstance(model, nn.Module) and hasattr(model, "model") and hasattr(model, "tokenizer"):
@@ -61,7 +63,7 @@ def _is_folder(path: Path) -> bool:
 def where_to_cut(layer: int | str, head: int | None, method: str) -> dict[str, Any]:
     """Where to cut: the arguments of `cut`."""
     if isinstance(layer, str) and layer not in ("final", "mean"):
-        raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {short(layer)}.")
+        raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {short_repr(layer)}.")
     if layer == "mean" and (method != "attention" or head is not None):
         raise InputError("layer='mean' is for the method 'attention', all heads together; others need one attention.")
     return {"layer": layer if isinstance(layer, int) else None, "heads": None if head is None else [head]}
@@ -83,9 +85,9 @@ def extra_inputs(given: Any) -> dict[str, Any]:
     )
 
 
-def positive(number: Any, name: str, *, most: int = validation.LARGEST) -> int | None:
+def positive_int(number: Any, name: str, *, most: int = validation.LARGEST) -> int | None:
     """A whole number of at least 1, or None."""
-    return None if number is None else validation.whole(number, name, least=1, most=most)
+    return None if number is None else validation.whole_number(number, name, least=1, most=most)
 
 
 MOST_LABELS, MOST_LAYERS = 10**6, 10**4
@@ -96,7 +98,7 @@ _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
 
 def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
     """A classifier from a folder or a name on the hub, and its tokenizer where none is given."""
-    name = short(str(model), _PATH)
+    name = short_repr(str(model), _PATH)
     try:
         _check_sizes(Path(model))
         return _load(model, tokenizer)
@@ -129,8 +131,8 @@ def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     if info["missing_keys"]:
         lacking = ", ".join(sorted(info["missing_keys"])[:3])
         raise InputError(
-            f"{short(str(model), _PATH)} holds no trained classifier: its files lack {lacking}, which would be made up "
-            "at random. Fine-tune it first, or give the path of the fine-tuned model."
+            f"{short_repr(str(model), _PATH)} holds no trained classifier: its files lack {lacking}, which would be "
+            "random numbers. Fine-tune it first, or give the path of the fine-tuned model."
         )
     if tokenizer is None:
         tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
@@ -156,7 +158,9 @@ def _check_sizes(folder: Path) -> None:
     for name, value in _numbers(config):
         most = MOST_LABELS if name == "num_labels" else MOST_LAYERS if re.search(r"layers|depth", name) else None
         if most is not None and value > most:
-            raise InputError(f"{str(file)!r} says {name} is {short(value)}; at most {most:,} are taken. Mend the file.")
+            raise InputError(
+                f"{str(file)!r} says {name} is {short_repr(value)}; at most {most:,} are taken. Mend the file."
+            )
     weights = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
     if not weights:
         return

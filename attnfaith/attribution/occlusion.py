@@ -60,10 +60,10 @@ def omission(request: Request) -> Scores:
     """
     whole, shorter = request.shortened
     before, after = request.quantity(whole.double()).unsqueeze(-1), request.quantity(shorter.double())
-    return of_omitted(request, fall(before, after, precision=whole.dtype))
+    return deletion_scores(request, fall(before, after, precision=whole.dtype))
 
 
-def of_omitted(request: Request, values: Tensor) -> Scores:
+def deletion_scores(request: Request, values: Tensor) -> Scores:
     """Scores of what leaving each token out does; undefined for those that cannot be left out."""
     undefined = request.tokens & ~request.omissible
     note = "a special token, or the only one, cannot be left out" if bool(undefined.any()) else ""

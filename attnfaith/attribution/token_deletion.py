@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
-from attnfaith.adapters.inference_state import borrowed
+from attnfaith.adapters.inference_state import inference_state
 
 
 def logits_when_shorter(cut: Cut, inputs: Mapping[str, Any], leave: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
@@ -22,7 +22,7 @@ def logits_when_shorter(cut: Cut, inputs: Mapping[str, Any], leave: Tensor, chun
         chunk: at most this many texts go through the model at once.
     """
     adapter, mask = cut.adapter, inputs["attention_mask"]
-    with borrowed(cut.model, gradients=False):
+    with inference_state(cut.model, gradients=False):
         whole = adapter.forward(inputs)
         without = torch.full((*leave.shape, whole.shape[-1]), torch.nan, dtype=whole.dtype, device=whole.device)
         longest = mask.sum(1).argsort(descending=True, stable=True)

@@ -9,13 +9,13 @@ import typer
 from attnfaith.cli.compare import compare
 from attnfaith.cli.demo import demo
 from attnfaith.cli.evaluate import evaluate
-from attnfaith.cli.exit_codes import Commands
+from attnfaith.cli.exit_codes import ErrorReportingGroup
 from attnfaith.cli.explain import explain
 from attnfaith.cli.models import models
 
 app = typer.Typer(
     name="attnfaith",
-    cls=Commands,
+    cls=ErrorReportingGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnfaith.cli import options as given
-from attnfaith.cli.terminal import say
+from attnfaith.cli.terminal import print_lines
 from attnfaith.escaping import visible
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def compare(
         write({"sentences": told, "paired": together, "settings": settings, "figures": rows_of(found), "runs": runs})
         return
     _print_settings(apart, names)
-    say("\n".join(told))
+    print_lines("\n".join(told))
     _print_figures(found, names)
 
 
@@ -164,12 +164,12 @@ def _apart(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, Any
 
 def _print_settings(apart: list[tuple[str, Any, Any]], names: tuple[str, str]) -> None:
     if not apart:
-        say("Both runs were made with the same model and settings.")
+        print_lines("Both runs were made with the same model and settings.")
         return
-    say("Settings that differ:")
+    print_lines("Settings that differ:")
     for name, a, b in apart:
-        say(f"  {visible(name)}: {_short(a)} in {names[0]}, {_short(b)} in {names[1]}")
-    say()
+        print_lines(f"  {visible(name)}: {_short(a)} in {names[0]}, {_short(b)} in {names[1]}")
+    print_lines()
 
 
 def _short(value: Any) -> str:
@@ -188,7 +188,7 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
 
     header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
     rows = [_cells(row) for row in found[found["figure"].isin(MAIN)].itertuples(index=False)]
-    say()
+    print_lines()
     console = Console()
     if console.is_terminal:
         table = Table(*map(escape, header), box=box.SIMPLE_HEAD)
@@ -198,7 +198,7 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
         return
     widths = [max(len(line[place]) for line in (header, *rows)) for place in range(len(header))]
     for row in (header, *rows):
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _cells(row: Any) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnfaith.cli import options as given
-from attnfaith.cli.terminal import say
+from attnfaith.cli.terminal import print_lines
 
 if TYPE_CHECKING:
     from attnfaith.evaluation.results import Results
@@ -129,7 +129,7 @@ def _tell(results: Results, *, json: bool) -> None:
     notes, verdict = results.manifest["notes"], results.verdict
     if not json:
         lines = [str(verdict), *(f"Note: {' '.join(note.split())}" for note in notes)]
-        say("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
+        print_lines("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
         return
     from attnfaith.cli.json_output import rows_of, write
 

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from attnfaith.cli.terminal import say, usable_size, visible_logs
+from attnfaith.cli.terminal import print_lines, usable_size, visible_logs
 from attnfaith.escaping import visible
 from attnfaith.interrupts import INTERRUPTED, raising
 
@@ -19,7 +19,7 @@ FAILED, WRONG, STORAGE = 1, 2, 3
 """0 is for what went well; usage errors are 2 too."""
 
 
-class Commands(TyperGroup):
+class ErrorReportingGroup(TyperGroup):
     """The commands; what attnfaith raises on purpose becomes one message and an exit code.
 
     Anything else is a mistake of ours and keeps its traceback; Python then ends with 1.
@@ -89,4 +89,4 @@ def process_number() -> int:
 
 def _say(message: str) -> None:
     number = process_number()
-    say(message if number == 0 else f"(process {number}) {message}", err=True)
+    print_lines(message if number == 0 else f"(process {number}) {message}", err=True)

@@ -9,7 +9,7 @@ import typer
 
 from attnfaith.cli import options as given
 from attnfaith.cli.options import lines_of, one_of
-from attnfaith.cli.terminal import say
+from attnfaith.cli.terminal import print_lines
 
 if TYPE_CHECKING:
     from attnfaith.attribution.explanation import Explanation
@@ -93,7 +93,7 @@ def explain(
             _print_json(explanation, words=words)
             continue
         if number:
-            say()
+            print_lines()
         show(explanation, words=words)
 
 
@@ -111,7 +111,7 @@ def _texts(text: str, second: str | None) -> list[Any]:
         if not lines:
             raise InputError("Standard input has no text. Give one text per line.")
         if blank := len(read) - len(lines):
-            say(f"Note: {blank} blank line{'s were' if blank > 1 else ' was'} left out.", err=True)
+            print_lines(f"Note: {blank} blank line{'s were' if blank > 1 else ' was'} left out.", err=True)
     return [line if second is None else (line, second) for line in lines]
 
 
@@ -137,4 +137,4 @@ def _write(path: Path, explanations: list[Explanation]) -> None:
         path.expanduser().write_bytes(page.encode("utf-8", "replace"))
     except OSError as error:
         raise StorageError(f"The page {str(path)!r} cannot be written: {error.strerror or error}.") from error
-    say(f"The page is in {str(path)!r}.", err=True)
+    print_lines(f"The page is in {str(path)!r}.", err=True)

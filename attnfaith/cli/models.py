@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnfaith.cli.terminal import say
+from attnfaith.cli.terminal import print_lines
 
 if TYPE_CHECKING:
     from attnfaith.survey import Family
@@ -60,12 +60,12 @@ def models(
     families = list(track(trying, "Trying", total, console=notes, transient=True, disable=not notes.is_terminal))
     listed = [family for family in families if supported is None or family.supported == supported]
     if json:
-        say(table_json(listed))
+        print_lines(table_json(listed))
     elif markdown:
-        say(f"{summary(families)}\n\n{table_markdown(listed)}")
+        print_lines(f"{summary(families)}\n\n{table_markdown(listed)}")
     else:
         _print_table(listed)
-        say(summary(families))
+        print_lines(summary(families))
     if any(family.status == "failed" for family in families):
         raise typer.Exit(1)
 
@@ -80,7 +80,7 @@ def _print_table(families: list[Family]) -> None:
     console = Console()
     if not console.is_terminal:
         for family in families:
-            say(f"{family.model_type:<24}{family.status:<12}{family.how}")
+            print_lines(f"{family.model_type:<24}{family.status:<12}{family.how}")
         return
     table = Table("model type", "result", "how, or why not", box=box.SIMPLE_HEAD)
     for family in families:

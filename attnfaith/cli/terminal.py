@@ -50,7 +50,7 @@ def show(explanation: Explanation, *, words: bool = False) -> None:
     console = Console(highlight=False)
     pieces = pieces_of(explanation, words=words)
     if not console.is_terminal:
-        say("\n".join(table(explanation, pieces)))
+        print_lines("\n".join(table(explanation, pieces)))
         return
     for line in highlighted(explanation, pieces, _signs(console)):
         console.print(line)
@@ -175,7 +175,7 @@ def _shown(text: str, kept: str = "") -> str:
 NARROWEST, WIDEST = 20, 1000
 
 
-def say(text: str = "", *, err: bool = False) -> None:
+def print_lines(text: str = "", *, err: bool = False) -> None:
     """Write lines to standard output or error; names of labels, columns and files in them may hold anything."""
     typer.echo(visible(text, "\n"), err=err)
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from attnfaith.errors import InputError
-from attnfaith.validation import short
+from attnfaith.validation import short_repr
 
 
 def plain(value: Any) -> Any:
@@ -43,7 +43,7 @@ def text_of(value: Any, row: int, column: Hashable) -> str | None:
     if missing(value):
         return None
     raise InputError(
-        f"{_where(row, column)} holds {short(value)}, of type {type(value).__name__}; expected a text. input_column= "
+        f"{_where(row, column)} holds {short_repr(value)}, a {type(value).__name__}; expected a text. input_column= "
         "names the column of the texts."
     )
 
@@ -65,7 +65,7 @@ def scores_of(value: Any, row: int, column: Hashable) -> tuple[float, ...]:
     except (TypeError, ValueError):
         pass
     raise InputError(
-        f"{_where(row, column)} holds {short(value)}; expected a list of numbers, one for each item of the text."
+        f"{_where(row, column)} holds {short_repr(value)}; expected a list of numbers, one for each item of the text."
     )
 
 

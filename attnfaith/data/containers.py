@@ -100,7 +100,7 @@ class Frame(Indexed):
         return {column: self._frame[column].iloc[start:stop].tolist() for column in columns}
 
 
-class Stored(Indexed):
+class DatasetTable(Indexed):
     """A `datasets.Dataset`.
 
     Args:

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attnfaith.errors import InputError, StorageError
-from attnfaith.validation import short
+from attnfaith.validation import short_repr
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = (".json", ".jsonl", ".ndjson")
@@ -161,7 +161,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedData:
     """What a path or name led to.
 
     Attributes:
@@ -175,7 +175,7 @@ class Opened:
     cells: str = "values"
 
 
-def open_path(name: Any, *, subset: str | None = None, wanted: Sequence[str] = ()) -> Opened:
+def open_path(name: Any, *, subset: str | None = None, wanted: Sequence[str] = ()) -> OpenedData:
     """Open a file, several, a pattern, a folder, or a data set of the hub by its name.
 
     Args:
@@ -202,7 +202,7 @@ def open_path(name: Any, *, subset: str | None = None, wanted: Sequence[str] = (
     read = json_rows if suffix in JSON_LINES else csv_rows
     rows = (row for file in files for row in read(file))
     data, columns = _copy_aside(rows, wanted, as_json=suffix in JSON_LINES)
-    return Opened(data, columns, "json" if suffix in JSON_LINES else "text")
+    return OpenedData(data, columns, "json" if suffix in JSON_LINES else "text")
 
 
 def _files(name: Any) -> list[Path] | None:
@@ -217,7 +217,7 @@ def _files(name: Any) -> list[Path] | None:
             return [path]
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{short(str(name), 80)} cannot be reached: {reason}.") from error
+        raise InputError(f"{short_repr(str(name), 80)} cannot be reached: {reason}.") from error
     if found := sorted(glob.glob(str(path), recursive=True)):
         return [Path(file) for file in found]
     if _looks_like_file(name):
@@ -246,24 +246,24 @@ def _no_such(path: Path) -> Path:
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     near = difflib.get_close_matches(path.name, names, n=3)
     hint = f" Did you mean {' or '.join(repr(str(folder / name)) for name in near)}?" if near else ""
-    raise InputError(f"There is no file {short(str(path), 400)}.{hint}")
+    raise InputError(f"There is no file {short_repr(str(path), 400)}.{hint}")
 
 
-def _folder(path: Path, subset: str | None) -> Opened:
+def _folder(path: Path, subset: str | None) -> OpenedData:
     try:
         if any((path / name).exists() for name in ("state.json", "dataset_dict.json")):
-            return Opened(datasets.load_from_disk(str(path)))
+            return OpenedData(datasets.load_from_disk(str(path)))
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise InputError(f"The data set saved in {str(path)!r} cannot be read: {error}") from error
     return _load(str(path), subset, local=True)
 
 
-def _load(name: str, subset: str | None, *, local: bool = False) -> Opened:
+def _load(name: str, subset: str | None, *, local: bool = False) -> OpenedData:
     try:
         if not local:
-            return Opened(datasets.load_dataset(name, subset))
+            return OpenedData(datasets.load_dataset(name, subset))
         with _passing_cache() as cache:
-            return Opened(datasets.load_dataset(name, subset, cache_dir=cache))
+            return OpenedData(datasets.load_dataset(name, subset, cache_dir=cache))
     except StorageError:
         raise
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError, pa.ArrowException) as error:
@@ -272,12 +272,12 @@ def _load(name: str, subset: str | None, *, local: bool = False) -> Opened:
         if local:
             raise InputError(f"The folder {name!r} holds no data that `datasets` can read: {reason}") from error
         raise InputError(
-            f"There is no file or folder {short(name)}, and no data set of that name could be had from the Hugging "
+            f"There is no file or folder {short_repr(name)}, and no data set of that name was found on the Hugging "
             f"Face hub: {reason[:600]}. Check the name, or give a path."
         ) from error
 
 
-def _parquet(files: Sequence[Path]) -> Opened:
+def _parquet(files: Sequence[Path]) -> OpenedData:
     for file in files:
         try:
             pq.read_metadata(file)
@@ -286,7 +286,7 @@ def _parquet(files: Sequence[Path]) -> Opened:
     try:
         with _passing_cache() as cache:
             names = [str(file.resolve()) for file in files]
-            return Opened(datasets.load_dataset("parquet", data_files=names, split="train", cache_dir=cache))
+            return OpenedData(datasets.load_dataset("parquet", data_files=names, split="train", cache_dir=cache))
     except StorageError:
         raise
     except (OSError, ValueError, datasets.exceptions.DatasetsError, pa.ArrowException) as error:

@@ -13,14 +13,14 @@ from typing import Any
 from attnfaith.data.cell_values import missing, plain
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import Kind
-from attnfaith.validation import short
+from attnfaith.validation import short_repr
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}(\.0*)?")
 Label = int | float | tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
-class LabelSpace:
+class ModelLabels:
     """What a model can answer.
 
     Attributes:
@@ -39,7 +39,7 @@ class LabelSpace:
         return 2 if self.kind == "sigmoid" else self.count
 
 
-class Labels:
+class LabelReader:
     """Turns labels of the data into class numbers (or numbers, for a regression); refuses what the model does not have.
 
     Args:
@@ -50,15 +50,15 @@ class Labels:
         names: of the data's own class numbers, where it has them (a ``datasets.ClassLabel``).
 
     Example:
-        >>> labels = Labels(LabelSpace("multiclass", ("bad", "good"), 2))
+        >>> labels = LabelReader(ModelLabels("multiclass", ("bad", "good"), 2))
         >>> labels("Good", row=0), labels(1, row=1), labels("0", row=2), labels(None, row=3)
         (1, 1, 0, None)
-        >>> Labels(LabelSpace("multiclass", ("bad", "good"), 2), {"good": 5, "bad": 1})(5, row=0)
+        >>> LabelReader(ModelLabels("multiclass", ("bad", "good"), 2), {"good": 5, "bad": 1})(5, row=0)
         1
     """
 
     def __init__(
-        self, space: LabelSpace, mapping: Mapping[Any, Any] | None = None, names: Sequence[str] | None = None
+        self, space: ModelLabels, mapping: Mapping[Any, Any] | None = None, names: Sequence[str] | None = None
     ) -> None:
         self.space = space
         own = space.names if len(space.names) == space.classes else ()
@@ -171,7 +171,7 @@ class Labels:
         if mapping is None:
             return {}
         if not isinstance(mapping, Mapping) or not mapping:
-            raise InputError(f"Expected label_mapping to be a dict, got {short(mapping)}.")
+            raise InputError(f"Expected label_mapping to be a dict, got {short_repr(mapping)}.")
         if self.space.kind == "regression":
             raise InputError("label_mapping is for classes; the model is a regression. Leave it out.")
         known = [self._named(name) if isinstance(name, str) else None for name in mapping]
@@ -184,7 +184,7 @@ class Labels:
         for label, number in pairs:
             if number is not None and found.setdefault(_key(label), number) != number:
                 raise InputError(
-                    f"label_mapping gives the label {short(label)} to two classes, {found[_key(label)]} and {number}."
+                    f"label_mapping maps {short_repr(label)} to two classes, {found[_key(label)]} and {number}."
                 )
         return found
 
@@ -192,7 +192,9 @@ class Labels:
         named = self._named(given) if isinstance(given, str) else None
         number = _key(given) if named is None else named
         if not isinstance(number, int) or not 0 <= number < self.space.classes:
-            raise InputError(f"label_mapping gives {short(label)} to the class {short(given)}. {self._classes()}")
+            raise InputError(
+                f"label_mapping gives {short_repr(label)} to the class {short_repr(given)}. {self._classes()}"
+            )
         return number
 
     def _classes(self) -> str:
@@ -201,7 +203,7 @@ class Labels:
         return f"The model has the class numbers 0 to {last}{named}."
 
     def _refused(self, value: Any, row: int, reason: str = "the model does not have it") -> InputError:
-        message = f"Row {row} (counted from 0) has the label {short(value)}: {reason}."
+        message = f"Row {row} (counted from 0) has the label {short_repr(value)}: {reason}."
         if self.space.kind == "regression":
             return InputError(f"{message} label_column= chooses another column, label_column=None goes without labels.")
         return InputError(

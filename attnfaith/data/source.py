@@ -13,14 +13,14 @@ import datasets
 import pandas as pd
 
 from attnfaith.data.cell_values import is_number, missing, scores_of, text_of
-from attnfaith.data.containers import Block, Column, Frame, Records, Stored, Stream, Table
+from attnfaith.data.containers import Block, Column, DatasetTable, Frame, Records, Stream, Table
 from attnfaith.data.files import open_path
-from attnfaith.data.labels import Label, Labels, LabelSpace
+from attnfaith.data.labels import Label, LabelReader, ModelLabels
 from attnfaith.errors import InputError
-from attnfaith.text.annotations import Marks, MarksColumn
-from attnfaith.validation import short
+from attnfaith.text.annotations import Rationale, RationaleReader
+from attnfaith.validation import short_repr
 
-__all__ = ["LabelSpace", "Row", "Source", "open_data"]
+__all__ = ["DataSource", "ModelLabels", "Row", "open_data"]
 
 # Where nobody says which split is meant: those for evaluating, in the order in which `evaluate` prefers them.
 _DATASETS = (datasets.Dataset, datasets.IterableDataset)
@@ -48,10 +48,10 @@ class Row:
     pair: str | None = None
     label: Label = None
     scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    rationale: Marks | None = None
+    rationale: Rationale | None = None
 
 
-class Source:
+class DataSource:
     """Rows in shards; made by `open_data`.
 
     Attributes:
@@ -64,9 +64,9 @@ class Source:
         table: Table,
         texts: Sequence[Column],
         label: Column = None,
-        labels: Labels | None = None,
+        labels: LabelReader | None = None,
         scores: Sequence[str] = (),
-        marks: MarksColumn | None = None,
+        marks: RationaleReader | None = None,
     ) -> None:
         self._table, self._texts, self._label, self._labels, self._scores = table, texts, label, labels, scores
         self._marks = marks
@@ -154,8 +154,8 @@ def open_data(
     split: str | None = None,
     score_columns: Sequence[str] = (),
     rationale_column: str | None = None,
-    labels: LabelSpace | None = None,
-) -> Source:
+    labels: ModelLabels | None = None,
+) -> DataSource:
     """Open data for an evaluation; what cannot be used is refused here.
 
     Args:
@@ -164,7 +164,7 @@ def open_data(
         input_column: of the texts.
         second_input_column: of the second texts of pairs.
         label_column: of the labels. The default may be absent; None is for data without labels.
-        label_mapping: a class's name in the model -> its label in the data; or the other way round, see `Labels`.
+        label_mapping: a class's name in the model -> its label in the data; or the other way round, see `LabelReader`.
         subset: of a data set on the hub, or in a folder, that has several.
         split: of data that have several, also a part of one: "test[:100]".
         score_columns: columns with one score for each item, to be judged as rankings.
@@ -201,10 +201,10 @@ def open_data(
             notes += ("The data have no column 'label', so nothing is said of right and wrong.",)
         else:
             _check_columns(table.columns, {"label_column": [label_column]})
-            converter = Labels(labels, label_mapping, table.class_names(label_column))
+            converter = LabelReader(labels, label_mapping, table.class_names(label_column))
             notes += converter.notes
-    marks = None if rationale_column is None else MarksColumn(rationale_column, _first(table, rationale_column))
-    source = Source(table, texts, label_column, converter, score_columns, marks)
+    marks = None if rationale_column is None else RationaleReader(rationale_column, _first(table, rationale_column))
+    source = DataSource(table, texts, label_column, converter, score_columns, marks)
     source.check()
     source.notes = (*notes, *source.notes)
     return source
@@ -225,7 +225,7 @@ def _table(data: Any, subset: str | None, split: str | None, wanted: Sequence[st
     elif split is not None:
         raise InputError(f"split={split!r} is for data with splits; these are of type {type(data).__name__}.")
     if isinstance(data, datasets.Dataset):
-        return Stored(data, columns, cells), notes
+        return DatasetTable(data, columns, cells), notes
     if isinstance(data, datasets.IterableDataset):
         return Stream(data), notes
     if isinstance(data, pd.DataFrame):
@@ -288,4 +288,6 @@ def _check_columns(columns: Sequence[Column], asked: Mapping[str, Sequence[str]]
             if len(known) == 1 and any(sign in known[0] for sign in ";\t|"):
                 hint = " Is the separator another one? Read the file with pandas, and give the DataFrame."
             shown = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in known[:50])
-            raise InputError(f"The data have no column {short(name)} ({argument}).{hint} Columns: {shown or 'none'}.")
+            raise InputError(
+                f"The data have no column {short_repr(name)} ({argument}).{hint} Columns: {shown or 'none'}."
+            )

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from attnfaith.demo.lexicon import INTENSIFIERS, OPINIONS, PHRASES
-from attnfaith.demo.review_writer import MARK, Draws, Writer
+from attnfaith.demo.review_writer import MARK, KeyedRandom, Writer
 from attnfaith.errors import InputError
 
 
@@ -92,9 +92,9 @@ def reviews(count: int, *, seed: int = 0) -> list[Review]:
     made: list[Review] = []
     seen: set[str] = set()
     for number in range(count):
-        label = Draws(seed, "labels", number // 5).shuffle(range(5))[number % 5]
+        label = KeyedRandom(seed, "labels", number // 5).shuffle(range(5))[number % 5]
         attempt = 0
-        while (text := Writer(Draws(seed, number, attempt)).review(label - 2)) in seen:
+        while (text := Writer(KeyedRandom(seed, number, attempt)).review(label - 2)) in seen:
             attempt += 1
         seen.add(text)
         made.append(_unmarked(text, label))

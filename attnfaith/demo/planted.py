@@ -11,7 +11,7 @@ from attnfaith.attribution.explanation import Explanation
 from attnfaith.demo.corpus import Review, planted_scores
 from attnfaith.errors import InputError
 from attnfaith.functional.statistics import Resamples
-from attnfaith.text.encoded import Encoded
+from attnfaith.text.encoded import EncodedText
 
 COLUMNS = ("ranking", "agreement", "low", "high", "texts")
 
@@ -29,7 +29,7 @@ class Planted:
     def __init__(self, rows: Sequence[Review]) -> None:
         self._reviews = {review["text"]: review for review in rows}
 
-    def __call__(self, encoded: Encoded) -> list[float]:
+    def __call__(self, encoded: EncodedText) -> list[float]:
         """One score for each item."""
         if encoded.text not in self._reviews:
             raise InputError(f"This text is none of the reviews, so nothing is planted in it: {encoded.text[:60]!r}.")

@@ -12,7 +12,7 @@ from attnfaith.attribution.explanation import Explanation
 from attnfaith.demo.corpus import Review
 from attnfaith.demo.steps import Plan
 from attnfaith.escaping import visible
-from attnfaith.estimates.lookup import Figure, Reader, percent
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent
 from attnfaith.estimates.pivot import Key
 from attnfaith.evaluation.rankings import YOURS
 from attnfaith.evaluation.results import Results
@@ -128,8 +128,8 @@ def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> lis
         results: of a run with the erasure test.
         planted: the agreement with the planted words, where there are any.
     """
-    figures = Reader(results.summary())
-    agreed = {} if planted is None else {row.ranking: Figure(*row[2:]) for row in planted.itertuples()}
+    figures = SummaryLookup(results.summary())
+    agreed = {} if planted is None else {row.ranking: SummaryValue(*row[2:]) for row in planted.itertuples()}
     lines = []
     for level in figures.levels:
         keys = sorted(figures.keys(level), key=lambda key: _order(figures.get(level, "mean_fraction", key).value))
@@ -139,7 +139,7 @@ def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> lis
         for key in keys:
             told = ["mean_fraction", *(["efficiency"] if exact else []), "never_flipped"]
             cells = [_name(key, level), *(_shown(figures.get(level, figure, key)) for figure in told)]
-            rows.append([*cells, _shown(agreed.get(key[1], Figure()))] if agreed else cells)
+            rows.append([*cells, _shown(agreed.get(key[1], SummaryValue()))] if agreed else cells)
         unit = results.manifest["facts"]["unit"][level]
         where = "the final attention" if level == "attention" else "the whole model"
         lines += [f"What is removed are {unit}, from {where}:", ""]
@@ -160,7 +160,7 @@ def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> lis
 
 def truth_lines(results: Results, planted: pd.DataFrame) -> list[str]:
     """What the planted words say of attention, and how soon the decision flips without them."""
-    figures, level = Reader(results.summary()), "attention"
+    figures, level = SummaryLookup(results.summary()), "attention"
     unit = results.manifest["facts"]["unit"][level]
     share = {row.ranking: percent(row.agreement, row.low, row.high) for row in planted.itertuples()}
     found = f"Of the {unit} that attention puts first, {share['attention']} are decisive; by chance it would be "
@@ -241,7 +241,7 @@ def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return ["| " + " | ".join(cells) + " |" for cells in (head, rule, *rows)]
 
 
-def _shown(figure: Figure) -> str:
+def _shown(figure: SummaryValue) -> str:
     return str(figure) if figure.known else "–"
 
 

@@ -16,11 +16,11 @@ _PAIRS = {1: ((2, -1),), 0: ((1, -1), (2, -2)), -1: ((-2, 1),)}  # neither of th
 _SENTENCES = (2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8)
 
 
-class Draws:
+class KeyedRandom:
     """Draws that depend on a key alone. Only ``random()`` is used: Python keeps its numbers the same for ever.
 
     Example:
-        >>> Draws(0, 17).pick("abc") == Draws(0, 17).pick("abc")
+        >>> KeyedRandom(0, 17).pick("abc") == KeyedRandom(0, 17).pick("abc")
         True
     """
 
@@ -52,11 +52,11 @@ class Writer:
     """Writes about one product that it draws.
 
     Example:
-        >>> "[" in Writer(Draws(0, 17)).review(2)
+        >>> "[" in Writer(KeyedRandom(0, 17)).review(2)
         True
     """
 
-    def __init__(self, draws: Draws) -> None:
+    def __init__(self, draws: KeyedRandom) -> None:
         self.draws = draws
         self.product, self.other = draws.shuffle(lex.PRODUCTS)[:2]
         article, *parts = lex.PRODUCTS[self.product]

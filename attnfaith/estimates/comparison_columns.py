@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attnfaith.estimates.pivot import Array, Grid, Key, Pivot, grids, numbers
+from attnfaith.estimates.pivot import Array, ErasureMatrix, Key, Pivot, grids, numbers
 from attnfaith.evaluation.rankings import CONTROL
 from attnfaith.evaluation.tests.erasure.summary import efficiencies, restricted
 from attnfaith.evaluation.tests.single_weight.summary import LEVEL, quantities
@@ -23,7 +23,7 @@ Place = tuple[str, str]  # (test, erase_level)
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparisonColumns:
     """What there is of one run, for one test and level.
 
     Attributes:
@@ -36,14 +36,14 @@ class Side:
     means: Mapping[Name, Array] = field(default_factory=dict)
     medians: Mapping[Name, Array] = field(default_factory=dict)
 
-    def only(self, text_ids: NDArray[np.int64]) -> Side:
+    def only(self, text_ids: NDArray[np.int64]) -> ComparisonColumns:
         """The same of some of the texts."""
         places = np.searchsorted(self.text_ids, text_ids)
         cut = ({name: values[places] for name, values in part.items()} for part in (self.means, self.medians))
-        return Side(text_ids, *cut)
+        return ComparisonColumns(text_ids, *cut)
 
 
-class Drawn(NamedTuple):
+class ResampledValue(NamedTuple):
     """A figure of one run, the same in each resample ``[resamples]``, and the texts behind it."""
 
     value: float
@@ -51,28 +51,28 @@ class Drawn(NamedTuple):
     texts: int
 
 
-def side_of_texts(texts: pd.DataFrame) -> Side:
+def side_of_texts(texts: pd.DataFrame) -> ComparisonColumns:
     """What the table of texts says of the model."""
     here = texts[texts["aside"].isna()].sort_values("text_id")
     own = {(figure, NONE): numbers(here[name]) for figure, name in OF_TEXTS.items() if name in here}
-    return Side(here["text_id"].to_numpy(dtype=np.int64), own)
+    return ComparisonColumns(here["text_id"].to_numpy(dtype=np.int64), own)
 
 
-def sides_of_erasure(erasure: pd.DataFrame) -> dict[str, Side]:
+def sides_of_erasure(erasure: pd.DataFrame) -> dict[str, ComparisonColumns]:
     """What the erasure test says, by level."""
     return {grid.level: _erasure(grid) for grid in grids(erasure)}
 
 
-def sides_of_single_weight(single_weight: pd.DataFrame) -> dict[str, Side]:
+def sides_of_single_weight(single_weight: pd.DataFrame) -> dict[str, ComparisonColumns]:
     """What the single-weight test says, of its one level."""
     pivot = Pivot(single_weight, ("ranking",))
     shares, means = quantities(pivot)
-    return {LEVEL: Side(pivot.text_ids, columns(shares | means, [(LEVEL, *key) for key in pivot.keys]))}
+    return {LEVEL: ComparisonColumns(pivot.text_ids, columns(shares | means, [(LEVEL, *key) for key in pivot.keys]))}
 
 
-def drawn_of(sides: Sequence[Side], sample: Resamples) -> list[dict[Name, Drawn]]:
+def drawn_of(sides: Sequence[ComparisonColumns], sample: Resamples) -> list[dict[Name, ResampledValue]]:
     """Every figure of some runs on the same texts, with the resamples that they share."""
-    found: list[dict[Name, Drawn]] = [{} for _ in sides]
+    found: list[dict[Name, ResampledValue]] = [{} for _ in sides]
     for parts, value_of, draws_of in (
         ([side.means for side in sides], means_of, sample.draws),
         ([side.medians for side in sides], medians_of, sample.median_draws),
@@ -82,11 +82,11 @@ def drawn_of(sides: Sequence[Side], sample: Resamples) -> list[dict[Name, Drawn]
             columns = np.column_stack([values for part in parts for values in part.values()])
             texts = (~np.isnan(columns)).sum(0)
             for (place, name), *figure in zip(about, value_of(columns), draws_of(columns).T, texts, strict=True):
-                found[place][name] = Drawn(*figure)
+                found[place][name] = ResampledValue(*figure)
     return [one | _skills(one) for one in found]
 
 
-def _skills(found: Mapping[Name, Drawn]) -> dict[Name, Drawn]:
+def _skills(found: Mapping[Name, ResampledValue]) -> dict[Name, ResampledValue]:
     """Efficiency on a scale from a random order's (0) to 1."""
     worth = {key: drawn for (figure, key), drawn in found.items() if figure == "efficiency_high"}
     control = next((drawn for key, drawn in worth.items() if key[1] == CONTROL), None)
@@ -98,7 +98,7 @@ def _skills(found: Mapping[Name, Drawn]) -> dict[Name, Drawn]:
                     np.divide(np.subtract(mine, chance), np.subtract(1, chance))
                     for mine, chance in ((own.value, control.value), (own.draws, control.draws))
                 )
-                skills["skill", key] = Drawn(float(value), draws, own.texts)
+                skills["skill", key] = ResampledValue(float(value), draws, own.texts)
     return skills
 
 
@@ -107,7 +107,7 @@ def columns(quantities: Mapping[str, Array], keys: Sequence[Key]) -> dict[Name, 
     return {(figure, key): values[:, place] for figure, values in quantities.items() for place, key in enumerate(keys)}
 
 
-def _erasure(grid: Grid) -> Side:
+def _erasure(grid: ErasureMatrix) -> ComparisonColumns:
     low, high = efficiencies(grid)
     run = np.where(grid.present, 1.0, np.nan)
     quantities = {
@@ -124,4 +124,4 @@ def _erasure(grid: Grid) -> Side:
     means["flippable", NONE] = np.isfinite(grid.known) * 1.0
     for end, size in {"low": np.where(grid.unflippable, np.inf, grid.fewest), "high": grid.known}.items():
         means[f"minimum_fraction_mean_{end}", NONE] = np.minimum(size / grid.items, 1.0)
-    return Side(grid.text_ids, means, columns({"median_fraction": grid.fraction}, grid.keys))
+    return ComparisonColumns(grid.text_ids, means, columns({"median_fraction": grid.fraction}, grid.keys))

@@ -29,7 +29,7 @@ Unit = str | Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Figure:
+class SummaryValue:
     """A figure of a summary, its interval, the number of texts behind it, and what is noted of it.
 
     NaN, 0 and "" for one that is not there.
@@ -46,10 +46,10 @@ class Figure:
         """Whether there is a value."""
         return not math.isnan(self.value)
 
-    def __neg__(self) -> Figure:
+    def __neg__(self) -> SummaryValue:
         return replace(self, value=-self.value, low=-self.high, high=-self.low)
 
-    def clear_of(self, other: Figure) -> bool:
+    def clear_of(self, other: SummaryValue) -> bool:
         """Whether the two intervals have nothing in common."""
         return self.low > other.high or self.high < other.low
 
@@ -57,7 +57,7 @@ class Figure:
         return percent(self.value, self.low, self.high)
 
 
-class Reader:
+class SummaryLookup:
     """The figures of one test in a summary, for all texts.
 
     Attributes:
@@ -72,12 +72,12 @@ class Reader:
         place = ["erase_level", "ranking_level", "ranking", "other", "figure"]
         about = table[place].itertuples(index=False, name=None)
         said = zip(*(table[name].tolist() for name in ("value", "low", "high", "texts", "note")), strict=True)
-        self._found = dict(zip(about, (Figure(*numbers) for numbers in said), strict=True))
+        self._found = dict(zip(about, (SummaryValue(*numbers) for numbers in said), strict=True))
         self.levels = levels_of(table[table["figure"] == OF_EACH])
 
-    def get(self, level: str, figure: str, key: Key = ("", ""), other: Key | None = None) -> Figure:
+    def get(self, level: str, figure: str, key: Key = ("", ""), other: Key | None = None) -> SummaryValue:
         """A figure of a ranking (of none: the level's own), or of a pair."""
-        return self._found.get((level, *key, "" if other is None else written(other), figure), Figure())
+        return self._found.get((level, *key, "" if other is None else written(other), figure), SummaryValue())
 
     def keys(self, level: str, figure: str = OF_EACH) -> list[Key]:
         """The rankings that have a figure at a level, as (ranking_level, ranking)."""
@@ -123,14 +123,17 @@ class Reader:
 
     def said(self, level: str, key: Key) -> str:
         """A ranking's name in words; with its level where two of this name were run."""
-        return spoken(key, self.keys(level))
+        return display_name(key, self.keys(level))
 
 
-def spoken(key: Key, keys: Iterable[Key]) -> str:
+def display_name(key: Key, keys: Iterable[Key]) -> str:
     """A ranking's name in words; with its level where several of the rankings have this name.
 
     Example:
-        >>> spoken(("input", "lrp"), [("input", "lrp"), ("attention", "lrp")]), spoken(("input", "rollout"), [])
+        >>> (
+        ...     display_name(("input", "lrp"), [("input", "lrp"), ("attention", "lrp")]),
+        ...     display_name(("input", "rollout"), []),
+        ... )
         ('LRP (input level)', 'rollout')
     """
     name = _NAMES.get(key[1], key[1].replace("_", " "))
@@ -171,11 +174,11 @@ def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:
     return f"{shown} % [{', '.join(ends)}]"
 
 
-def points(figure: Figure) -> str:
+def points(figure: SummaryValue) -> str:
     """The size of a difference of two shares, in points of a hundred.
 
     Example:
-        >>> points(Figure(-0.172, -0.2, -0.14)), points(Figure(0.012, -0.02, 0.04))
+        >>> points(SummaryValue(-0.172, -0.2, -0.14)), points(SummaryValue(0.012, -0.02, 0.04))
         ('17 points [14, 20]', '1.2 points [-2.0, 4.0]')
     """
     size = -figure if figure.value < 0 else figure

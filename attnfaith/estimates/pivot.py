@@ -78,7 +78,7 @@ class Pivot:
 
 
 @dataclass(frozen=True)
-class Grid:
+class ErasureMatrix:
     """What erasure did at one level.
 
     Attributes:
@@ -124,7 +124,7 @@ class Grid:
         """Of which texts that is known, ``[n]``."""
         return (np.isfinite(self.known) & (self.fewest == self.known)) | self.unflippable
 
-    def take(self, rows: NDArray[Any]) -> Grid:
+    def take(self, rows: NDArray[Any]) -> ErasureMatrix:
         """The same of some of the texts."""
         per_text = {
             name: getattr(self, name)[rows]
@@ -132,7 +132,7 @@ class Grid:
         }
         return replace(self, flags={name: values[rows] for name, values in self.flags.items()}, **per_text)
 
-    def without_never(self) -> Grid:
+    def without_never(self) -> ErasureMatrix:
         """The same as if each ranking had not been run on the texts that it never flips."""
         flips = np.isfinite(self.removed)
         return replace(self, present=flips, removed=np.where(flips, self.removed, np.nan))
@@ -149,19 +149,19 @@ def levels_of(table: pd.DataFrame) -> list[str]:
     return sorted(table["erase_level"].dropna().unique(), key=lambda level: (level != "attention", level))
 
 
-def grids(erasure: pd.DataFrame) -> list[Grid]:
-    """The table of the erasure test as matrices, one `Grid` for each level at which was erased."""
+def grids(erasure: pd.DataFrame) -> list[ErasureMatrix]:
+    """The table of the erasure test as matrices, one `ErasureMatrix` for each level at which was erased."""
     return [_grid(erasure[erasure["erase_level"] == level], level) for level in levels_of(erasure)]
 
 
-def _grid(table: pd.DataFrame, level: str) -> Grid:
+def _grid(table: pd.DataFrame, level: str) -> ErasureMatrix:
     pivot = Pivot(table, ("ranking_level", "ranking"))
     removed = pivot.matrix("removed")
     removed[pivot.flags("censored")] = np.inf
     high, low = pivot.vector("minimum_high"), pivot.vector("minimum_low")
     known = np.where(np.isnan(high), np.inf, high)
     fewest = np.minimum(np.where(np.isnan(low), 1.0, low), known)
-    return Grid(
+    return ErasureMatrix(
         level=level,
         keys=pivot.keys,
         text_ids=pivot.text_ids,

@@ -19,7 +19,7 @@ TOO_SHORT = "fewer than two items to erase"
 
 
 @dataclass(frozen=True)
-class Intervals:
+class IntervalOptions:
     """How sure figures are to be: the arguments of every summary."""
 
     n_resamples: int = 9999
@@ -34,27 +34,27 @@ class Intervals:
         return Resamples(size, resamples=self.n_resamples, confidence=self.confidence_level, seed=self.seed)
 
 
-def summary_of(
-    test: str, texts: pd.DataFrame, by: str | None, lots_of: Callable[[Part], Iterable[Rows]]
+def build_summary(
+    test: str, texts: pd.DataFrame, by: str | None, lots_of: Callable[[TextSlice], Iterable[EstimateTable]]
 ) -> pd.DataFrame:
     """The summary of a test: the counts of each part of the texts, and the rows that are made of it.
 
     Args:
         test: its name.
         texts: one row for each text.
-        by: see `parts_of`.
+        by: see `slices_of`.
         lots_of: from a part to rows.
     """
     lots = []
-    for part in parts_of(texts, by):
+    for part in slices_of(texts, by):
         lots.append(_counts(test, texts, part).frame())
         lots += [rows.frame() for rows in lots_of(part)]
     return joined(lots)
 
 
-def begun(
-    test: str, part: Part, text_ids: NDArray[np.int64], level: str = "", note: str = TOO_SHORT
-) -> tuple[Rows, NDArray[np.intp]]:
+def start_slice(
+    test: str, part: TextSlice, text_ids: NDArray[np.int64], level: str = "", note: str = TOO_SHORT
+) -> tuple[EstimateTable, NDArray[np.intp]]:
     """Rows about a part, which begin with ``too_short``: how many of its texts a table says nothing of.
 
     Args:
@@ -67,7 +67,7 @@ def begun(
     Returns:
         The rows, and the places of the part's texts among ``text_ids``.
     """
-    places, rows = part.of(text_ids), Rows(test, level, part.label)
+    places, rows = part.of(text_ids), EstimateTable(test, level, part.label)
     rows.add("too_short", len(part.text_ids) - len(places), texts=len(part.text_ids), note=note)
     return rows, places
 
@@ -80,9 +80,9 @@ def check(n_resamples: int, confidence_level: float) -> None:
         raise InputError(f"Expected confidence_level to be between 0 and 1, such as 0.95; got {confidence_level}.")
 
 
-def _counts(test: str, texts: pd.DataFrame, part: Part) -> Rows:
+def _counts(test: str, texts: pd.DataFrame, part: TextSlice) -> EstimateTable:
     """How many texts there are, how many were set aside, a row for each reason, and how often the model is right."""
-    rows = Rows(test, part=part.label)
+    rows = EstimateTable(test, part=part.label)
     total = len(texts) if part.label == "all" else len(part.text_ids)
     rows.add("texts", total, texts=total)
     if part.label == "all":
@@ -95,7 +95,7 @@ def _counts(test: str, texts: pd.DataFrame, part: Part) -> Rows:
     return rows
 
 
-def _accuracy(rows: Rows, texts: pd.DataFrame) -> None:
+def _accuracy(rows: EstimateTable, texts: pd.DataFrame) -> None:
     """The share of the labelled texts on which the model is right, and that of the most frequent label."""
     if not {"correct", "gold"} <= set(texts.columns):
         return
@@ -125,11 +125,11 @@ COLUMNS = (
 NUMBERS = ("value", "low", "high")
 
 
-class Rows:
+class EstimateTable:
     """Rows of one test, level and slice, as they are made.
 
     Example:
-        >>> rows = Rows("erasure", "attention")
+        >>> rows = EstimateTable("erasure", "attention")
         >>> rows.add("texts", 12, texts=12)
         >>> rows.frame()[["test", "figure", "value", "texts"]].values.tolist()
         [['erasure', 'texts', 12.0, 12]]
@@ -199,7 +199,7 @@ BY = ("class", "confidence", "correct", "length")
 
 
 @dataclass(frozen=True)
-class Part:
+class TextSlice:
     """Some of the texts.
 
     Attributes:
@@ -218,7 +218,7 @@ class Part:
         return places[inside]
 
 
-def parts_of(texts: pd.DataFrame, by: str | None) -> list[Part]:
+def slices_of(texts: pd.DataFrame, by: str | None) -> list[TextSlice]:
     """The parts of the texts that a summary speaks of; all of them in one, where ``by`` is None.
 
     Texts that were set aside are in no part, nor are those without the value that parts are made by.
@@ -230,7 +230,7 @@ def parts_of(texts: pd.DataFrame, by: str | None) -> list[Part]:
 
     Example:
         >>> texts = pd.DataFrame({"text_id": [0, 1, 2], "aside": None, "correct": [True, False, True]})
-        >>> [(part.label, part.text_ids.tolist()) for part in parts_of(texts, "correct")]
+        >>> [(part.label, part.text_ids.tolist()) for part in slices_of(texts, "correct")]
         [('correct=False', [1]), ('correct=True', [0, 2])]
     """
     if by is not None and by not in BY:
@@ -238,9 +238,9 @@ def parts_of(texts: pd.DataFrame, by: str | None) -> list[Part]:
     here = texts[texts["aside"].isna()].sort_values("text_id")
     ids = here["text_id"].to_numpy(dtype=np.int64)
     if by is None:
-        return [Part("all", ids)]
+        return [TextSlice("all", ids)]
     found = {"class": _classes, "confidence": _thirds, "correct": _correct, "length": _quarters}[by](here)
-    return [Part(f"{by}={label}", ids[mask]) for label, mask in found if mask.any()]
+    return [TextSlice(f"{by}={label}", ids[mask]) for label, mask in found if mask.any()]
 
 
 def _classes(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:

@@ -14,19 +14,19 @@ from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.attention import attention_at_input, mean_distribution
-from attnfaith.attribution.method import Request, Scores, Settings
+from attnfaith.attribution.method import MethodOptions, Request, Scores
 from attnfaith.data.source import Row
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.evaluation.rankings import YOURS, Ranking
 from attnfaith.evaluation.token_hiding import Hiding
 from attnfaith.functional.decision import Decision
-from attnfaith.text.annotations import on_tokens
-from attnfaith.text.encoded import Encoded
+from attnfaith.text.annotations import align_scores
+from attnfaith.text.encoded import EncodedText
 from attnfaith.types import Capture
 
 
 @dataclass(frozen=True)
-class Setup:
+class RunConfig:
     """What is the same for every batch of a run.
 
     Attributes:
@@ -44,7 +44,7 @@ class Setup:
 
     cut: Cut
     decision: Decision
-    settings: Settings
+    settings: MethodOptions
     target: str | int = "predicted"
     output: str | None = None
     special_tokens: str = "include"
@@ -66,7 +66,9 @@ class Batch:
         orders: of removal, by erase level and ranking, that some test has made already.
     """
 
-    def __init__(self, setup: Setup, rows: Sequence[Row], encoded: Sequence[Encoded], inputs: dict[str, Any]) -> None:
+    def __init__(
+        self, setup: RunConfig, rows: Sequence[Row], encoded: Sequence[EncodedText], inputs: dict[str, Any]
+    ) -> None:
         self.setup, self.rows, self.encoded = setup, rows, encoded
         self.capture: Capture = setup.cut.capture(**inputs)
         # A tokenizer makes tensors on the CPU; what is computed from both must be on the model's device.
@@ -145,7 +147,7 @@ class Batch:
             return torch.full(self.request.tokens.shape, torch.nan, dtype=torch.float64, device=self.logits.device)
 
     @property
-    def _final(self) -> Settings:
+    def _final(self) -> MethodOptions:
         return replace(self.setup.settings, layer="final")
 
     def scores(self, ranking: Ranking, erase_level: str) -> Tensor:
@@ -194,7 +196,7 @@ class Batch:
         for place, (row, encoded) in enumerate(zip(self.rows, self.encoded, strict=True)):
             where = f"Row {row.number}, explanation {ranking.name!r}"
             count = int(self.capture.lengths[place]) if by_sentence else None
-            lines.append(on_tokens(_given(ranking, row, encoded), encoded, where, sentences=count))
+            lines.append(align_scores(_given(ranking, row, encoded), encoded, where, sentences=count))
         tokens, lengths = self.request.tokens, self.capture.lengths.tolist()
         sentences = by_sentence and all(len(line) == count for line, count in zip(lines, lengths, strict=True))
         mask = self.capture.mask if sentences else tokens
@@ -210,7 +212,7 @@ class Batch:
         return self.setup.output or default
 
 
-def _given(ranking: Ranking, row: Row, encoded: Encoded) -> Any:
+def _given(ranking: Ranking, row: Row, encoded: EncodedText) -> Any:
     """What a user says of a text; NaN for each token where there is nothing."""
     if callable(ranking.source):
         return ranking.source(encoded)

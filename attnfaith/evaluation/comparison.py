@@ -10,8 +10,15 @@ import numpy as np
 import pandas as pd
 
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import Drawn, Name, Place, Side, drawn_of, side_of_texts
-from attnfaith.estimates.lookup import listed, percent, spoken
+from attnfaith.estimates.comparison_columns import (
+    ComparisonColumns,
+    Name,
+    Place,
+    ResampledValue,
+    drawn_of,
+    side_of_texts,
+)
+from attnfaith.estimates.lookup import display_name, listed, percent
 from attnfaith.estimates.summary_table import check
 from attnfaith.evaluation.tests.base import tests
 from attnfaith.evaluation.verdict_text import PLACES
@@ -83,7 +90,7 @@ def compare(
     settings: dict[str, Any] = {"resamples": n_resamples, "confidence": confidence_level}
     rows: list[dict[str, object]] = []
     for place in sorted({*first, *second}, key=lambda place: (place[0] != "texts", place)):
-        one, two = (found.get(place, Side(np.empty(0, dtype=np.int64))) for found in (first, second))
+        one, two = (found.get(place, ComparisonColumns(np.empty(0, dtype=np.int64))) for found in (first, second))
         if paired and place in first and place in second:
             both = np.intersect1d(one.text_ids, two.text_ids)
             if not len(both):
@@ -131,7 +138,7 @@ def _sentences(comparison: pd.DataFrame, names: tuple[str, str]) -> Iterator[str
                 if (row.ranking_level, row.ranking) == own and (row.a, row.b) != (0, 0):
                     yield f"{where}, attention {told.format(_both(row, names, _OF[figure]))}."
         others = [(key, row) for key, row in zip(keys, rows, strict=True) if key[1] != "attention"]
-        apart = [f"{spoken(key, keys)} ({_points(row)})" for key, row in others if _clear(row)]
+        apart = [f"{display_name(key, keys)} ({_points(row)})" for key, row in others if _clear(row)]
         if apart:
             yield f"{where}, these other rankings differ in the share removed: {listed(apart)}."
         elif others:
@@ -149,9 +156,9 @@ def _sentences(comparison: pd.DataFrame, names: tuple[str, str]) -> Iterator[str
     )
 
 
-def _sides(tables: Mapping[str, pd.DataFrame]) -> dict[Place, Side]:
+def _sides(tables: Mapping[str, pd.DataFrame]) -> dict[Place, ComparisonColumns]:
     """The columns of a run, by test and level."""
-    found: dict[Place, Side] = {("texts", ""): side_of_texts(tables["texts"])}
+    found: dict[Place, ComparisonColumns] = {("texts", ""): side_of_texts(tables["texts"])}
     for name in tables:
         if name in tests:
             found |= {(name, level): side for level, side in tests[name].sides(tables.__getitem__).items()}
@@ -181,9 +188,14 @@ def _points(row: Any) -> str:
 
 
 def _rows(
-    place: Place, first: Mapping[Name, Drawn], second: Mapping[Name, Drawn], sample: Resamples, *, same_search: bool
+    place: Place,
+    first: Mapping[Name, ResampledValue],
+    second: Mapping[Name, ResampledValue],
+    sample: Resamples,
+    *,
+    same_search: bool,
 ) -> Iterator[dict[str, object]]:
-    missing = Drawn(math.nan, np.full(sample.resamples, math.nan), 0)
+    missing = ResampledValue(math.nan, np.full(sample.resamples, math.nan), 0)
     both_exact = {key for figure, key in {*first} & {*second} if figure == "efficiency"}
     for name in dict.fromkeys([*first, *second]):
         figure, key = name

@@ -8,19 +8,19 @@ from itertools import islice
 
 from accelerate.utils.memory import should_reduce_batch_size
 
-from attnfaith.data.source import Source
+from attnfaith.data.source import DataSource
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
-from attnfaith.evaluation.batch import Batch, Setup
-from attnfaith.evaluation.rankings import Explain, Ranking, is_named, left_out, rankings_for
+from attnfaith.evaluation.batch import Batch, RunConfig
+from attnfaith.evaluation.rankings import Explain, Ranking, check_available, is_named, rankings_for
 from attnfaith.evaluation.runner import SHARD, encode, too_long
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.token_hiding import hiding_for
-from attnfaith.text.encoder import Texts
+from attnfaith.text.encoder import TextEncoder
 
 TRIED = 64
 
 
-def first_text(setup: Setup, texts: Texts, source: Source) -> Batch:
+def first_text(setup: RunConfig, texts: TextEncoder, source: DataSource) -> Batch:
     """The longest of the first texts that the model reads without trouble."""
     rows = next(iter(source.shards(SHARD)))[1]
     rows = list(islice(rows, TRIED))
@@ -38,16 +38,16 @@ def first_text(setup: Setup, texts: Texts, source: Source) -> Batch:
     raise InputError(f"None of the first {len(rows)} texts can be classified: {reasons}.")
 
 
-def rehearse(
+def dry_run(
     batch: Batch,
-    texts: Texts,
+    texts: TextEncoder,
     *,
     level: str | None,
     rankings: str | Sequence[str],
     explanations: Mapping[str, Explain],
     hide: str | None,
     tests: Sequence[Test],
-) -> tuple[Batch, Setup, list[str]]:
+) -> tuple[Batch, RunConfig, list[str]]:
     """Settle where to erase, how tokens are hidden and which rankings there are; and what a reader should know.
 
     A ranking that the model does not support is left out of "all", and refused where it was named.
@@ -72,7 +72,7 @@ def rehearse(
                     raise
                 notes.append(f"The ranking {ranking} is left out: {error}")
         found[erase_level] = tuple(works)
-    left_out(levels, rankings, [one for listed in found.values() for one in listed])
+    check_available(levels, rankings, [one for listed in found.values() for one in listed])
     setup = replace(setup, rankings=found)
     if "input" in levels:
         hiding = hiding_for(

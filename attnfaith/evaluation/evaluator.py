@@ -12,18 +12,18 @@ import torch
 
 from attnfaith import validation
 from attnfaith.adapters.cut import Cut, cut
-from attnfaith.attribution.method import Settings
-from attnfaith.attribution.model_loading import positive, resolve
-from attnfaith.data.labels import LabelSpace
-from attnfaith.data.source import Source, open_data
+from attnfaith.attribution.method import MethodOptions
+from attnfaith.attribution.model_loading import load_model, positive_int
+from attnfaith.data.labels import ModelLabels
+from attnfaith.data.source import DataSource, open_data
 from attnfaith.errors import InputError
 from attnfaith.estimates.summary_table import MOST_RESAMPLES
-from attnfaith.evaluation.batch import Setup
-from attnfaith.evaluation.dry_run import first_text, rehearse
+from attnfaith.evaluation.batch import RunConfig
+from attnfaith.evaluation.dry_run import dry_run, first_text
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.results import Results
-from attnfaith.evaluation.run_manifest import conditions_of, counts_of
+from attnfaith.evaluation.run_manifest import counts_of, run_conditions
 from attnfaith.evaluation.runner import SHARD, Runner, encode
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.token_hiding import WAYS
@@ -32,7 +32,7 @@ from attnfaith.progress import counting
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
 from attnfaith.storage.run_store import Store
 from attnfaith.storage.schema import check_conditions, check_manifest
-from attnfaith.text.encoder import Texts, special_ids_of
+from attnfaith.text.encoder import TextEncoder, special_ids_of
 
 MOST_STEPS = 10**6
 LONGEST = 4096
@@ -76,8 +76,8 @@ class Evaluator:
             validation.one_of(decision, KINDS, "decision")
         if tolerance is not None:
             tolerance = validation.number(tolerance, "tolerance", above=0)
-        positive(max_length, "max_length")
-        loaded, tokenizer = resolve(model, tokenizer)
+        positive_int(max_length, "max_length")
+        loaded, tokenizer = load_model(model, tokenizer)
         if not isinstance(model, str | os.PathLike) and device is not None:
             raise InputError("device= goes with the path of a model; move a model that you loaded yourself with .to().")
         if isinstance(model, str | os.PathLike):
@@ -89,9 +89,9 @@ class Evaluator:
         self.cut = loaded if isinstance(loaded, Cut) else cut(loaded)
         self.tokenizer = tokenizer
         self.kind, self.tolerance = decision, tolerance
-        self.texts = Texts(tokenizer, self.cut.model, max_length)
+        self.texts = TextEncoder(tokenizer, self.cut.model, max_length)
         if self.texts.max_length is None:
-            self.texts = Texts(tokenizer, self.cut.model, LONGEST)
+            self.texts = TextEncoder(tokenizer, self.cut.model, LONGEST)
 
     def compute(
         self,
@@ -160,7 +160,7 @@ class Evaluator:
         Returns:
             `Results`; print them.
         """
-        seed = validation.whole(seed if random_state is None else random_state, "seed", least=0, most=2**64 - 1)
+        seed = validation.whole_number(seed if random_state is None else random_state, "seed", least=0, most=2**64 - 1)
         reading: dict[str, Any] = {
             "subset": None if subset is None else validation.text(subset, "subset"),
             "split": None if split is None else validation.text(split, "split"),
@@ -169,7 +169,7 @@ class Evaluator:
         }
         yours = _explanations(explanations)
         rankings = validation.several(rankings, "rankings")
-        batch_size = validation.whole(batch_size, "batch_size", least=1)
+        batch_size = validation.whole_number(batch_size, "batch_size", least=1)
         quiet = validation.flag(quiet, "quiet")
         if output_dir is not None:
             output_dir = validation.path(output_dir, "output_dir")
@@ -179,15 +179,15 @@ class Evaluator:
         chosen, statistics = resolve_tests(tests), _statistics(n_resamples, confidence_level)
         decision, classes = self._decision(data, reading)
         scored = tuple(source for source in yours.values() if isinstance(source, str))
-        setup = Setup(
+        setup = RunConfig(
             self.cut,
             decision,
-            self._settings(seed, positive(steps, "steps", most=MOST_STEPS)),
+            self._settings(seed, positive_int(steps, "steps", most=MOST_STEPS)),
             output=validation.one_of(output, (None, *OUTPUTS), "output"),
             special_tokens=validation.one_of(special_tokens, ("include", "protect"), "special_tokens"),
             protect_deciding=validation.flag(protect_deciding, "protect_deciding"),
         )
-        space = LabelSpace(setup.decision.kind, tuple(self._names), classes)
+        space = ModelLabels(setup.decision.kind, tuple(self._names), classes)
         reading["label_column"] = _column(label_column, "label_column")
         reading["label_mapping"] = validation.mapping(
             label_mapping,
@@ -203,7 +203,7 @@ class Evaluator:
         reading["rationale_column"] = rationale_column
         source = open_data(data, **reading, score_columns=scored, labels=space)
         setup = replace(setup, target=self._target(target, space, source))
-        trial, setup, notes = rehearse(
+        trial, setup, notes = dry_run(
             first_text(setup, self.texts, source),
             self.texts,
             level=level,
@@ -212,7 +212,7 @@ class Evaluator:
             hide=hide,
             tests=chosen,
         )
-        manifest = conditions_of(
+        manifest = run_conditions(
             setup,
             chosen,
             trial,
@@ -232,7 +232,7 @@ class Evaluator:
         return self._run(runner, source, manifest, output_dir, quiet=quiet)
 
     def _run(
-        self, runner: Runner, source: Source, manifest: dict[str, Any], output_dir: Any, *, quiet: bool
+        self, runner: Runner, source: DataSource, manifest: dict[str, Any], output_dir: Any, *, quiet: bool
     ) -> Results:
         """The loop, in this process and the others; the first one opens and closes the files."""
         processes, temporary = self.processes, None
@@ -270,8 +270,8 @@ class Evaluator:
         count = getattr(self._config, "num_labels", None)
         return count if isinstance(count, int) and count > 0 else None
 
-    def _settings(self, seed: int, steps: int | None) -> Settings:
-        return Settings(
+    def _settings(self, seed: int, steps: int | None) -> MethodOptions:
+        return MethodOptions(
             steps=steps,
             seed=seed,
             pad_id=getattr(self._config, "pad_token_id", None),
@@ -292,9 +292,9 @@ class Evaluator:
             decision.flips(torch.zeros(1), torch.zeros(1))  # says what is missing
         return decision, count
 
-    def _target(self, given: str | int, space: LabelSpace, source: Source) -> str | int:
+    def _target(self, given: str | int, space: ModelLabels, source: DataSource) -> str | int:
         if not isinstance(given, str):
-            given = validation.whole(given, "target ('predicted', 'gold', a class's number or name)")
+            given = validation.whole_number(given, "target ('predicted', 'gold', a class's number or name)")
         if given == "gold" and (not source.labelled or space.kind not in ("multiclass", "sigmoid")):
             raise InputError("target='gold' needs a column of labels, and a model that decides between classes.")
         if given in ("predicted", "gold"):
@@ -304,14 +304,14 @@ class Evaluator:
             known = f" or one of {', '.join(space.names)}" if space.names else ""
             raise InputError(
                 f"Expected target to be 'predicted', 'gold', 0..{space.classes - 1}{known}; got "
-                f"{validation.short(given)}."
+                f"{validation.short_repr(given)}."
             )
         return number
 
 
 def _statistics(n_resamples: Any, confidence_level: Any) -> dict[str, Any]:
     return {
-        "n_resamples": validation.whole(n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
+        "n_resamples": validation.whole_number(n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
         "confidence_level": validation.share(confidence_level, "confidence_level"),
     }
 
@@ -333,4 +333,4 @@ def _check_device(device: Any) -> None:
         torch.empty(0, device=device)
     except Exception as error:  # what is raised differs from backend to backend
         reason = str(error).partition("\n")[0]
-        raise InputError(f"The device {validation.short(device)} cannot be used: {reason}") from error
+        raise InputError(f"The device {validation.short_repr(device)} cannot be used: {reason}") from error

@@ -14,7 +14,7 @@ from attnfaith.adapters.choose_tail import pad_id_of
 from attnfaith.adapters.cut import Cut
 from attnfaith.adapters.dummy_inputs import made_up_inputs, parts_of, position_limit
 from attnfaith.adapters.positions import choose_inputs
-from attnfaith.adapters.self_check import alone, beside_longer, gap, scale_of, tolerance_of
+from attnfaith.adapters.self_check import first_unpadded, relative_difference, scale_of, tolerance_of, with_longer_text
 from attnfaith.errors import InputError
 
 LENGTH = 64  # tokens of a made-up text, where no window of the model asks for more
@@ -89,7 +89,7 @@ class Trial:
             others = made_up_inputs(cut.model, (length, length + MORE), side, seed=1)["input_ids"][:1]
         except InputError:  # a model without a configuration that says what its texts look like
             pad = pad_id_of(cut.adapter)
-            rows = dict(inputs) if pad is None else beside_longer(inputs, pad, left=left)
+            rows = dict(inputs) if pad is None else with_longer_text(inputs, pad, left=left)
             others = rows["input_ids"][-1:].roll(1, dims=1)
         tokens = rows["attention_mask"].bool()
         decides = [_deciding(cut, rows, text) for text in range(len(tokens))]
@@ -122,7 +122,7 @@ class Trial:
 
 def _single(inputs: Mapping[str, Any], number: int) -> dict[str, Any]:
     ids = inputs["input_ids"]
-    return alone(choose_inputs(inputs, len(ids), torch.tensor([number], device=ids.device)))
+    return first_unpadded(choose_inputs(inputs, len(ids), torch.tensor([number], device=ids.device)))
 
 
 def _deciding(cut: Cut, rows: Mapping[str, Any], number: int) -> int | None:
@@ -162,5 +162,5 @@ def same_logits(found: Tensor, plain: Tensor, whole: Tensor) -> bool:
         whole: the logits of the text with nothing hidden.
     """
     scale, tolerance = scale_of(whole), tolerance_of(whole)
-    off, effect = gap(found, plain, scale), gap(plain, whole, scale)
+    off, effect = relative_difference(found, plain, scale), relative_difference(plain, whole, scale)
     return off <= tolerance / 10 and off <= max(0.02 * effect, 1e-6, tolerance / 200)

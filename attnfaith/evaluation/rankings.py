@@ -8,12 +8,12 @@ from typing import Any
 
 from attnfaith.attribution.method import LEVELS, Method, find_method, methods
 from attnfaith.errors import InputError
-from attnfaith.text.encoded import Encoded
-from attnfaith.validation import short
+from attnfaith.text.encoded import EncodedText
+from attnfaith.validation import short_repr
 
 YOURS = "yours"
 CONTROL = "random"
-Explain = str | Callable[[Encoded], Sequence[float]]
+Explain = str | Callable[[EncodedText], Sequence[float]]
 """An explanation that a user brings: a column of scores, or a function from a text as the model reads it to scores."""
 
 _ON_REQUEST = {"greedy", "gradient_attention_fixed", "leave_one_out"}
@@ -76,7 +76,7 @@ def rankings_for(
     if isinstance(asked, str):
         if asked != "all":
             raise InputError(
-                f"Expected rankings to be 'all' or a list of names, got {short(asked)}. Use [{short(asked)}]."
+                f"Expected rankings to be 'all' or a list of names, got {short_repr(asked)}. Use [{short_repr(asked)}]."
             )
         chosen = usual
     else:
@@ -135,7 +135,7 @@ def _named(name: Any, own: list[tuple[str, str]], erase_level: str) -> list[tupl
     return same if erase_level == "attention" and same else found
 
 
-def left_out(erase_levels: Sequence[str], asked: str | Sequence[str], found: Sequence[Ranking]) -> None:
+def check_available(erase_levels: Sequence[str], asked: str | Sequence[str], found: Sequence[Ranking]) -> None:
     """Refuse names that no level could take."""
     if isinstance(asked, str):
         return

@@ -12,7 +12,7 @@ from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.errors import NumericalError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.functional.first_flip import Evaluate, Flips, Lanes, by_prefixes, by_sets, first_flips
+from attnfaith.functional.first_flip import Evaluate, FirstFlips, RemovalOrders, by_prefixes, by_sets, first_flips
 from attnfaith.functional.ranking import order_of
 
 MARGIN = 0.05
@@ -55,7 +55,7 @@ class Eraser(ABC):
     def logits_of(self, texts: Tensor, keep: Tensor) -> Tensor:
         """The logits ``[M, C]`` of texts ``[M]`` with only some items left, ``[M, N]``."""
 
-    def evaluate(self, lanes: Lanes) -> Evaluate:
+    def evaluate(self, lanes: RemovalOrders) -> Evaluate:
         """How the steps of lanes are computed: as sets, each once."""
         return by_sets(lanes, self.logits_of)
 
@@ -83,16 +83,16 @@ class Eraser(ABC):
         """Whether the decisions of texts ``[M]`` flip when sets of items ``[M, N]`` are removed, ``[M]``."""
         return self.batch.setup.decision.flips(self.batch.logits[texts], self.logits_without(texts, removed))
 
-    def flips(self, orders: Tensor, *, shared: Tensor | None = None, triggers: Tensor | None = None) -> Flips:
+    def flips(self, orders: Tensor, *, shared: Tensor | None = None, triggers: Tensor | None = None) -> FirstFlips:
         """The first flip of every text under every order, ``[R, B, N]``; the results are ``[R, B]``.
 
         Args:
             orders: to go down.
-            shared: ``[R]`` bool, orders of which only the earliest flip of each text is needed; see `Lanes`.
-            triggers: ``[R]`` bool; see `Lanes`.
+            shared: ``[R]`` bool, orders of which only the earliest flip of each text is needed; see `RemovalOrders`.
+            triggers: ``[R]`` bool; see `RemovalOrders`.
         """
         count, texts = orders.shape[:2]
-        lanes = Lanes(
+        lanes = RemovalOrders(
             orders.flatten(0, 1),
             torch.arange(texts, device=orders.device).repeat(count),
             self.counts,
@@ -111,7 +111,7 @@ class Eraser(ABC):
             growth=self.growth,
         )
         shaped = (count, texts)
-        return Flips(
+        return FirstFlips(
             found.flips.unflatten(0, shaped),
             found.removed.unflatten(0, shaped),
             found.logits.unflatten(0, shaped),
@@ -143,7 +143,7 @@ class AttentionEraser(Eraser):
         """Through the tail."""
         return self.batch.setup.cut.rerun_sets(self.batch.capture, texts, keep)
 
-    def evaluate(self, lanes: Lanes) -> Evaluate:
+    def evaluate(self, lanes: RemovalOrders) -> Evaluate:
         """Cumulative sums where the tail is affine, else sets."""
         cut, capture = self.batch.setup.cut, self.batch.capture
         if cut.adapter.affine(capture) is None:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 import attnfaith
-from attnfaith.evaluation.batch import Batch, Setup
+from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.tests.erasure.flipping_sets import VERSION
 from attnfaith.storage.run_store import Store
@@ -15,8 +15,8 @@ from attnfaith.storage.run_store import Store
 _PACKAGES = ("torch", "transformers", "captum", "numpy", "scipy")
 
 
-def conditions_of(
-    setup: Setup,
+def run_conditions(
+    setup: RunConfig,
     tests: Sequence[Test],
     trial: Batch,
     *,

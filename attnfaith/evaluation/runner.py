@@ -11,15 +11,15 @@ import pyarrow as pa
 import torch
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
-from attnfaith.data.source import Row, Source
+from attnfaith.data.source import DataSource, Row
 from attnfaith.errors import AttnFaithError, InputError, NumericalError
-from attnfaith.evaluation.batch import Batch, Setup
-from attnfaith.evaluation.tests.base import Columns, Test, gold_of, outcome_type, outcomes, schema_of
+from attnfaith.evaluation.batch import Batch, RunConfig
+from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, outcome_type, schema_of, to_cell
 from attnfaith.functional.decision import Decision
 from attnfaith.storage.fingerprint import fingerprint_rows
 from attnfaith.storage.run_store import Store
-from attnfaith.text.encoded import Encoded
-from attnfaith.text.encoder import Texts
+from attnfaith.text.encoded import EncodedText
+from attnfaith.text.encoder import TextEncoder
 
 SHARD = 256
 """Rows of the data that are written together, and lost together when a run is killed."""
@@ -56,13 +56,15 @@ class Runner:
             what was too much is tried next, and a little more after each batch that used it up.
     """
 
-    setup: Setup
-    texts: Texts
+    setup: RunConfig
+    texts: TextEncoder
     tests: Sequence[Test]
     batch_size: int
     room: float = math.inf
 
-    def run(self, source: Source, store: Store, advance: Callable[[int], None], *, index: int = 0, of: int = 1) -> None:
+    def run(
+        self, source: DataSource, store: Store, advance: Callable[[int], None], *, index: int = 0, of: int = 1
+    ) -> None:
         """Do the shards of one of several processes that are not done yet.
 
         Args:
@@ -104,7 +106,7 @@ class Runner:
         """The schema of every table of the run."""
         return schemas_of(self.tests, self.setup.decision)
 
-    def _batches(self, encoded: Sequence[Encoded]) -> Iterator[list[int]]:
+    def _batches(self, encoded: Sequence[EncodedText]) -> Iterator[list[int]]:
         for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
             longest = max(len(encoded[place].ids) for place in batch)
             start = 0
@@ -113,7 +115,7 @@ class Runner:
                 yield batch[start : start + size]
                 start += size
 
-    def _evaluated(self, members: list[tuple[Row, Encoded]]) -> Iterator[tuple[list[tuple[Row, Encoded]], Any]]:
+    def _evaluated(self, members: list[tuple[Row, EncodedText]]) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
         """The columns of a batch by table; in halves when memory runs out or a text has no finite logits."""
         used = len(members) * max(len(one.ids) for _, one in members)
         try:
@@ -137,7 +139,7 @@ class Runner:
         yield from self._evaluated(members[:middle])
         yield from self._evaluated(members[middle:])
 
-    def _columns(self, members: list[tuple[Row, Encoded]]) -> dict[str, Columns]:
+    def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
         rows, encoded = [row for row, _ in members], [one for _, one in members]
         batch = Batch(self.setup, rows, encoded, self.texts.collate(encoded))
         return {TEXTS: _described(batch), **{test.name: test.run(batch) for test in self.tests}}
@@ -151,7 +153,7 @@ def schemas_of(tests: Sequence[Test], decision: Decision) -> dict[str, pa.Schema
     return {name: schema_of(columns) for name, columns in shapes.items()}
 
 
-def too_long(row: Row, encoded: Encoded) -> AttnFaithError:
+def too_long(row: Row, encoded: EncodedText) -> AttnFaithError:
     """What is said when memory runs out on a single text."""
     return AttnFaithError(
         f"Memory ran out on row {row.number}, which is {len(encoded.ids)} tokens long, with no other text beside it. "
@@ -159,7 +161,9 @@ def too_long(row: Row, encoded: Encoded) -> AttnFaithError:
     )
 
 
-def encode(texts: Texts, rows: Sequence[Row], *, gold: bool = False) -> tuple[dict[int, Encoded], dict[int, str]]:
+def encode(
+    texts: TextEncoder, rows: Sequence[Row], *, gold: bool = False
+) -> tuple[dict[int, EncodedText], dict[int, str]]:
     """Rows as the model reads them, by place; and why others cannot be read, or have no label where one is needed."""
     aside = {place: "the text is missing" for place, row in enumerate(rows) if row.text is None}
     if gold:
@@ -195,7 +199,7 @@ def _reason(error: NumericalError) -> str:
 def _described(batch: Batch) -> Columns:
     """The rows of the table of texts."""
     decision = batch.setup.decision
-    predicted, gold = outcomes(decision, batch.logits), [gold_of(row.label) for row in batch.rows]
+    predicted, gold = decision_cells(decision, batch.logits), [to_cell(row.label) for row in batch.rows]
     confidence = [float("nan")] * len(predicted)
     if decision.kind in ("multiclass", "sigmoid"):
         confidence = decision.probabilities(batch.logits).amax(-1).double().tolist()
@@ -224,7 +228,7 @@ def _same(gold: Any, predicted: Any) -> bool:
 
 def _set_aside(row: Row, reason: str) -> dict[str, Any]:
     line: dict[str, Any] = {name: None for name, _ in _COLUMNS}
-    return {**line, "text_id": row.number, "gold": gold_of(row.label), "aside": reason}
+    return {**line, "text_id": row.number, "gold": to_cell(row.label), "aside": reason}
 
 
 def _table(parts: Sequence[Columns], schema: pa.Schema) -> pa.Table:

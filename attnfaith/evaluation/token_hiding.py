@@ -13,9 +13,9 @@ from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
 from attnfaith.adapters.dummy_inputs import position_tables, setting
-from attnfaith.adapters.inference_state import borrowed
+from attnfaith.adapters.inference_state import inference_state
 from attnfaith.adapters.positions import choose_inputs
-from attnfaith.adapters.self_check import gap, scale_of, tolerance_of
+from attnfaith.adapters.self_check import relative_difference, scale_of, tolerance_of
 from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
 from attnfaith.evaluation.hiding_trials import Trial, same_logits
 
@@ -78,7 +78,7 @@ class Hiding:
         order = lengths.argsort(descending=True, stable=True)
         parts = []
         place = 0
-        with borrowed(self.cut.model, gradients=False):
+        with inference_state(self.cut.model, gradients=False):
             while place < len(order):
                 width = int(lengths[order[place]])
                 size = max(1, budget // width)
@@ -206,7 +206,7 @@ def hiding_for(
     if way in ("mask_token", "pad") and token is None:
         kind = "mask" if way == "mask_token" else "padding"
         raise InputError(f"hide={way!r} needs a {kind} token, and there is none. Use hide='zero' or 'delete'.")
-    with borrowed(cut.model, gradients=False):
+    with inference_state(cut.model, gradients=False):
         trials = {side: Trial.of(cut, inputs, left=side, longest=longest) for side in (left, not left)}
         trial = trials[left]
         first = None if way == "delete" else _first_position(cut, trial.text(0), pad)
@@ -370,6 +370,6 @@ def _first_position(cut: Cut, inputs: Mapping[str, Any], pad: int | None) -> int
             other = cut.adapter.forward({**inputs, "position_ids": places.flip(1) + first})
         except (RuntimeError, TypeError, ValueError, IndexError):
             continue
-        if gap(said, own, scale_of(own)) <= tolerance and not torch.equal(other, said):
+        if relative_difference(said, own, scale_of(own)) <= tolerance and not torch.equal(other, said):
             return first
     return None

@@ -36,10 +36,10 @@ from typing import Any
 import pandas as pd
 
 from attnfaith.escaping import visible
-from attnfaith.estimates.lookup import Reader
+from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.tests.base import tests
 from attnfaith.evaluation.verdict_rule import judge
-from attnfaith.evaluation.verdict_text import REASONS, Speaker, capital, unjudged
+from attnfaith.evaluation.verdict_text import REASONS, VerdictWriter, capital, sample_note
 
 __all__ = ["Verdict", "verdict"]
 
@@ -109,8 +109,10 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         ('undecided', 'few texts')
     """
     confidence = float(facts["confidence_level"])
-    readers = {name: Reader(summary, name, confidence_level=confidence) for name in dict.fromkeys(summary["test"])}
-    figures = readers.get("erasure", Reader(summary, confidence_level=confidence))
+    readers = {
+        name: SummaryLookup(summary, name, confidence_level=confidence) for name in dict.fromkeys(summary["test"])
+    }
+    figures = readers.get("erasure", SummaryLookup(summary, confidence_level=confidence))
     told = {name: tuple(tests[name].sentences(reader, facts)) for name, reader in readers.items()}
     others = {name: sentences for name, sentences in told.items() if sentences}
     first = "attention" if facts["tail_is_affine"] else "input"
@@ -119,9 +121,9 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         reason = "no texts" if "erasure" in set(summary["test"]) else "no erasure"
         any_reader = next(iter(readers.values()), figures)
         short = summary.loc[(summary["figure"] == "too_short") & (summary["slice"] == "all"), "value"].max()
-        parts = {"": (REASONS[reason],), **others, "texts": tuple(unjudged(any_reader, facts, short))}
+        parts = {"": (REASONS[reason],), **others, "texts": tuple(sample_note(any_reader, facts, short))}
         return Verdict("undecided", parts, reason=reason)
     judged = {level: judge(figures, level, figures.place(level, "attention")) for level in levels}
-    own, speaker = judged[levels[0]], Speaker(figures, facts, judged)
+    own, speaker = judged[levels[0]], VerdictWriter(figures, facts, judged)
     parts = {"": speaker.judgement(), "other rankings": speaker.rankings(), **others, "texts": speaker.texts()}
     return Verdict(own.label, parts, levels[0], own.reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from attnfaith.estimates.lookup import Figure, Reader
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Key
 
 FAITHFUL = 0.8
@@ -29,7 +29,7 @@ _POWER = 1 + 0.8416 / 1.9600
 
 
 @dataclass(frozen=True)
-class Judgement:
+class VerdictLabel:
     """A label.
 
     Attributes:
@@ -44,7 +44,7 @@ class Judgement:
     needed: float | None = None
 
 
-def judge(figures: Reader, level: str, key: Key | None) -> Judgement:
+def judge(figures: SummaryLookup, level: str, key: Key | None) -> VerdictLabel:
     """Judge a ranking at one level; `attnfaith.evaluation.verdict` says how.
 
     Args:
@@ -54,41 +54,41 @@ def judge(figures: Reader, level: str, key: Key | None) -> Judgement:
     """
     control = figures.control(level)
     if key is None:
-        return Judgement("undecided", "no attention")
+        return VerdictLabel("undecided", "no attention")
     if figures.get(level, "never_flipped", key).texts < FEW:
-        return Judgement("undecided", "few texts")
+        return VerdictLabel("undecided", "few texts")
     if control is None:
-        return Judgement("undecided", "no control")
+        return VerdictLabel("undecided", "no control")
     if efficiency_of(figures, level, key).texts < FEW:
-        return Judgement("undecided", "few flips")
+        return VerdictLabel("undecided", "few flips")
     if efficiency_of(figures, level, control).low >= FAITHFUL:
-        return Judgement("undecided", "easy")
+        return VerdictLabel("undecided", "easy")
     skill = figures.get(level, "skill", key)
     if math.isnan(skill.low):
-        return Judgement("undecided", "no skill")
+        return VerdictLabel("undecided", "no skill")
     held = [limit for limit in (UNFAITHFUL, FAITHFUL) if skill.low < limit <= skill.high]
     texts = figures.get(level, "never_flipped", key).texts
     needed = max((texts_needed(skill, limit, texts) for limit in held), default=None)
     if len(held) == 2:
-        return Judgement("undecided", "wide", needed)
+        return VerdictLabel("undecided", "wide", needed)
     if skill.high < UNFAITHFUL:
-        return Judgement("unfaithful")
+        return VerdictLabel("unfaithful")
     if held == [UNFAITHFUL]:
-        return Judgement("unfaithful or partly", needed=needed)
+        return VerdictLabel("unfaithful or partly", needed=needed)
     if figures.against_control(level, key) != "better":
-        return Judgement("undecided", "same")
+        return VerdictLabel("undecided", "same")
     if held == [FAITHFUL]:
-        return Judgement("partly or faithful", needed=needed)
-    return Judgement("faithful" if skill.low >= FAITHFUL else "partly")
+        return VerdictLabel("partly or faithful", needed=needed)
+    return VerdictLabel("faithful" if skill.low >= FAITHFUL else "partly")
 
 
-def texts_needed(skill: Figure, limit: float, texts: int) -> float:
+def texts_needed(skill: SummaryValue, limit: float, texts: int) -> float:
     """About how many texts it takes for the interval to lie clear of a limit four times in five, if skill stays as is.
 
     Rounded up to two digits; inf where skill lies at the limit.
 
     Example:
-        >>> texts_needed(Figure(0.45, 0.4, 0.5), 0.5, 100), texts_needed(Figure(0.5, 0.4, 0.6), 0.5, 100)
+        >>> texts_needed(SummaryValue(0.45, 0.4, 0.5), 0.5, 100), texts_needed(SummaryValue(0.5, 0.4, 0.6), 0.5, 100)
         (210, inf)
     """
     distance = abs(skill.value - limit)
@@ -100,22 +100,22 @@ def texts_needed(skill: Figure, limit: float, texts: int) -> float:
     return math.ceil(needed / unit) * unit
 
 
-def sizes_known(figures: Reader, level: str) -> bool:
+def sizes_known(figures: SummaryLookup, level: str) -> bool:
     """Whether the size of every smallest flipping set is known exactly."""
     return figures.get(level, "minimum_fraction_mean").known
 
 
-def efficiency_of(figures: Reader, level: str, key: Key) -> Figure:
+def efficiency_of(figures: SummaryLookup, level: str, key: Key) -> SummaryValue:
     """The efficiency of a ranking; where it is only known to lie between two ends, the upper one."""
     own = figures.get(level, "efficiency", key)
     return own if own.known else figures.get(level, "efficiency_high", key)
 
 
-def is_near_chance(accuracy: Figure, majority: Figure) -> bool:
+def is_near_chance(accuracy: SummaryValue, majority: SummaryValue) -> bool:
     """Whether a model hardly does better than always answering the most frequent label.
 
     Example:
-        >>> is_near_chance(Figure(0.57), Figure(0.5)), is_near_chance(Figure(0.9), Figure(0.5))
+        >>> is_near_chance(SummaryValue(0.57), SummaryValue(0.5)), is_near_chance(SummaryValue(0.9), SummaryValue(0.5))
         (True, False)
     """
     return accuracy.value - majority.value < NEAR_CHANCE * (1 - majority.value)

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attnfaith.estimates.lookup import Figure, Reader, listed, percent, points, unit_at
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, listed, percent, points, unit_at
 from attnfaith.estimates.pivot import Key
 from attnfaith.evaluation.rankings import CONTROL, YOURS
 from attnfaith.evaluation.verdict_rule import (
     FAITHFUL,
     FEW,
     UNFAITHFUL,
-    Judgement,
+    VerdictLabel,
     efficiency_of,
     is_near_chance,
     judge,
@@ -61,7 +61,7 @@ CAUTION = (
 )
 
 
-class Speaker:
+class VerdictWriter:
     """Says what the figures of one run amount to.
 
     Args:
@@ -70,7 +70,7 @@ class Speaker:
         judged: the label at each level; the first is the one that is spoken of.
     """
 
-    def __init__(self, figures: Reader, facts: Mapping[str, Any], judged: Mapping[str, Judgement]) -> None:
+    def __init__(self, figures: SummaryLookup, facts: Mapping[str, Any], judged: Mapping[str, VerdictLabel]) -> None:
         self.figures, self.facts, self.judged = figures, facts, judged
         self.level, *self.others = judged
         self.key: Key = figures.place(self.level, "attention") or ("", "")
@@ -95,10 +95,10 @@ class Speaker:
         """What an item of a level is, in the plural."""
         return unit_at(self.facts["unit"], level)
 
-    def _get(self, figure: str, key: Key = ("", ""), other: Key | None = None) -> Figure:
+    def _get(self, figure: str, key: Key = ("", ""), other: Key | None = None) -> SummaryValue:
         return self.figures.get(self.level, figure, key, other)
 
-    def _never(self, level: str) -> Figure:
+    def _never(self, level: str) -> SummaryValue:
         return self.figures.get(level, "never_flipped", self.figures.place(level, "attention") or ("", ""))
 
     def _evidence(self) -> Iterator[str]:
@@ -130,7 +130,7 @@ class Speaker:
         second = f"; the smallest sets{found} that flip it hold {smallest}" if smallest.known else ""
         return f"{first}{second}."
 
-    def _removes(self, key: Key) -> Figure:
+    def _removes(self, key: Key) -> SummaryValue:
         """The mean share of the items that a ranking removes."""
         return self._get("mean_fraction", key)
 
@@ -158,7 +158,7 @@ class Speaker:
         else:
             yield f"No other ranking that was run is clearly better; the best of them, {name}, removes {removes}."
 
-    def _conclusion(self, own: Judgement) -> Iterator[str]:
+    def _conclusion(self, own: VerdictLabel) -> Iterator[str]:
         yield REASONS[own.reason] if own.reason else CONCLUSIONS[own.label]
         if own.needed is not None and math.isinf(own.needed):
             yield "More texts are unlikely to settle it: skill lies at the limit."
@@ -211,7 +211,7 @@ class Speaker:
                 yield "It is judged because this model decides from its final attention alone."
             return
         flips = self.figures.get("attention", "flippable")
-        kept = Figure(1 - flips.value, 1 - flips.high, 1 - flips.low)
+        kept = SummaryValue(1 - flips.value, 1 - flips.high, 1 - flips.low)
         silent = f"At the final attention no set of items was found that flips {kept} of the decisions"
         if self.level == "attention" and kept.value >= SILENT:
             yield f"{silent}. Erasing at the input level (level='input') would say more."
@@ -246,24 +246,24 @@ class Speaker:
         if late.value >= LATE:
             yield f"On {late} of the texts attention flips the decision only once all {self.unit} are removed."
         judged, short = self._never(self.level).texts, self._get("too_short").value
-        yield from behind(self.facts, self.unit, f"{judged:,} texts were judged", short, "to remove")
+        yield from sample_sentence(self.facts, self.unit, f"{judged:,} texts were judged", short, "to remove")
         yield from accuracy_sentences(self.figures)
         yield (
             f"Shares of {self.unit} are means over texts; a text that never flips counts as 100 %. "
-            f"{brackets(self.facts)}"
+            f"{interval_note(self.facts)}"
         )
 
 
-def unjudged(figures: Reader, facts: Mapping[str, Any], short: float) -> Iterator[str]:
+def sample_note(figures: SummaryLookup, facts: Mapping[str, Any], short: float) -> Iterator[str]:
     """The texts behind what other tests say, where nothing was erased; ``short`` of them have too few items."""
     unit = unit_at(facts["unit"], "attention" if facts["tail_is_affine"] else "input")
     if "texts" in facts:
-        yield from behind(facts, unit, f"{facts['texts']:,} texts were looked at", short, "to rank")
+        yield from sample_sentence(facts, unit, f"{facts['texts']:,} texts were looked at", short, "to rank")
         yield from accuracy_sentences(figures)
-        yield brackets(facts)
+        yield interval_note(facts)
 
 
-def accuracy_sentences(figures: Reader) -> Iterator[str]:
+def accuracy_sentences(figures: SummaryLookup) -> Iterator[str]:
     """How often the model is right, where labels are there, and whether that is hardly better than chance."""
     accuracy, majority = (figures.get("", name) for name in ("accuracy", "majority_label"))
     if not accuracy.known:
@@ -276,7 +276,7 @@ def accuracy_sentences(figures: Reader) -> Iterator[str]:
         )
 
 
-def behind(facts: Mapping[str, Any], unit: str, opening: str, short: float, what: str) -> Iterator[str]:
+def sample_sentence(facts: Mapping[str, Any], unit: str, opening: str, short: float, what: str) -> Iterator[str]:
     """How many texts there were, which were left out, and what is among their items."""
     parts = [opening]
     if short > 0:
@@ -291,7 +291,7 @@ def behind(facts: Mapping[str, Any], unit: str, opening: str, short: float, what
         yield f"Special tokens such as [CLS] are among the {unit}."
 
 
-def brackets(facts: Mapping[str, Any]) -> str:
+def interval_note(facts: Mapping[str, Any]) -> str:
     """What stands in brackets."""
     return f"In brackets: {percent(facts['confidence_level'])} intervals over texts."
 

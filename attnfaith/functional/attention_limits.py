@@ -193,7 +193,7 @@ def _outwards(shares: Tensor, one: Tensor, two: Tensor, inner: Tensor, outer: Te
 
 
 @dataclass(frozen=True)
-class Limits:
+class LogitLimits:
     """What an output within epsilon implies of the logits, ``low <= directions @ logits <= high``.
 
     Attributes:
@@ -209,7 +209,7 @@ class Limits:
     exact: bool
 
 
-def limits_of(decision: Decision, before: Tensor, epsilon: float) -> Limits:
+def limits_of(decision: Decision, before: Tensor, epsilon: float) -> LogitLimits:
     """The limits of the logits of an output within epsilon of that of ``before``, ``[C]``.
 
     Example:
@@ -221,17 +221,17 @@ def limits_of(decision: Decision, before: Tensor, epsilon: float) -> Limits:
     each = torch.eye(len(before), dtype=torch.float64, device=before.device)
     single = len(before) == 1
     if decision.kind == "regression":
-        return Limits(each, before - epsilon, before + epsilon, single)
+        return LogitLimits(each, before - epsilon, before + epsilon, single)
     if decision.kind in ("sigmoid", "multilabel"):  # where the mean over labels is within epsilon, each is within more
         on, off = torch.sigmoid(before - decision.threshold), torch.sigmoid(decision.threshold - before)
         low, high = (decision.threshold + _log_ratio(on, off, side * epsilon * len(before)) for side in (-1, 1))
-        return Limits(each, low, high, single)
+        return LogitLimits(each, low, high, single)
     shares = decision.probabilities(before)
     one, two = torch.triu_indices(len(shares), len(shares), 1, device=before.device)
     telling = (shares[one] > epsilon) | (shares[two] > epsilon)
     one, two = one[telling], two[telling]
     low, high = _log_ratio(shares[one], shares[two], -epsilon), _log_ratio(shares[one], shares[two], epsilon)
-    return Limits(each[one] - each[two], low, high, len(shares) == 2)
+    return LogitLimits(each[one] - each[two], low, high, len(shares) == 2)
 
 
 def _log_ratio(one: Tensor, other: Tensor, shift: float) -> Tensor:
@@ -240,7 +240,7 @@ def _log_ratio(one: Tensor, other: Tensor, shift: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Reach:
+class DivergenceRange:
     """How far attention can go, in nats.
 
     Attributes:
@@ -254,7 +254,7 @@ class Reach:
     weights: Tensor
 
 
-def reach_of(shares: Tensor, corners: Tensor, decision: Decision, epsilon: float) -> Reach:
+def reach_of(shares: Tensor, corners: Tensor, decision: Decision, epsilon: float) -> DivergenceRange:
     """How far from the original a distribution can be whose output is within epsilon.
 
     Args:
@@ -278,7 +278,7 @@ def reach_of(shares: Tensor, corners: Tensor, decision: Decision, epsilon: float
     points = [farthest_between(shares, value, low, high) for value, low, high in sides]
     bound = min([*points, farthest_anywhere(shares)], key=lambda point: point.js)
     if limits.exact:
-        return Reach(bound.js, bound.js, _spread(shares, bound.items, bound.share))
+        return DivergenceRange(bound.js, bound.js, _spread(shares, bound.items, bound.share))
 
     def allowed(share: Tensor, one: Tensor, two: Tensor) -> Tensor:
         after = share.unsqueeze(-1) * corners[one] + (1 - share).unsqueeze(-1) * corners[two]
@@ -286,8 +286,8 @@ def reach_of(shares: Tensor, corners: Tensor, decision: Decision, epsilon: float
 
     found = farthest_on_edges(shares, values, limits.low, limits.high, allowed)
     if found.js <= 0:
-        return Reach(0.0, bound.js, shares)
-    return Reach(min(found.js, bound.js), bound.js, _spread(shares, found.items, found.share))
+        return DivergenceRange(0.0, bound.js, shares)
+    return DivergenceRange(min(found.js, bound.js), bound.js, _spread(shares, found.items, found.share))
 
 
 def _spread(shares: Tensor, items: tuple[int, int], share: float) -> Tensor:

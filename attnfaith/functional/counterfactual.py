@@ -67,7 +67,7 @@ _DECAY = (0.9, 0.999)
 
 
 @dataclass(frozen=True)
-class Freedom:
+class EditableAttention:
     """What an adversary may change: the shares of the free items in the weight that they have together.
 
     Attributes:
@@ -91,7 +91,7 @@ class Freedom:
 
 def freedom_of(
     weights: Tensor, free: Tensor, *, log_weights: Tensor | None = None, groups: Tensor | None = None
-) -> Freedom:
+) -> EditableAttention:
     """What may be changed in attention ``[B, G, N]``, where each distribution keeps its mass.
 
     Args:
@@ -114,15 +114,15 @@ def freedom_of(
     exists = torch.ones_like(mass, dtype=torch.bool) if groups is None else groups
     part = torch.where(exists & (mass > 0), scale / mass, 0.0) / exists.sum(-1, keepdim=True).clamp_min(1)
     fixed = torch.where(chosen, 0, weights)
-    return Freedom(shares.to(weights.dtype), scale.to(weights.dtype), fixed, part.to(weights.dtype))
+    return EditableAttention(shares.to(weights.dtype), scale.to(weights.dtype), fixed, part.to(weights.dtype))
 
 
-def weights_of(freedom: Freedom, shares: Tensor) -> Tensor:
+def weights_of(freedom: EditableAttention, shares: Tensor) -> Tensor:
     """The attention in which the free items have other shares, ``[B, K, G, N]`` to the same shape."""
     return torch.addcmul(freedom.fixed.unsqueeze(1), freedom.scale[:, None, :, None], shares)
 
 
-def divergence_of(freedom: Freedom, shares: Tensor) -> Tensor:
+def divergence_of(freedom: EditableAttention, shares: Tensor) -> Tensor:
     """The mean over distributions of JS(original, other) in nats, ``[B, K, G, N]`` to ``[B, K]`` float64.
 
     Example:
@@ -134,7 +134,7 @@ def divergence_of(freedom: Freedom, shares: Tensor) -> Tensor:
     return (freedom.part.double().unsqueeze(1) * jensen_shannon(original, shares.double())).sum(-1)
 
 
-def most_of(freedom: Freedom) -> Tensor:
+def most_of(freedom: EditableAttention) -> Tensor:
     """The largest divergence of a text that any weights have, whatever the output, ``[B]`` float64 in nats.
 
     Example:
@@ -146,7 +146,7 @@ def most_of(freedom: Freedom) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Found:
+class AdversaryResult:
     """The best that an adversary found for each text.
 
     Attributes:
@@ -163,7 +163,7 @@ class Found:
 
 
 def search(
-    freedom: Freedom,
+    freedom: EditableAttention,
     distance: Callable[[Tensor], Tensor],
     start: Tensor,
     *,
@@ -172,7 +172,7 @@ def search(
     rate: float = 0.01,
     penalty: float = 10.0,
     diversity: float = 1.0,
-) -> Found:
+) -> AdversaryResult:
     """Look for the attention farthest from the original that moves the output by at most epsilon.
 
     Args:
@@ -226,7 +226,7 @@ def search(
     stays = (reached > 0) & (final <= epsilon)
     original = weights_of(freedom, freedom.logs.exp().unsqueeze(1))
     weights = torch.where(stays[:, None, None], found[:, 0], original[:, 0])
-    return Found(weights, torch.where(stays, js, 0.0), torch.where(stays, final, 0.0), satisfied.sum(1))
+    return AdversaryResult(weights, torch.where(stays, js, 0.0), torch.where(stays, final, 0.0), satisfied.sum(1))
 
 
 def _overstep(

@@ -18,7 +18,7 @@ Evaluate = Callable[[Tensor, int, int], Tensor]
 
 
 @dataclass(frozen=True)
-class Lanes:
+class RemovalOrders:
     """Orders of removal, ``L`` of them, for ``B`` texts.
 
     Attributes:
@@ -44,7 +44,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Flips:
+class FirstFlips:
     """What became of each lane.
 
     Attributes:
@@ -59,14 +59,14 @@ class Flips:
     logits: Tensor
     nearest: Tensor
 
-    def only(self, chosen: Tensor) -> Flips:
+    def only(self, chosen: Tensor) -> FirstFlips:
         """Those of some lanes."""
-        return Flips(self.flips[chosen], self.removed[chosen], self.logits[chosen], self.nearest[chosen])
+        return FirstFlips(self.flips[chosen], self.removed[chosen], self.logits[chosen], self.nearest[chosen])
 
 
 def first_flips(
-    lanes: Lanes, before: Tensor, decision: Decision, evaluate: Evaluate, *, first: int = 8, growth: float = 1.0
-) -> Flips:
+    lanes: RemovalOrders, before: Tensor, decision: Decision, evaluate: Evaluate, *, first: int = 8, growth: float = 1.0
+) -> FirstFlips:
     """Go down every lane in growing steps until its decision flips; the curve is not monotone, so no step is skipped.
 
     Args:
@@ -109,7 +109,7 @@ def first_flips(
             settled[lanes.texts[flips & (lanes.shared | lanes.triggers)]] = True
             active &= ~(lanes.shared & settled[lanes.texts])
         start, size = stop, max(first, math.ceil(stop * growth))
-    return Flips(flips, removed, logits, nearest)
+    return FirstFlips(flips, removed, logits, nearest)
 
 
 def by_prefixes(prefixes: Tensor) -> Evaluate:
@@ -117,7 +117,7 @@ def by_prefixes(prefixes: Tensor) -> Evaluate:
     return lambda lanes, start, stop: prefixes[lanes, start:stop]
 
 
-def by_sets(lanes: Lanes, run: Callable[[Tensor, Tensor], Tensor]) -> Evaluate:
+def by_sets(lanes: RemovalOrders, run: Callable[[Tensor, Tensor], Tensor]) -> Evaluate:
     """Steps that are run as sets, each set of a text once however many orders come through it.
 
     Sets are told apart by the sum of a random 64-bit number for each item.

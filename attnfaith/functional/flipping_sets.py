@@ -30,7 +30,7 @@ def prefix_set(order: Tensor, size: Tensor) -> Tensor:
     return ranks_of(order) < size.unsqueeze(-1)
 
 
-def prune(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
+def prune_set(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
     """Restore items of flipping sets, one at a time, as long as the decision stays flipped.
 
     The item that was removed last is tried first. A text is finished when no single item of its set can be restored.
@@ -48,7 +48,7 @@ def prune(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
     Example:
         >>> def flips(texts, removed):  # needs item 0, and one of the items 1 and 2
         ...     return removed[:, 0] & removed[:, 1:3].any(1)
-        >>> prune(torch.tensor([[True, True, True, True]]), torch.tensor([[1, 3, 0, 2]]), flips)
+        >>> prune_set(torch.tensor([[True, True, True, True]]), torch.tensor([[1, 3, 0, 2]]), flips)
         tensor([[ True,  True, False, False]])
     """
     removed = removed.clone()

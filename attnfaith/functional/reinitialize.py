@@ -12,7 +12,7 @@ WAYS = ("permuted", "normal")
 """The tensor's own values in another order; or a normal distribution with its mean and standard deviation."""
 
 
-def redrawn(values: Tensor, generator: torch.Generator, how: str = "permuted") -> Tensor:
+def reinitialized(values: Tensor, generator: torch.Generator, how: str = "permuted") -> Tensor:
     """A tensor of the same shape, precision and device, with nothing of the old one but the scale of its values.
 
     A tensor of one value, and one whose values are all equal, stay what they are.
@@ -23,7 +23,7 @@ def redrawn(values: Tensor, generator: torch.Generator, how: str = "permuted") -
         how: one of `WAYS`.
 
     Example:
-        >>> redrawn(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.Generator().manual_seed(1))
+        >>> reinitialized(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.Generator().manual_seed(1))
         tensor([[2., 4.],
                 [3., 1.]])
     """

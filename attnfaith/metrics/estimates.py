@@ -21,7 +21,7 @@ STATISTICS: dict[str, Any] = {"n_resamples": None, "confidence_level": 0.95, "ra
 
 
 @dataclass(frozen=True)
-class Measured:
+class Quantities:
     """What was measured of ``n`` texts; every array is ``[n]``, NaN where a text has no such number.
 
     Attributes:
@@ -46,7 +46,7 @@ class Measured:
 
 
 def figures_of(
-    measured: Measured,
+    measured: Quantities,
     *,
     n_resamples: int | None = None,
     confidence_level: float = 0.95,
@@ -67,7 +67,7 @@ def figures_of(
 
     Example:
         >>> scores = np.array([0.5, np.nan, 1.0])
-        >>> figures_of(Measured(np.isnan(scores), means={"score": scores}))
+        >>> figures_of(Quantities(np.isnan(scores), means={"score": scores}))
         {'texts': 3, 'undefined': 1, 'score': 0.75}
     """
     left = ~np.any([np.zeros_like(measured.undefined), *measured.aside.values()], axis=0)
@@ -84,7 +84,7 @@ def figures_of(
     return found
 
 
-def _estimates(measured: Measured, left: Mask, resamples: Resamples) -> dict[str, Estimate]:
+def _estimates(measured: Quantities, left: Mask, resamples: Resamples) -> dict[str, Estimate]:
     """Each figure by itself, from the same resamples of the texts that are left."""
     groups = (
         (measured.shares, resamples.share),

@@ -11,7 +11,7 @@ from attnfaith.models.configuration import AttentionClassifierConfig
 from attnfaith.models.tokenization import WordTokenizer
 
 
-class ModelStandIn:
+class LazyModelClass:
     """Stands for ``AttentionClassifier`` until someone uses it: loading PreTrainedModel costs more than all else."""
 
     config_class = AttentionClassifierConfig
@@ -33,5 +33,5 @@ def register() -> None:
     AutoConfig.register(AttentionClassifierConfig.model_type, AttentionClassifierConfig, exist_ok=True)
     AutoTokenizer.register(AttentionClassifierConfig, tokenizer_class=WordTokenizer, exist_ok=True)
     loaded = sys.modules.get("attnfaith.models.modeling")
-    model = loaded.AttentionClassifier if loaded else ModelStandIn()
+    model = loaded.AttentionClassifier if loaded else LazyModelClass()
     AutoModelForSequenceClassification.register(AttentionClassifierConfig, model, exist_ok=True)

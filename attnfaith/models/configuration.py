@@ -90,7 +90,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
         for name, known in CHOICES.items():
             validation.one_of(getattr(self, name), known, name)
         for name, most in _MOST.items():
-            validation.whole(getattr(self, name), name, least=1, most=most)
+            validation.whole_number(getattr(self, name), name, least=1, most=most)
         validation.number(self.temperature, "temperature", above=0)
         pairs = [pair for pair in self.kernels if not isinstance(pair, int) and len(pair) == 2 and min(pair) >= 1]
         if not pairs or len(pairs) < len(self.kernels):

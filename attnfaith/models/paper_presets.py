@@ -57,7 +57,7 @@ def preset(name: str, *, dataset: str | None = None) -> Preset:
     if dataset is not None and dataset not in chosen.datasets:
         known = ", ".join(map(repr, chosen.datasets)) or "none"
         raise InputError(
-            f"{name} has no settings of its own for the data set {validation.short(dataset)}. Known: {known}."
+            f"{name} has no settings of its own for the data set {validation.short_repr(dataset)}. Known: {known}."
         )
     if not chosen.datasets:
         return chosen
@@ -97,7 +97,7 @@ def from_preset(
     known = preset(name, dataset=dataset).config
     if (vocab_size is None) == (tokenizer is None):
         raise InputError("Pass either vocab_size (such as len(tokenizer)) or tokenizer.")
-    validation.whole(num_labels, "num_labels", least=1, most=MOST_LABELS)
+    validation.whole_number(num_labels, "num_labels", least=1, most=MOST_LABELS)
     if tokenizer is not None:
         if not isinstance(tokenizer, PreTrainedTokenizerBase):
             raise InputError(f"Expected a Transformers tokenizer, got {type(tokenizer).__name__}.")

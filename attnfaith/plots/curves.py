@@ -13,9 +13,9 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.pivot import numbers
 from attnfaith.plots.labels import Key, labels_for
-from attnfaith.plots.lettering import EndLabels, Headline, nothing, write
-from attnfaith.plots.panels import counted, joined, keys_of, need, of_level, place_of, rows_of
-from attnfaith.plots.style import COLUMN, HIGHLIGHT, MUTED, RULE, Look, axes, looks_for, name_axes, percent
+from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty, write
+from attnfaith.plots.panels import counted, joined, keys_of, of_level, place_of, require_columns, rows_of
+from attnfaith.plots.style import COLUMN, HIGHLIGHT, MUTED, RULE, LineStyle, axes, looks_for, name_axes, percent
 
 CURVES = ("erase_level", "ranking_level", "ranking", "fraction", "kept", "low", "high")
 
@@ -51,20 +51,20 @@ def survival(
         >>> axis.get_title(loc="left"), axis.get_xlabel()
         ('Removed from the final attention', 'tokens removed (share of the text)')
     """
-    need(curves, CURVES, figure="survival")
+    require_columns(curves, CURVES, figure="survival")
     table, level = of_level(curves, erase_level, figure="survival")
     unit, keys = unit_at(unit, level), keys_of(table)
     drawn = [key for key in keys if np.isfinite(numbers(rows_of(table, key)["kept"])).any()]
-    looks = looks_for(drawn, chosen_of(highlight, keys))
+    looks = looks_for(drawn, resolve_highlight(highlight, keys))
     axis = axes(axis, COLUMN, max(2.6, 0.75 + 0.112 * len(keys)))
     counts = numbers(table["texts"]) if texts is None and "texts" in table else np.array([texts or np.nan])
     dashed = "dashed: rankings of the input level" if any(key[0] == "input" for key in drawn) else ""
     labels = labels_for(keys)
     missing = [labels[key] for key in keys if key not in looks]
     told = joined(counted(counts), "shaded: intervals" if drawn else "", dashed, by="; ")
-    Headline(axis, f"Removed from {place_of(level)}", told, _undefined(missing) if drawn else "")
+    TitleBlock(axis, f"Removed from {place_of(level)}", told, _undefined(missing) if drawn else "")
     if not drawn:
-        return nothing(axis, "No curve to draw: no ranking\nhas a defined value here.")
+        return draw_empty(axis, "No curve to draw: no ranking\nhas a defined value here.")
     ends = [
         _curve(axis, rows_of(table, key), look, labels[key], solid=key[0] != "input") for key, look in looks.items()
     ]
@@ -82,7 +82,7 @@ def survival(
 
 
 def _curve(
-    axis: Axes, rows: pd.DataFrame, look: Look, label: str, *, solid: bool
+    axis: Axes, rows: pd.DataFrame, look: LineStyle, label: str, *, solid: bool
 ) -> tuple[float, float, str, str, bool]:
     """One curve and its band; where it ends, its mean height, and its label with colour and weight."""
     rows = rows.sort_values("fraction")
@@ -112,11 +112,11 @@ def _undefined(labels: list[str]) -> str:
     return f"undefined: {listed}" if labels else ""
 
 
-def chosen_of(highlight: Sequence[str] | None, keys: Sequence[Key]) -> Sequence[str]:
+def resolve_highlight(highlight: Sequence[str] | None, keys: Sequence[Key]) -> Sequence[str]:
     """The names of the rankings that stand out, refused where there is no such ranking.
 
     Example:
-        >>> chosen_of(["lrp"], [("attention", "lrp"), ("attention", "random")])
+        >>> resolve_highlight(["lrp"], [("attention", "lrp"), ("attention", "random")])
         ['lrp']
     """
     if highlight is None:

@@ -13,15 +13,24 @@ from matplotlib.axes import Axes
 from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.pivot import numbers
 from attnfaith.plots.labels import Key, labels_for
-from attnfaith.plots.lettering import Headline, nothing, write
-from attnfaith.plots.panels import SUMMARY, counted, joined, keys_of, need, of_level, overall, place_of
+from attnfaith.plots.lettering import TitleBlock, draw_empty, write
+from attnfaith.plots.panels import (
+    SUMMARY,
+    all_texts_rows,
+    counted,
+    joined,
+    keys_of,
+    of_level,
+    place_of,
+    require_columns,
+)
 from attnfaith.plots.style import (
     COLUMN,
     INK,
     MUTED,
     RULE,
     SMALL,
-    Look,
+    LineStyle,
     axes,
     hide_frame,
     looks_for,
@@ -66,8 +75,8 @@ def efficiency(
         >>> [label.get_text() for label in efficiency(pd.DataFrame(rows)).get_yticklabels()]
         ['LRP (input)', 'random control']
     """
-    need(summary, SUMMARY, figure="efficiency")
-    table, level = of_level(overall(summary, "erasure"), erase_level, figure="efficiency")
+    require_columns(summary, SUMMARY, figure="efficiency")
+    table, level = of_level(all_texts_rows(summary, "erasure"), erase_level, figure="efficiency")
     figure = next((name for name in ("efficiency", "mean_fraction") if _defined(table, name)), "efficiency")
     quantity, table = _quantity(figure, unit_at(unit, level)), table[table["figure"] == figure]
     values = numbers(table["value"])
@@ -76,9 +85,9 @@ def efficiency(
     axis = axes(axis, COLUMN, 1.05 + 0.15 * max(len(keys), 3))
     opened = "open dots: rankings of the input level" if any(key[0] == "input" for key in keys) else ""
     where = joined(f"removed from {place_of(level)}", counted(numbers(table["texts"])))
-    Headline(axis, quantity.title, where, joined("lines: intervals", opened, by="; ") if keys else "")
+    TitleBlock(axis, quantity.title, where, joined("lines: intervals", opened, by="; ") if keys else "")
     if not keys:
-        return nothing(axis, "Nothing to draw: the summary\nhas no such figure.")
+        return draw_empty(axis, "Nothing to draw: the summary\nhas no such figure.")
     draw_dots(table, axis, quantity.shown)
     axis.set_xlim(0, 1)
     axis.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
@@ -121,7 +130,7 @@ def _defined(table: pd.DataFrame, figure: str) -> bool:
 
 
 def _dot(
-    axis: Axes, row: int, found: tuple[float, float, float], look: Look, key: Key, shown: Callable[[float], str]
+    axis: Axes, row: int, found: tuple[float, float, float], look: LineStyle, key: Key, shown: Callable[[float], str]
 ) -> None:
     value, low, high = found
     placed: dict[str, Any] = {"xycoords": axis.get_yaxis_transform(), "va": "center_baseline"}

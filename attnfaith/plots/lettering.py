@@ -36,7 +36,7 @@ def write(
     return note
 
 
-def nothing(axis: Axes, why: str) -> Axes:
+def draw_empty(axis: Axes, why: str) -> Axes:
     """Axes that say why they are empty, so that an empty figure is never mistaken for a result."""
     axis.set_xticks([])
     axis.set_yticks([])
@@ -54,7 +54,7 @@ class _Placed(Artist):
         self.set_in_layout(False)
 
 
-class Headline(_Placed):
+class TitleBlock(_Placed):
     """A bold title over lines that say what it rests on.
 
     They begin where the labels of the vertical axis begin, which is known only when the figure is drawn.

@@ -16,8 +16,18 @@ from numpy.typing import NDArray
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.plots.labels import Key, labels_for
-from attnfaith.plots.lettering import Headline, nothing, write
-from attnfaith.plots.panels import SUMMARY, counted, joined, keys_of, levels_of, need, of_level, overall, place_of
+from attnfaith.plots.lettering import TitleBlock, draw_empty, write
+from attnfaith.plots.panels import (
+    SUMMARY,
+    all_texts_rows,
+    counted,
+    joined,
+    keys_of,
+    levels_of,
+    of_level,
+    place_of,
+    require_columns,
+)
 from attnfaith.plots.style import (
     ALERT,
     COLUMN,
@@ -27,7 +37,7 @@ from attnfaith.plots.style import (
     PLAIN,
     RULE,
     SMALL,
-    Drawing,
+    PaperFigure,
     axes,
     hide_frame,
     name_axes,
@@ -65,8 +75,8 @@ def wins(
         >>> [label.get_text() for label in wins(pd.DataFrame(rows)).get_yticklabels()]
         ['LRP (input) 1', 'random 2']
     """
-    need(summary, SUMMARY, figure="wins")
-    table, level = of_level(overall(summary, "erasure"), erase_level, figure="wins")
+    require_columns(summary, SUMMARY, figure="wins")
+    table, level = of_level(all_texts_rows(summary, "erasure"), erase_level, figure="wins")
     table = table[table["figure"].isin(["wins", "p_holm"])]
     keys, share, p = _matrices(table)
     annotate = len(keys) <= _MOST_ANNOTATED if annotate is None else annotate
@@ -75,9 +85,9 @@ def wins(
     legend = "% of texts where the row needs fewer removals than the column"
     mark = f"{'*' if annotate else 'dot'}: it is the better of the two, p < .05 (sign test, Holm)"
     found = bool(np.isfinite(share).any())
-    Headline(axis, "Who flips first", where, *(legend, mark) * found)
+    TitleBlock(axis, "Who flips first", where, *(legend, mark) * found)
     if not found:
-        return nothing(axis, "Nothing to draw: the summary\nhas no defined pair.")
+        return draw_empty(axis, "Nothing to draw: the summary\nhas no defined pair.")
     mesh = axis.pcolormesh(share, cmap=_SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
     for row, column in np.ndindex(share.shape):
         cell = float(share[row, column]), float(share[column, row]), float(p[row, column])
@@ -182,18 +192,18 @@ def agreements(summary: pd.DataFrame, axis: Axes | None = None, *, erase_level: 
         >>> [label.get_text() for label in agreements(pd.DataFrame([row])).get_yticklabels()]
         ['LRP']
     """
-    need(summary, SUMMARY, figure="agreement")
-    table, level = of_level(overall(summary, "agreement"), erase_level, figure="agreement")
+    require_columns(summary, SUMMARY, figure="agreement")
+    table, level = of_level(all_texts_rows(summary, "agreement"), erase_level, figure="agreement")
     table = table[table["figure"] == "tau"]
     keys, tau = _matrix(table)
     axis = axes(axis, COLUMN if _narrow(keys, table) else PAGE, _height(len(keys)))
     where = joined(f"ranking the items of {place_of(level)}", counted(numbers(table["texts"])))
     if not np.isfinite(tau).any():
-        Headline(axis, "Agreement", where)
-        return nothing(axis, "Nothing to draw: the summary\nhas no pair with a value.")
+        TitleBlock(axis, "Agreement", where)
+        return draw_empty(axis, "Nothing to draw: the summary\nhas no pair with a value.")
     if _alone(keys, table):
         return _dots(axis, table, where)
-    Headline(axis, "Agreement", where, "mean over texts of Kendall's τ, from −1 (opposite) to 1 (the same order)")
+    TitleBlock(axis, "Agreement", where, "mean over texts of Kendall's τ, from −1 (opposite) to 1 (the same order)")
     axis.pcolormesh(tau, cmap=_TAU_SHADES, vmin=-1, vmax=1, edgecolors="white", linewidth=0.8)
     for row, column in np.ndindex(tau.shape):
         _tau_cell(axis, row, column, float(tau[row, column]))
@@ -212,7 +222,7 @@ def _dots(axis: Axes, table: pd.DataFrame, where: str) -> Axes:
     keys = [_key(other) for other in rows["other"]]
     value, low, high = (numbers(rows[name]) for name in ("value", "low", "high"))
     places = list(range(len(keys)))
-    Headline(axis, "Agreement with attention", where)
+    TitleBlock(axis, "Agreement with attention", where)
     axis.axvline(0, color=FAINT, linewidth=0.6, zorder=0)
     axis.hlines(places, low, high, color=PLAIN, linewidth=1.2)
     axis.plot(value, places, "o", color=PLAIN, markersize=3.2)
@@ -239,17 +249,17 @@ def agreement_figure(summary: pd.DataFrame, *, path: str | PathLike[str] | None 
         >>> len(agreement_figure(pd.DataFrame([row])).axes)
         1
     """
-    need(summary, SUMMARY, figure="agreement")
-    table = overall(summary, "agreement")
+    require_columns(summary, SUMMARY, figure="agreement")
+    table = all_texts_rows(summary, "agreement")
     table = table[table["figure"] == "tau"]
     panels = {level: table[table["erase_level"] == level] for level in levels_of(table)}
     found = {level: _matrix(rows)[0] for level, rows in panels.items()}
     narrow = all(_narrow(found[level], rows) for level, rows in panels.items())
     heights = [_height(len(keys)) for keys in found.values()] or [2.0]
     across = len(panels) if narrow else 1
-    figure = Drawing.of_width(COLUMN if narrow and across < 2 else PAGE, max(heights) if narrow else sum(heights))
+    figure = PaperFigure.of_width(COLUMN if narrow and across < 2 else PAGE, max(heights) if narrow else sum(heights))
     if not panels:
-        nothing(figure.add_subplot(), "Nothing to draw: no text has\ntwo items to order.")
+        draw_empty(figure.add_subplot(), "Nothing to draw: no text has\ntwo items to order.")
     else:
         shape: dict[str, Any] = {"ncols": across} if narrow else {"nrows": len(panels), "height_ratios": heights}
         for axis, level in zip(figure.subplots(**shape, squeeze=False).ravel(), panels, strict=True):

@@ -16,8 +16,8 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.estimates.summary_table import COLUMNS
 from attnfaith.plots.labels import Key
-from attnfaith.plots.lettering import Headline
-from attnfaith.plots.style import COLUMN, PAGE, Drawing
+from attnfaith.plots.lettering import TitleBlock
+from attnfaith.plots.style import COLUMN, PAGE, PaperFigure
 
 PANELS = 9  # classes with a panel of their own
 
@@ -68,11 +68,11 @@ def panels(
     """
     across = min(count, 2 if count in (2, 4) else 3)
     down = math.ceil(count / across)
-    figure = Drawing.of_width(COLUMN if across == 1 else PAGE, height * down)
+    figure = PaperFigure.of_width(COLUMN if across == 1 else PAGE, height * down)
     grid = figure.subplots(down, across, squeeze=False).ravel()
     for place in range(count):
         draw(place, grid[place])
-        for headline in grid[place].findobj(Headline) if across > 2 else ():
+        for headline in grid[place].findobj(TitleBlock) if across > 2 else ():
             headline.fold()
         if place % across:
             grid[place].set_ylabel("")
@@ -114,7 +114,7 @@ SUMMARY = tuple(name for name in COLUMNS if name != "note")
 _PLACES = {"attention": "the final attention", "input": "the input"}
 
 
-def need(table: pd.DataFrame, columns: Sequence[str], *, figure: str) -> None:
+def require_columns(table: pd.DataFrame, columns: Sequence[str], *, figure: str) -> None:
     """Refuse a table that lacks a column the figure is drawn from."""
     missing = [column for column in columns if column not in table.columns]
     if missing:
@@ -152,7 +152,7 @@ def of_level(table: pd.DataFrame, erase_level: str | None, *, figure: str) -> tu
     return table[table["erase_level"] == level], level
 
 
-def overall(summary: pd.DataFrame, test: str) -> pd.DataFrame:
+def all_texts_rows(summary: pd.DataFrame, test: str) -> pd.DataFrame:
     """The rows of a summary that speak of all texts."""
     return summary[(summary["test"] == test) & (summary["slice"] == "all")]
 

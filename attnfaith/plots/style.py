@@ -37,7 +37,7 @@ _YOURS: Dashes = (0, (6.0, 1.5, 1.2, 1.5))
 
 
 @dataclass(frozen=True)
-class Look:
+class LineStyle:
     """How one ranking is drawn."""
 
     colour: str
@@ -51,7 +51,7 @@ class Look:
         return 1.5 if self.highlighted else 0.7
 
 
-def looks_for(keys: Iterable[Key], highlight: Sequence[str] = HIGHLIGHT) -> dict[Key, Look]:
+def looks_for(keys: Iterable[Key], highlight: Sequence[str] = HIGHLIGHT) -> dict[Key, LineStyle]:
     """Colour, marker and line of each ranking; those named in ``highlight`` stand out, the others are thin and grey.
 
     Example:
@@ -64,20 +64,20 @@ def looks_for(keys: Iterable[Key], highlight: Sequence[str] = HIGHLIGHT) -> dict
     for level, name in keys:
         colour, marker = chosen.get(name, (FAINT, ""))
         line = _DOTTED if name == "random" else _LINES.get(level, _YOURS)
-        looks[level, name] = Look(colour, marker, line, name in chosen)
+        looks[level, name] = LineStyle(colour, marker, line, name in chosen)
     return looks
 
 
-class Drawing(Figure):
+class PaperFigure(Figure):
     """A figure that no pyplot window knows of: a notebook shows it, and nothing has to be closed.
 
     Example:
-        >>> Drawing.of_width(3.5, 2.6).add_subplot().get_title()
+        >>> PaperFigure.of_width(3.5, 2.6).add_subplot().get_title()
         ''
     """
 
     @classmethod
-    def of_width(cls, width: float, height: float) -> Drawing:
+    def of_width(cls, width: float, height: float) -> PaperFigure:
         """An empty figure of so many inches that keeps its labels inside its edges."""
         layout = ConstrainedLayoutEngine(wspace=0.06)
         return cls(figsize=(width, height), dpi=200, layout=layout, facecolor="white")
@@ -90,7 +90,7 @@ class Drawing(Figure):
 
 def axes(axis: Axes | None, width: float, height: float) -> Axes:
     """The axes to draw on: the caller's, or new ones in a figure of so many inches."""
-    axis = Drawing.of_width(width, height).add_subplot() if axis is None else axis
+    axis = PaperFigure.of_width(width, height).add_subplot() if axis is None else axis
     axis.tick_params(labelsize=TEXT, color=MUTED, labelcolor=INK, length=2.5, width=0.6, pad=2)
     for side, spine in axis.spines.items():
         spine.set_visible(side in ("left", "bottom"))

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from attnfaith.errors import StorageError
 from attnfaith.storage.atomic_files import read_regular
 from attnfaith.storage.sealed_table import short_reason
-from attnfaith.validation import short
+from attnfaith.validation import short_repr
 
 NAME = "manifest.json"
 LAYOUT = 2
@@ -38,7 +38,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     except (ValueError, RecursionError, MemoryError, OSError) as error:
         refuse(path, error.strerror if isinstance(error, OSError) and error.strerror else short_reason(error))
     if not isinstance(manifest, dict):
-        refuse(path, f"it holds {short(manifest)}; expected a JSON object")
+        refuse(path, f"it holds {short_repr(manifest)}; expected a JSON object")
     if "layout" not in manifest and isinstance(manifest.get("run"), dict):
         raise StorageError(
             f"The run in {str(directory)!r} was written by an earlier attnfaith, whose files have no checksums. Give "
@@ -47,13 +47,13 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     layout, digest = manifest.pop("layout", None), manifest.pop("digest", None)
     if type(layout) is int and layout > LAYOUT:
         raise StorageError(
-            f"The run in {str(directory)!r} was written by a newer attnfaith (layout {short(layout)}; this one reads "
+            f"The run in {str(directory)!r} was written by a newer attnfaith (layout {short_repr(layout)}; this reads "
             f"{LAYOUT}). Read it with a newer version."
         )
     if type(layout) is not int or layout != LAYOUT:
-        refuse(path, f"layout is {short(layout)}; expected {LAYOUT}")
+        refuse(path, f"layout is {short_repr(layout)}; expected {LAYOUT}")
     if digest != _digest(manifest):
-        refuse(path, f"its checksum is wrong ({short(digest)}), so it has changed since it was written")
+        refuse(path, f"its checksum is wrong ({short_repr(digest)}), so it has changed since it was written")
     _check(path, manifest)
     return manifest
 
@@ -149,7 +149,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
-        raise ValueError(f"the key {short(twice)} stands there twice")
+        raise ValueError(f"the key {short_repr(twice)} stands there twice")
     return found
 
 
@@ -164,12 +164,12 @@ def _check(path: Path, manifest: Mapping[str, Any]) -> None:
     """What a run of any kind says of itself."""
     rows, size, shards = (manifest.get(name) for name in ("rows", "shard_size", "shards"))
     if not isinstance(manifest.get("run"), dict):
-        refuse(path, f"run is {short(manifest.get('run', ABSENT))}; expected an object")
+        refuse(path, f"run is {short_repr(manifest.get('run', ABSENT))}; expected an object")
     if type(size) is not int or size not in _SHARD_SIZES:
-        got = short(manifest.get("shard_size", ABSENT))
+        got = short_repr(manifest.get("shard_size", ABSENT))
         refuse(path, f"shard_size is {got}; expected a whole number from 1 to {_SHARD_SIZES[-1]}")
     if rows is not None and (type(rows) is not int or not 0 <= rows <= MOST_ROWS):
-        refuse(path, f"rows is {short(rows)}; expected a whole number from 0 to {MOST_ROWS}, or null")
+        refuse(path, f"rows is {short_repr(rows)}; expected a whole number from 0 to {MOST_ROWS}, or null")
     present = [name for name in _FINISHED if name in manifest]
     if not present:
         return
@@ -179,20 +179,20 @@ def _check(path: Path, manifest: Mapping[str, Any]) -> None:
     expected = MOST_ROWS if rows is None else -(-rows // size)
     if type(shards) is not int or not 0 <= shards <= expected or (rows is not None and shards != expected):
         many = f"up to {expected}" if rows is None else f"{expected}, for {rows} rows in shards of {size}"
-        refuse(path, f"shards is {short(shards)}; expected {many}")
+        refuse(path, f"shards is {short_repr(shards)}; expected {many}")
     if not isinstance(manifest["counts"], dict):
-        refuse(path, f"counts is {short(manifest['counts'])}; expected an object")
+        refuse(path, f"counts is {short_repr(manifest['counts'])}; expected an object")
     digests = manifest["digests"]
     if not isinstance(digests, dict) or list(digests) != ["shards", "concluded"]:
-        refuse(path, f"digests is {short(digests)}; expected an object of 'shards' and 'concluded'")
+        refuse(path, f"digests is {short_repr(digests)}; expected an object of 'shards' and 'concluded'")
     for kind, tables in digests.items():
         if not isinstance(tables, dict):
-            refuse(path, f"digests.{kind} is {short(tables)}; expected an object")
+            refuse(path, f"digests.{kind} is {short_repr(tables)}; expected an object")
         for name, digest in tables.items():
             if not is_name(name):
-                refuse(path, f"digests.{kind} has the table {short(name)}; expected a plain name")
+                refuse(path, f"digests.{kind} has the table {short_repr(name)}; expected a plain name")
             if not is_digest(digest):
-                refuse(path, f"digests.{kind}.{name} is {short(digest)}; expected 64 hexadecimal digits")
+                refuse(path, f"digests.{kind}.{name} is {short_repr(digest)}; expected 64 hexadecimal digits")
 
 
 def is_digest(value: object) -> bool:

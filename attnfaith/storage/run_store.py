@@ -33,7 +33,7 @@ from attnfaith.storage.atomic_files import (
     remove_leftovers,
     storing,
 )
-from attnfaith.validation import short
+from attnfaith.validation import short_repr
 
 TEXTS = "texts"
 """The table that is written last: where it has a shard, all the others have it."""
@@ -187,7 +187,9 @@ class Store:
                 table = tables[name]
                 self._keep_schema(name, table.schema)
                 make_folder(self.directory / name)
-                content = sealed_table.encode(table, sealed_table.Identity(self._run, name, shard, rows_hash, names))
+                content = sealed_table.encode(
+                    table, sealed_table.ShardIdentity(self._run, name, shard, rows_hash, names)
+                )
                 put(self._path(name, shard), content)
 
     @property
@@ -202,7 +204,8 @@ class Store:
         _refuse_name(name)
         with storing(self.directory):
             put(
-                self._whole(name), sealed_table.encode(table, sealed_table.Identity(self._run, name, None, "", (name,)))
+                self._whole(name),
+                sealed_table.encode(table, sealed_table.ShardIdentity(self._run, name, None, "", (name,))),
             )
             self._concluded.add(name)
 
@@ -362,7 +365,7 @@ class Store:
             found = table.schema.field(place) if place >= 0 else expected
             if not found.equals(expected):
                 got, wanted = (f"{one.type}{'' if one.nullable else ' not null'}" for one in (found, expected))
-                raise ValueError(f"its column {short(expected.name)} is {short(got)}; expected {wanted}")
+                raise ValueError(f"its column {short_repr(expected.name)} is {short_repr(got)}; expected {wanted}")
         if shard is None or not len(table) or "text_id" not in table.schema.names:
             return
         size, ends = self.manifest["shard_size"], pc.min_max(table["text_id"]).as_py()
@@ -383,7 +386,7 @@ class Store:
                 raise ValueError("it belongs to another run, made with other arguments")
             if (told.table, told.shard) != (name, shard):
                 raise ValueError(
-                    f"it is shard {short(told.shard)} of the table {short(told.table)}, in another's place"
+                    f"it is shard {short_repr(told.shard)} of the table {short_repr(told.table)}, in another's place"
                 )
         self._proofs[path] = proof
         return proof
@@ -468,8 +471,8 @@ class Store:
         found = manifests.difference(manifest["run"], asked["run"]) or manifests.difference(there, here)
         if found is not None:
             raise InputError(
-                f"The run in {str(self.directory)!r} was made with other arguments: {found[0]} is {short(found[1])} "
-                f"there and {short(found[2])} here. Give another output_dir, or the same arguments."
+                f"The run in {str(self.directory)!r} was made with other arguments: {found[0]} is "
+                f"{short_repr(found[1])} there and {short_repr(found[2])} here. Give another output_dir, or the same arguments."
             )
 
     def _refuse_foreign(self, present: Sequence[Path]) -> None:
@@ -512,7 +515,7 @@ def _refuse_file(path: Path) -> None:
 def _refuse_name(name: str) -> None:
     if not manifests.is_name(name):
         raise InputError(
-            f"The table {short(name)} cannot be kept under this name. Call the test something plain, such as 'my_test'."
+            f"{short_repr(name)} is no name for a table. Call the test something plain, such as 'my_test'."
         )
 
 

@@ -20,7 +20,7 @@ from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS
 from attnfaith.storage.manifest import MOST_ROWS, is_digest, refuse
 from attnfaith.storage.sealed_table import short_reason
-from attnfaith.validation import short
+from attnfaith.validation import short_repr
 
 _MOST_LABELS = 100_000
 _LEVELS = ("attention", "input")
@@ -62,7 +62,7 @@ def check_conditions(manifest: Mapping[str, Any]) -> None:
 
 def _expect(holds: bool, value: Any, path: str, expected: str) -> None:
     if not holds:
-        raise _UnfitError(f"{path or 'it'} is {short(value)}; expected {expected}")
+        raise _UnfitError(f"{path or 'it'} is {short_repr(value)}; expected {expected}")
 
 
 def _text(value: Any, path: str) -> None:
@@ -127,8 +127,8 @@ def _mapping(field: Field, *keys: str) -> Field:
         _expect(isinstance(value, dict), value, path, "an object")
         for name, part in value.items():
             if keys and name not in keys:
-                raise _UnfitError(f"{path} has the key {short(name)}; expected {', '.join(map(repr, keys))}")
-            field(part, f"{path}.{short(name)[1:-1]}")
+                raise _UnfitError(f"{path} has the key {short_repr(name)}; expected {', '.join(map(repr, keys))}")
+            field(part, f"{path}.{short_repr(name)[1:-1]}")
 
     return check
 
@@ -144,7 +144,7 @@ def _object(known: Mapping[str, Field]) -> Field:
                 raise _UnfitError(f"{name!r} is missing{inside}")
         for name, part in value.items():
             if name not in known:
-                raise _UnfitError(f"the key {short(name)}{inside} is unknown; expected only {', '.join(known)}")
+                raise _UnfitError(f"the key {short_repr(name)}{inside} is unknown; expected only {', '.join(known)}")
             known[name](part, f"{path}.{name}" if path else name)
 
     return check
@@ -167,9 +167,9 @@ def _tests(value: Any, path: str) -> None:
     """Tests with options that their own classes take."""
     _expect(isinstance(value, dict) and bool(value), value, path, "an object with a test at least")
     for name, options in value.items():
-        here = f"{path}.{short(name)[1:-1]}"
+        here = f"{path}.{short_repr(name)[1:-1]}"
         if name not in tests:
-            raise _UnfitError(f"{path} has the unknown test {short(name)}; known are {', '.join(tests)}")
+            raise _UnfitError(f"{path} has the unknown test {short_repr(name)}; known are {', '.join(tests)}")
         _expect(isinstance(options, dict), options, here, "an object of options")
         _check_options(tests[name], options, here)
 
@@ -178,7 +178,9 @@ def _check_options(kind: type[Test], options: Mapping[str, Any], path: str) -> N
     known = [field.name for field in fields(kind)]
     for option in (*options, *known):
         if option not in known:
-            raise _UnfitError(f"{path} has the unknown option {short(option)}; expected {', '.join(known) or 'none'}")
+            raise _UnfitError(
+                f"{path} has the unknown option {short_repr(option)}; expected {', '.join(known) or 'none'}"
+            )
         if option not in options:
             raise _UnfitError(f"the option {option!r} is missing in {path}")
     hints = get_type_hints(kind)

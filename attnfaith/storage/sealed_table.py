@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from attnfaith.errors import StorageError
 from attnfaith.storage.atomic_files import open_regular, read_exactly
-from attnfaith.validation import short
+from attnfaith.validation import short_repr
 
 MOST_BYTES = 4 * 2**30
 """A file of a table is no larger than this, nor is what it holds when it is decompressed."""
@@ -46,7 +46,7 @@ Signature = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Identity:
+class ShardIdentity:
     """What a file says that it is.
 
     Attributes:
@@ -77,11 +77,11 @@ class Proof:
 
     signature: Signature
     seal: str
-    identity: Identity
+    identity: ShardIdentity
     rows: int
 
 
-def encode(table: pa.Table, identity: Identity) -> bytes:
+def encode(table: pa.Table, identity: ShardIdentity) -> bytes:
     """A table as a sealed file, the same bytes for the same table."""
     about = json.dumps(asdict(identity), sort_keys=True).encode()
     table = table.replace_schema_metadata({_KEY: about}).combine_chunks()
@@ -208,13 +208,13 @@ def _compared(seal: bytes, digest: Any) -> str:
     return found
 
 
-def _identity(metadata: dict[bytes, bytes] | None) -> Identity:
+def _identity(metadata: dict[bytes, bytes] | None) -> ShardIdentity:
     try:
         told = json.loads((metadata or {})[_KEY])
         if not (isinstance(told["shard"], int | None) and isinstance(told["tables"], list)):
             raise ValueError
         names = tuple(str(name) for name in told["tables"])
-        return Identity(str(told["run"]), str(told["table"]), told["shard"], str(told["rows"]), names)
+        return ShardIdentity(str(told["run"]), str(told["table"]), told["shard"], str(told["rows"]), names)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError("it does not say of which run it is") from error
 
@@ -227,7 +227,7 @@ def _refuse_bombs(file: pq.ParquetFile, content: bytes, names: Sequence[str]) ->
     """Refuse what would take more memory than any real table, before the memory is asked for."""
     for field in file.schema_arrow:
         if not _is_plain(field.type):
-            raise ValueError(f"the column {short(field.name)} is of the type {short(str(field.type))}")
+            raise ValueError(f"the column {short_repr(field.name)} is of the type {short_repr(str(field.type))}")
     metadata = file.metadata
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(metadata.num_columns)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from attnfaith.text.offsets import MARKERS, Read, Span, is_mark, surface_of
+from attnfaith.text.offsets import MARKERS, Span, TokenizerOutput, is_mark, surface_of
 
 BLANKS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})
 _SPACELESS = ("CJK UNIFIED", "CJK COMPAT", "HIRAGANA", "KATAKANA", "HALFWIDTH KATA", "THAI", "LAO", "KHMER", "MYANMAR")
@@ -16,7 +16,7 @@ _INNER = "'-\u2019\u2010"  # inside a word: apostrophes and hyphens
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedText:
     """A text as the model reads it, and how its tokens lie in the text.
 
     Attributes:
@@ -49,8 +49,8 @@ class Encoded:
     notes: tuple[str, ...] = ()
 
 
-def arrange(
-    found: Read,
+def build_encoded(
+    found: TokenizerOutput,
     text: str,
     pair: str | None,
     *,
@@ -60,7 +60,7 @@ def arrange(
     roles: dict[int, str],
     max_length: int | None,
     sentences: tuple[int, ...] | None,
-) -> Encoded:
+) -> EncodedText:
     """Put in order what a tokenizer says of a text.
 
     Args:
@@ -93,7 +93,7 @@ def arrange(
     lost = sum(own is not None and not opens and span is None for _, _, own, span, opens in facts)
     if lost:
         notes.append(f"{lost} tokens could not be found in the text: this tokenizer gives no offsets")
-    return Encoded(
+    return EncodedText(
         text=text,
         pair=pair,
         ids=tuple(ids),

@@ -21,18 +21,18 @@ from attnfaith.adapters.dummy_inputs import (
     setting,
 )
 from attnfaith.adapters.forward_pass import logits_of
-from attnfaith.adapters.inference_state import borrowed, unwrap
+from attnfaith.adapters.inference_state import inference_state, unwrapped
 from attnfaith.adapters.input_checks import vocabulary_of
-from attnfaith.adapters.self_check import alone, gap, scale_of, tolerance_of
+from attnfaith.adapters.self_check import first_unpadded, relative_difference, scale_of, tolerance_of
 from attnfaith.errors import InputError
-from attnfaith.text.encoded import Encoded, arrange
-from attnfaith.text.offsets import Read, read
+from attnfaith.text.encoded import EncodedText, build_encoded
+from attnfaith.text.offsets import TokenizerOutput, read
 
 _ENDLESS = 10**20  # Transformers says "no limit" as 1e30
 _TRIED = 48  # tokens of the made-up text beside which another is padded
 
 
-class Texts:
+class TextEncoder:
     """Encodes texts for one tokenizer and model.
 
     Args:
@@ -43,7 +43,7 @@ class Texts:
     Example:
         >>> import attnfaith as af
         >>> tokenizer = af.models.WordTokenizer.train(["a fine film"], min_count=1)
-        >>> texts = Texts(tokenizer, af.models.from_preset("FLANnoenc", num_labels=2, tokenizer=tokenizer))
+        >>> texts = TextEncoder(tokenizer, af.models.from_preset("FLANnoenc", num_labels=2, tokenizer=tokenizer))
         >>> texts.encode(["A fine, fine film"])[0].tokens
         ('A', 'fine', ',', 'fine', 'film')
     """
@@ -64,7 +64,7 @@ class Texts:
         self._accepted = _accepted_by(model)
         self._vocabulary = vocabulary_of(model)
 
-    def encode(self, texts: Sequence[Any]) -> list[Encoded]:
+    def encode(self, texts: Sequence[Any]) -> list[EncodedText]:
         """Tokenize texts and (text, text) pairs; what cannot be classified is refused by its place in the list."""
         texts = list(texts)
         if not texts:
@@ -72,7 +72,7 @@ class Texts:
         pairs = [
             self._checked(entry, f"Entry {place}" if len(texts) > 1 else "It") for place, entry in enumerate(texts)
         ]
-        reads: dict[int, Read] = {}
+        reads: dict[int, TokenizerOutput] = {}
         for paired in (False, True):
             places = [place for place, pair in enumerate(pairs) if (pair[1] is not None) == paired]
             if places:
@@ -84,13 +84,13 @@ class Texts:
             for place, pair in enumerate(pairs)
         ]
 
-    def batches(self, encoded: Sequence[Encoded], size: int) -> Iterator[list[int]]:
+    def batches(self, encoded: Sequence[EncodedText], size: int) -> Iterator[list[int]]:
         """Index lists of at most ``size`` texts of similar length, the longest first; each index once.
 
         Where nothing can be padded, only texts of equal length share a batch. A model whose configuration leaves its
         padding token open gets its texts one by one: decoders refuse more.
         """
-        size = validation.whole(size, "batch_size", least=1)
+        size = validation.whole_number(size, "batch_size", least=1)
         declared = any(hasattr(part, "pad_token_id") for part in parts_of(self.config) if part is not None)
         if declared and _pad_of(self.config) is None:
             size = 1
@@ -124,14 +124,14 @@ class Texts:
             return True
         if len(batch["input_ids"]) < 2:
             return False
-        with borrowed(unwrap(self.model), gradients=False) as copy:
+        with inference_state(unwrapped(self.model), gradients=False) as copy:
             try:
-                single, together = (logits_of(copy(**one)) for one in (alone(batch), batch))
+                single, together = (logits_of(copy(**one)) for one in (first_unpadded(batch), batch))
             except (RuntimeError, ValueError, IndexError, TypeError):  # what the model's own code raises
                 return False
-        return gap(together[:1], single, scale_of(single)) <= tolerance_of(single) / 10
+        return relative_difference(together[:1], single, scale_of(single)) <= tolerance_of(single) / 10
 
-    def collate(self, encoded: Sequence[Encoded]) -> dict[str, Tensor]:
+    def collate(self, encoded: Sequence[EncodedText]) -> dict[str, Tensor]:
         """The model's inputs, padded on the tokenizer's side, with an ``attention_mask``."""
         width = max(len(one.ids) for one in encoded)
         if self._pad is None and any(len(one.ids) != width for one in encoded):
@@ -158,7 +158,7 @@ class Texts:
             stated = self.tokenizer.model_max_length
             limits = [known, stated if stated and 0 < stated < _ENDLESS else None]
             return min((int(limit) for limit in limits if limit is not None), default=None)
-        asked = validation.whole(asked, "max_length", least=1)
+        asked = validation.whole_number(asked, "max_length", least=1)
         if known is not None and asked > known:
             raise InputError(f"max_length={asked} is more than the {known} tokens that {_name(self.model)} takes.")
         return asked
@@ -192,12 +192,12 @@ class Texts:
             raise InputError(f"{where} is a single text; this model reads pairs: expected a tuple (text, text).")
         return (parts[0], parts[1] if len(parts) == 2 else None)
 
-    def _encoded(self, text: str, pair: str | None, found: Read, where: str) -> Encoded:
+    def _encoded(self, text: str, pair: str | None, found: TokenizerOutput, where: str) -> EncodedText:
         self._check_fit(found, pair, where)
         ids = found.ids
         raw: Any = self.tokenizer.convert_ids_to_tokens(ids)
         accepted = {name: tuple(rows) for name, rows in found.inputs.items() if self._accepts(name, rows, len(ids))}
-        return arrange(
+        return build_encoded(
             found,
             text,
             pair,
@@ -209,7 +209,7 @@ class Texts:
             sentences=self._sentences(ids),
         )
 
-    def _check_fit(self, found: Read, pair: str | None, where: str) -> None:
+    def _check_fit(self, found: TokenizerOutput, pair: str | None, where: str) -> None:
         ids = found.ids
         if not ids:
             raise InputError(

@@ -16,7 +16,7 @@ _FAR = 64  # characters: how far ahead a slow tokenizer's token is looked for
 
 
 @dataclass
-class Read:
+class TokenizerOutput:
     """What a tokenizer says of one text or pair, before it is put in order."""
 
     inputs: dict[str, Any]
@@ -31,14 +31,14 @@ class Read:
         return list(self.inputs["input_ids"])
 
 
-def read(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: int | None) -> list[Read]:
+def read(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: int | None) -> list[TokenizerOutput]:
     """Tokenize texts (paired with None) or pairs, not both at once."""
     if tokenizer.is_fast:
         return _read_fast(tokenizer, pairs, max_length)
     return [_read_slow(tokenizer, pair, max_length) for pair in pairs]
 
 
-def _read_fast(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: int | None) -> list[Read]:
+def _read_fast(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: int | None) -> list[TokenizerOutput]:
     whole = _call(tokenizer, pairs)
     reads = []
     for row, pair in enumerate(pairs):
@@ -50,7 +50,7 @@ def _read_fast(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: 
         segments = [None if flag else own for flag, own in zip(special, batch.sequence_ids(at), strict=True)]
         spans = [tuple(span) if span[0] < span[1] else None for span in offsets]
         truncated = full - len(values["input_ids"])
-        reads.append(Read(values, spans, segments, list(batch.word_ids(at)), truncated))
+        reads.append(TokenizerOutput(values, spans, segments, list(batch.word_ids(at)), truncated))
     return reads
 
 
@@ -70,7 +70,7 @@ def _call(tokenizer: Any, pairs: list[tuple[str, str | None]], **options: Any) -
         raise InputError(f"{type(tokenizer).__name__} does not take {kind}: {error}") from error
 
 
-def _read_slow(tokenizer: Any, pair: tuple[str, str | None], max_length: int | None) -> Read:
+def _read_slow(tokenizer: Any, pair: tuple[str, str | None], max_length: int | None) -> TokenizerOutput:
     texts = [text for text in pair if text is not None]
     placed = []
     for text in texts:
@@ -90,7 +90,7 @@ def _read_slow(tokenizer: Any, pair: tuple[str, str | None], max_length: int | N
     except (TypeError, ValueError, NotImplementedError) as error:
         raise InputError(f"{type(tokenizer).__name__} does not take {len(texts)} text(s): {error}") from error
     ids = list(values["input_ids"])
-    result = Read(values, [None] * len(ids), [None] * len(ids), None, truncated=excess)
+    result = TokenizerOutput(values, [None] * len(ids), [None] * len(ids), None, truncated=excess)
     start = 0
     for segment, part in enumerate(placed):
         start = _find(lists[segment], ids, start)

@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 from attnfaith.errors import NumericalError
 
 
-class Watch(TrainerCallback):
+class BestEpoch(TrainerCallback):
     """A Trainer callback that remembers the epoch with the best validation accuracy (without it: the lowest loss).
 
     The best weights are copied in memory: writing checkpoints would take small models longer than an epoch does.
@@ -39,7 +39,7 @@ class Watch(TrainerCallback):
         self._bar: Any = None
         self._stack = ExitStack()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> BestEpoch:
         if not self.quiet and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import Progress

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
-from attnfaith.text.encoder import Texts
+from attnfaith.text.encoder import TextEncoder
 
 
 def column(data: Any, name: str, what: str) -> list[Any]:
@@ -96,7 +96,7 @@ def _finite(number: Any) -> bool:
     return isinstance(number, Real) and abs(float(number)) < float("inf")
 
 
-class Rows:
+class TrainingRows:
     """Encoded texts with their labels: a data set for Trainer, and what puts batches together.
 
     Args:
@@ -109,7 +109,7 @@ class Rows:
     """
 
     def __init__(
-        self, texts: Texts, data: Any, columns: dict[str, Any], *, kind: str, num_labels: int, what: str
+        self, texts: TextEncoder, data: Any, columns: dict[str, Any], *, kind: str, num_labels: int, what: str
     ) -> None:
         data = _readable(data, what)
         entries = column(data, columns["text"], what)

@@ -19,9 +19,9 @@ from transformers.trainer_callback import PrinterCallback
 
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import Decision, decision_of
-from attnfaith.text.encoder import Texts
-from attnfaith.training.best_epoch import Watch
-from attnfaith.training.dataset import Rows
+from attnfaith.text.encoder import TextEncoder
+from attnfaith.training.best_epoch import BestEpoch
+from attnfaith.training.dataset import TrainingRows
 from attnfaith.training.recipes import make_optimizer
 from attnfaith.training.restore_state import as_before
 
@@ -119,16 +119,16 @@ def fit(
     if not isinstance(getattr(config, "num_labels", None), int):
         raise InputError(f"{type(model).__name__} has no config with num_labels; expected a Transformers classifier.")
     _check_padding(config, batch_size)
-    texts = Texts(tokenizer, model, max_length)
+    texts = TextEncoder(tokenizer, model, max_length)
     decision = decision_of(config, config.num_labels)
 
-    def read(data: Any, what: str) -> Rows:
+    def read(data: Any, what: str) -> TrainingRows:
         columns = {"text": text_column, "second_text": second_text_column, "label": label_column}
-        return Rows(texts, data, columns, kind=decision.kind, num_labels=config.num_labels, what=what)
+        return TrainingRows(texts, data, columns, kind=decision.kind, num_labels=config.num_labels, what=what)
 
     rows = read(train, "train")
     held_out = None if validation is None else read(validation, "validation")
-    watch = Watch(model, patience=patience, epochs=epochs, quiet=quiet)
+    watch = BestEpoch(model, patience=patience, epochs=epochs, quiet=quiet)
     with tempfile.TemporaryDirectory() as folder, _frozen_vectors(model, freeze_vectors), as_before(model), watch:
         made = make_optimizer(
             model,
@@ -215,7 +215,7 @@ def _frozen_vectors(model: nn.Module, wanted: bool) -> Iterator[None]:
             parameter.requires_grad_(flag)
 
 
-def _collate(texts: Texts, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+def _collate(texts: TextEncoder, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
     return texts.collate([row["encoded"] for row in rows]) | {"labels": torch.stack([row["labels"] for row in rows])}
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 import attnfaith as af
 from attnfaith.errors import UnsupportedModelError
-from tests.comparing import inputs_of, model_of, prepared
+from tests.helpers.comparing import inputs_of, model_of, prepared
 
 
 def heads_of(tensor, heads):

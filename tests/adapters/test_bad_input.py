@@ -6,7 +6,7 @@ from torch import nn
 
 import attnfaith as af
 from attnfaith.tiny_models import tiny_model
-from tests.comparing import inputs_of, keeps_of, model_of, orders_of, prepared
+from tests.helpers.comparing import inputs_of, keeps_of, model_of, orders_of, prepared
 
 
 @pytest.fixture

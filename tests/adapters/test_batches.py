@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import attnfaith as af
-from tests.comparing import (
+from tests.helpers.comparing import (
     LEFT,
     PRESETS,
     assert_close,

@@ -7,7 +7,7 @@ import torch
 
 import attnfaith as af
 from attnfaith.functional.erasure import erase
-from tests.comparing import (
+from tests.helpers.comparing import (
     PATHS,
     PRESETS,
     assert_close,

@@ -9,7 +9,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 import attnfaith as af
 from attnfaith.functional.erasure import erase
-from tests.comparing import (
+from tests.helpers.comparing import (
     assert_close,
     assert_same,
     gap,

@@ -7,8 +7,8 @@ from torch import nn
 
 import attnfaith as af
 from attnfaith.adapters.adapter import adapters
-from tests.adapters.own import CLASSES, PAD, VOCABULARY, WIDTH, batch, check_against, drawn
-from tests.comparing import assert_same, keeps_of, orders_of
+from tests.helpers.comparing import assert_same, keeps_of, orders_of
+from tests.helpers.own_models import CLASSES, PAD, VOCABULARY, WIDTH, batch, check_against, drawn
 
 
 class Pooling(nn.Module):

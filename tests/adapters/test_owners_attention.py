@@ -10,7 +10,7 @@ from transformers.masking_utils import eager_mask
 
 import attnfaith as af
 from attnfaith.tiny_models import model_types, tiny_model
-from tests.comparing import QUICK, REFUSED, assert_close, assert_same, inputs_of, keeps_of
+from tests.helpers.comparing import QUICK, REFUSED, assert_close, assert_same, inputs_of, keeps_of
 
 OWN = "sharp"
 NOT_OWN = {"bloom", "mpnet", "deberta-v2", "xlnet"}

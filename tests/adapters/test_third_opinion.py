@@ -7,9 +7,18 @@ import attnfaith as af
 from attnfaith.errors import AttnFaithError
 from attnfaith.functional.erasure import erase
 from attnfaith.tiny_models import model_types
-from tests.comparing import NO_DOUBLE, REFUSED, assert_close, assert_same, inputs_of, keeps_of, model_of, tolerance_of
-from tests.comparing import weights_of as any_weights
-from tests.reference import Edit, OffInterfaceError, interface_logits
+from tests.helpers.comparing import (
+    NO_DOUBLE,
+    REFUSED,
+    assert_close,
+    assert_same,
+    inputs_of,
+    keeps_of,
+    model_of,
+    tolerance_of,
+)
+from tests.helpers.comparing import weights_of as any_weights
+from tests.helpers.full_forward import Edit, OffInterfaceError, interface_logits
 
 NAMED = """bert roberta distilbert electra albert modernbert gpt2 llama qwen2 opt gpt_neox mistral phi bart t5 esm
 xlm-roberta eurobert""".split()

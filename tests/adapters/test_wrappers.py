@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import attnfaith as af
-from tests.comparing import assert_close, assert_same, inputs_of, keeps_of, model_of, orders_of
+from tests.helpers.comparing import assert_close, assert_same, inputs_of, keeps_of, model_of, orders_of
 
 
 def numbers(model, inputs):

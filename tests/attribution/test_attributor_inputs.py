@@ -9,10 +9,10 @@ from transformers import pipeline
 import attnfaith as af
 from attnfaith.adapters.adapter import adapters
 from attnfaith.attribution.attributor import Attributor
-from tests.attribution.asking import FEW_STEPS
-from tests.attribution.labelled import TEXTS, named, own, same, scores, word_piece
-from tests.attribution.made import PAIR, TEXT, byte_level
-from tests.comparing import model_of
+from tests.helpers.comparing import model_of
+from tests.helpers.labelled_models import TEXTS, named, own, same, scores, word_piece
+from tests.helpers.methods import FEW_STEPS
+from tests.helpers.tokenizers import PAIR, TEXT, byte_level
 
 pytestmark = FEW_STEPS
 

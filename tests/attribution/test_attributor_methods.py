@@ -7,10 +7,10 @@ import attnfaith as af
 from attnfaith.attribution import method
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.tiny_models import tiny_model
-from tests.attribution.asking import FEW_STEPS
-from tests.attribution.labelled import TEXTS, named, word_piece
-from tests.attribution.made import TEXT
-from tests.comparing import inputs_of, model_of
+from tests.helpers.comparing import inputs_of, model_of
+from tests.helpers.labelled_models import TEXTS, named, word_piece
+from tests.helpers.methods import FEW_STEPS
+from tests.helpers.tokenizers import TEXT
 
 pytestmark = FEW_STEPS
 

@@ -6,9 +6,9 @@ import torch
 import attnfaith as af
 from attnfaith.attribution import method
 from attnfaith.attribution.attributor import Attributor
-from tests.attribution.asking import FEW_STEPS
-from tests.attribution.labelled import TEXTS, named, own, same, scores, word_piece
-from tests.attribution.made import TEXT
+from tests.helpers.labelled_models import TEXTS, named, own, same, scores, word_piece
+from tests.helpers.methods import FEW_STEPS
+from tests.helpers.tokenizers import TEXT
 
 pytestmark = FEW_STEPS
 

@@ -9,8 +9,8 @@ from captum.metrics import infidelity, sensitivity_max
 
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
-from tests.attribution.asking import FEW_STEPS, alone, in_double
-from tests.comparing import inputs_of, model_of
+from tests.helpers.comparing import inputs_of, model_of
+from tests.helpers.methods import FEW_STEPS, alone, in_double
 
 pytestmark = FEW_STEPS
 FAMILIES = ["bert", "gpt2", "FLANrnn", "FLANconv"]

@@ -6,8 +6,8 @@ import pytest
 
 import attnfaith as af
 from attnfaith.attribution.method import methods
-from tests.devices import OtherDevice
-from tests.evaluation.runs import TEXTS, evaluator_of
+from tests.helpers.other_device import OtherDevice
+from tests.helpers.small_runs import TEXTS, evaluator_of
 
 
 @pytest.mark.parametrize(("level", "name"), [key for key in methods if key != ("input", "rollout")])

@@ -10,9 +10,9 @@ import torch
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.errors import InputError
-from attnfaith.text.encoder import Texts
+from attnfaith.text.encoder import TextEncoder
 from attnfaith.tiny_models import tiny_model
-from tests.attribution.made import PAIR, TEXT, Reader, byte_level, explain, word_piece, words
+from tests.helpers.tokenizers import PAIR, TEXT, Reader, byte_level, explain, word_piece, words
 
 
 @pytest.mark.parametrize("text", [TEXT, PAIR], ids=["text", "pair"])
@@ -148,7 +148,7 @@ def decided(logits, kind, target="predicted", **names):
     if names:
         model.config.id2label = dict(enumerate(names["labels"]))
         model.config.label2id = {name: number for number, name in enumerate(names["labels"])}
-    texts = Texts(tokenizer, model)
+    texts = TextEncoder(tokenizer, model)
     with torch.no_grad():
         found = model(**texts.collate(texts.encode([TEXT]))).logits[0]
         model.classifier.bias += torch.tensor(logits) - found

@@ -7,11 +7,11 @@ import torch
 
 import attnfaith as af
 from attnfaith.attribution.method import methods
-from tests.attribution.asking import alone, ask, in_double
-from tests.attribution.quotients import FLOAT32, step_of
-from tests.comparing import prepared
-from tests.evaluation.batches import SIZES, batch_of, model_of, one_of
-from tests.reference import _answered
+from tests.helpers.comparing import prepared
+from tests.helpers.difference_quotients import FLOAT32, step_of
+from tests.helpers.full_forward import _answered
+from tests.helpers.methods import alone, ask, in_double
+from tests.helpers.removal_batches import SIZES, batch_of, model_of, one_of
 
 
 class Recorded:

@@ -8,8 +8,8 @@ import attnfaith as af
 from attnfaith.attribution import method
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.functional.ranking import order_of
-from tests.attribution.asking import FEW_STEPS, METHODS, ask, in_double
-from tests.comparing import inputs_of
+from tests.helpers.comparing import inputs_of
+from tests.helpers.methods import FEW_STEPS, METHODS, ask, in_double
 
 pytestmark = FEW_STEPS
 AFFINE = ["FLANrnn", "HANrnn", "FLANconv", "FLANnoenc"]

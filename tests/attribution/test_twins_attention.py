@@ -7,9 +7,9 @@ import torch
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.tiny_models import tiny_model
-from tests.attribution.asking import FEW_STEPS, ask, in_double
-from tests.attribution.quotients import FLOAT32, OUTPUTS, also, close, close_of, explained, step_of
-from tests.reference import erase_slow
+from tests.helpers.difference_quotients import FLOAT32, OUTPUTS, also, close, close_of, explained, step_of
+from tests.helpers.full_forward import erase_slow
+from tests.helpers.methods import FEW_STEPS, ask, in_double
 
 pytestmark = FEW_STEPS
 TAILS = ["bert", "eurobert", "HANrnn", *also("llama", "gpt2", "t5", "deberta-v2", "FLANrnn", "FLANnoenc")]

@@ -5,11 +5,11 @@ import itertools
 import pytest
 import torch
 
-from attnfaith.adapters.inference_state import borrowed
+from attnfaith.adapters.inference_state import inference_state
 from attnfaith.errors import UnsupportedModelError
-from tests.attribution.asking import FEW_STEPS, alone, ask, families, in_double
-from tests.attribution.quotients import OUTPUTS, also, close, close_of, explained, step_of
-from tests.comparing import prepared
+from tests.helpers.comparing import prepared
+from tests.helpers.difference_quotients import OUTPUTS, also, close, close_of, explained, step_of
+from tests.helpers.methods import FEW_STEPS, alone, ask, families, in_double
 
 pytestmark = FEW_STEPS
 WHOLE = ["bert", "FLANnoenc", *also("gpt2", "llama", "FLANrnn", "FLANconv")]
@@ -141,7 +141,7 @@ def test_a_model_that_reads_its_own_vectors_says_what_it_says(family):
     """Twice: some families scale what they have looked up in place."""
     done = in_double(family)
     adapter, inputs = done.cut.adapter, done.inputs
-    with borrowed(done.model, gradients=False):
+    with inference_state(done.model, gradients=False):
         try:
             vectors = adapter.vectors(inputs)
             adapter.forward_on(vectors.clone(), inputs)

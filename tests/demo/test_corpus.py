@@ -15,7 +15,7 @@ import torch.nn.functional as F
 import attnfaith as af
 from attnfaith.demo import lexicon
 from attnfaith.demo.corpus import STRENGTHS, Review, label_of, planted_scores, reviews
-from attnfaith.demo.review_writer import Draws
+from attnfaith.demo.review_writer import KeyedRandom
 from attnfaith.errors import InputError
 
 MANY = reviews(3000)
@@ -288,13 +288,13 @@ def test_rows_are_data_as_they_are():
 
 
 def test_draws_are_keyed_and_fair():
-    assert Draws(0, 1).shuffle(range(9)) == Draws(0, 1).shuffle(range(9))
-    assert Draws(0, 1).shuffle(range(9)) != Draws(0, 2).shuffle(range(9))
-    picked = Counter(Draws("fair", number).pick("abcd") for number in range(4000))
+    assert KeyedRandom(0, 1).shuffle(range(9)) == KeyedRandom(0, 1).shuffle(range(9))
+    assert KeyedRandom(0, 1).shuffle(range(9)) != KeyedRandom(0, 2).shuffle(range(9))
+    picked = Counter(KeyedRandom("fair", number).pick("abcd") for number in range(4000))
     assert all(abs(count - 1000) < 110 for count in picked.values())
-    firsts = Counter(Draws("fair", number).shuffle("abcd")[0] for number in range(4000))
+    firsts = Counter(KeyedRandom("fair", number).shuffle("abcd")[0] for number in range(4000))
     assert all(abs(count - 1000) < 110 for count in firsts.values())
-    assert abs(sum(Draws("chance", number).chance(0.3) for number in range(4000)) - 1200) < 120
+    assert abs(sum(KeyedRandom("chance", number).chance(0.3) for number in range(4000)) - 1200) < 120
 
 
 @pytest.mark.parametrize("count", [-1, 2.5, "10", True, None])

@@ -19,7 +19,7 @@ from attnfaith.evaluation.comparison import (
 from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
 from attnfaith.evaluation.tests.single_weight.summary import summarise_single_weight
 from attnfaith.functional.statistics import Resamples
-from tests.evaluation.summaries.tables import ATTENTION, INF, KEYS, NAN, RANDOM, frames, made, single_weight
+from tests.helpers.seeded_tables import ATTENTION, INF, KEYS, NAN, RANDOM, frames, made, single_weight
 
 
 def run(seed, *, single=False, **settings):

@@ -8,10 +8,10 @@ import pytest
 import attnfaith as af
 from attnfaith.evaluation.tests.base import tests
 from attnfaith.evaluation.tests.erasure.test import Erasure
-from tests.comparing import inputs_of
-from tests.devices import OtherDevice, is_there
-from tests.evaluation.batches import LENGTHS, batch_of, model_of, ranked, slowly, table
-from tests.evaluation.runs import ROWS, computed, evaluator_of
+from tests.helpers.comparing import inputs_of
+from tests.helpers.other_device import OtherDevice, is_there
+from tests.helpers.removal_batches import LENGTHS, batch_of, model_of, ranked, slowly, table
+from tests.helpers.small_runs import ROWS, computed, evaluator_of
 
 RANKINGS = {
     "attention": ranked("attention/random", "attention/attention", "attention/gradient", "attention/lrp"),

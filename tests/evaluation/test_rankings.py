@@ -5,7 +5,7 @@ import pytest
 import attnfaith as af
 from attnfaith.attribution.method import methods
 from attnfaith.errors import InputError
-from attnfaith.evaluation.rankings import CONTROL, YOURS, Ranking, left_out, rankings_for
+from attnfaith.evaluation.rankings import CONTROL, YOURS, Ranking, check_available, rankings_for
 
 
 def names(erase_level, asked, explanations=None, *, by_token=True, affine=False):
@@ -99,13 +99,15 @@ def test_names_that_do_not_exist():
 def test_what_no_level_can_take_is_refused_and_what_one_can_is_not():
     found = rankings_for("attention", ["rollout", "gradient"], {}, by_token=False, affine=False)
     with pytest.raises(InputError, match=r"rollout cannot be had.*'?attention"):
-        left_out(["attention"], ["rollout", "gradient"], found)
-    left_out(["attention"], ["gradient"], found)
-    left_out(["attention"], "all", [])
+        check_available(["attention"], ["rollout", "gradient"], found)
+    check_available(["attention"], ["gradient"], found)
+    check_available(["attention"], "all", [])
     both = [*found, *rankings_for("input", ["rollout", "gradient"], {}, by_token=False, affine=False)]
-    left_out(["attention", "input"], ["rollout", "gradient"], both)
+    check_available(["attention", "input"], ["rollout", "gradient"], both)
     with pytest.raises(InputError, match="optimal"):
-        left_out(["attention"], ["optimal"], rankings_for("attention", ["optimal"], {}, by_token=True, affine=False))
+        check_available(
+            ["attention"], ["optimal"], rankings_for("attention", ["optimal"], {}, by_token=True, affine=False)
+        )
 
 
 def test_explanations_come_last_under_their_own_names():

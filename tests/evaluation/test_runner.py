@@ -8,7 +8,7 @@ import attnfaith as af
 from attnfaith.evaluation import evaluator as evaluating
 from attnfaith.evaluation import runner as running
 from attnfaith.tiny_models import tiny_model
-from tests.attribution import made
+from tests.helpers import tokenizers
 
 WORDS = "a fine dull film plot cast acting long thin with".split()
 
@@ -102,7 +102,7 @@ def test_memory_that_runs_out_on_one_text_says_which(flan, place):
 @pytest.mark.parametrize("empty", ["", "   ", "[SEP]", "[CLS] [SEP]", ("", " ")])
 def test_a_text_of_which_only_special_tokens_are_left_is_set_aside(empty):
     """The tokenizer adds special tokens, so there is something to classify, but nothing of the text."""
-    tokenizer = made.word_piece()
+    tokenizer = tokenizers.word_piece()
     tokenizer.add_special_tokens({"cls_token": "[CLS]", "sep_token": "[SEP]"})
     model = tiny_model("bert")
     model.resize_token_embeddings(len(tokenizer))
@@ -127,7 +127,7 @@ def test_a_text_of_which_only_special_tokens_are_left_is_set_aside(empty):
 
 
 def test_a_pair_with_one_empty_text_is_judged():
-    evaluator = af.Evaluator(tiny_model("bert"), made.word_piece())
+    evaluator = af.Evaluator(tiny_model("bert"), tokenizers.word_piece())
     rows = [{"text": "a thin plot", "other": ""}, {"text": "superb", "other": "a cast"}]
     results = evaluator.compute(
         rows, rankings=["attention"], second_input_column="other", label_column=None, n_resamples=9, quiet=True
@@ -136,7 +136,7 @@ def test_a_pair_with_one_empty_text_is_judged():
 
 
 def test_the_notes_say_that_the_deciding_token_stays_and_the_manifest_that_it_is_protected(tmp_path):
-    model, tokenizer = tiny_model("bert"), made.word_piece()
+    model, tokenizer = tiny_model("bert"), tokenizers.word_piece()
     rows = [{"text": "a thin plot"}, {"text": "superb cast it is"}]
     asked = {"rankings": ["attention"], "label_column": None, "n_resamples": 9, "quiet": True}
     evaluator = af.Evaluator(model, tokenizer)

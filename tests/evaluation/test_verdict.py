@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attnfaith.estimates.lookup import Figure
+from attnfaith.estimates.lookup import SummaryValue
 from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
 from attnfaith.evaluation.verdict import Verdict
 from attnfaith.evaluation.verdict_rule import FAITHFUL, FEW, UNFAITHFUL, texts_needed
 from attnfaith.evaluation.verdict_text import CONCLUSIONS, REASONS
-from tests.evaluation.summaries.handmade import ATTENTION, CONTROL, NAN, PRODUCT, judged, level, said
+from tests.helpers.handmade_summaries import ATTENTION, CONTROL, NAN, PRODUCT, judged, level, said
 
 KEYS = (ATTENTION, CONTROL, PRODUCT, ("attention", "gradient"), ("attention", "lrp"))
 
@@ -122,7 +122,10 @@ def test_how_many_texts_would_settle_it():
         "About 4,100 texts like these would settle it, if skill stays as it is.",
     )
     assert said(judged(level(skill=(0.5, 0.4, 0.6))), "More texts are unlikely to settle it")
-    one, two = texts_needed(Figure(0.4, 0.3, 0.5), 0.5, 100), texts_needed(Figure(0.45, 0.35, 0.55), 0.5, 100)
+    one, two = (
+        texts_needed(SummaryValue(0.4, 0.3, 0.5), 0.5, 100),
+        texts_needed(SummaryValue(0.45, 0.35, 0.55), 0.5, 100),
+    )
     assert two == pytest.approx(4 * one, rel=0.1)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.commands.made import ROOT, command, environment
+from tests.helpers.commands import ROOT, command, environment
 
 LIMIT = 120.0
 """Seconds after which a child counts as hanging."""

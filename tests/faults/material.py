@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnfaith.errors import AttnFaithError
-from tests.commands import made
+from tests.helpers import commands
 
 SHORT_RUN = ("--resamples", "20", "--rankings", "attention,gradient", "--level", "attention", "--quiet")
 """Options that make an evaluation quick."""
@@ -32,13 +32,13 @@ def fresh(name: str) -> Path:
 @functools.cache
 def flan_folder() -> Path:
     """The smallest model, on disk."""
-    return Path(made.save_flan(scratch() / "flan"))
+    return Path(commands.save_flan(scratch() / "flan"))
 
 
 @functools.cache
 def bert_folder() -> Path:
     """A tiny BERT, on disk."""
-    return Path(made.save_bert(scratch() / "bert"))
+    return Path(commands.save_bert(scratch() / "bert"))
 
 
 def loaded(folder: Path) -> tuple[Any, Any]:
@@ -51,7 +51,7 @@ def loaded(folder: Path) -> tuple[Any, Any]:
 @functools.cache
 def reviews(count: int) -> str:
     """A csv of texts with labels."""
-    return made.reviews(scratch() / f"reviews-{count}.csv", count, longest=12)
+    return commands.reviews(scratch() / f"reviews-{count}.csv", count, longest=12)
 
 
 def documented(error: BaseException) -> bool:

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.commands.made import ROOT
 from tests.faults.tally import Part, Tally
+from tests.helpers.commands import ROOT
 
 FOLDER = Path(__file__).parent / "parts"
 

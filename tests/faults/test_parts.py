@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from tests.commands.made import ROOT, environment
 from tests.faults import page, suite
+from tests.helpers.commands import ROOT, environment
 
 PARTS = [pytest.param(name, marks=[pytest.mark.slow] if suite.part_of(name).slow else []) for name in suite.names()]
 

@@ -7,8 +7,8 @@ import torch
 
 from attnfaith.functional.erasure import erase, log_weights_of, prefix_keeps, prefix_sums, sums_without_each
 from attnfaith.functional.ranking import ranks_of
-from tests.devices import OtherDevice
-from tests.reference import erase_slow, prefix_slow, softmax_slow
+from tests.helpers.full_forward import erase_slow, prefix_slow, softmax_slow
+from tests.helpers.other_device import OtherDevice
 
 B, G, N = 3, 4, 11
 

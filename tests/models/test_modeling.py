@@ -5,7 +5,7 @@ import torch
 
 import attnfaith.models as models
 from attnfaith.errors import InputError
-from tests.models import twin
+from tests.helpers import slow_classifier
 
 SENTENCE, SEPARATOR = 3, 2
 TEXTS = [[7, 9, 11, 4, 30, 6, 8], [5], [], [12, 7, 7, 19, 33, 21, 8, 4, 10, 16, 35, 22], [10, 4]]
@@ -70,7 +70,7 @@ def test_equals_its_slow_twin(name):
     logits = model(**batch(texts)).logits
     assert logits.std(0).max() > 0.1  # there is something to compare
     for row, ids in enumerate(texts):
-        expected, weights, _ = twin.classify(model, ids)
+        expected, weights, _ = slow_classifier.classify(model, ids)
         torch.testing.assert_close(logits[row], expected, rtol=0, atol=1e-10)
         count = len(weights)
         assert attended.mask[row].tolist() == [True] * count + [False] * (attended.mask.shape[1] - count)
@@ -94,7 +94,7 @@ def test_query_equals_its_slow_twin(name):
         inputs["token_type_ids"][row, len(text) + 1 : len(rows[row])] = 1
     logits = model(**inputs).logits
     for row in range(len(texts)):
-        expected, _, _ = twin.classify(model, texts[row], queries[row])
+        expected, _, _ = slow_classifier.classify(model, texts[row], queries[row])
         torch.testing.assert_close(logits[row], expected, rtol=0, atol=1e-10)
     inputs["token_type_ids"] = 1 - inputs["token_type_ids"]
     model.config.query_segment = 0
@@ -149,7 +149,7 @@ def test_spans_and_word_weights_say_where_items_are(name):
     attended = model.attend(**inputs)
     for row, ids in enumerate(texts):
         shift = 20 - len(ids)
-        _, _, runs = twin.classify(model, ids)
+        _, _, runs = slow_classifier.classify(model, ids)
         if model.config.by_sentences:
             expected = [[run[0] + shift, run[-1] + 1 + shift] for run in runs]
             for run in runs:

@@ -11,7 +11,7 @@ from transformers import BertConfig, BertForSequenceClassification, GPT2Config, 
 import attnfaith as af
 from attnfaith.errors import InputError, NumericalError
 from attnfaith.training import fit, recipe
-from tests.training.made import accuracy, rows, same, small, weights
+from tests.helpers.training_data import accuracy, rows, same, small, weights
 
 TRAIN, HELD_OUT = rows(96), rows(48, seed=1)
 QUICK = {"learning_rate": 0.01, "epochs": 2, "batch_size": 16}

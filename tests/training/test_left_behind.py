@@ -15,8 +15,8 @@ from accelerate.state import AcceleratorState, GradientState, PartialState
 
 from attnfaith.errors import InputError
 from attnfaith.training import fit
-from attnfaith.training.best_epoch import Watch
-from tests.training.made import rows, small
+from attnfaith.training.best_epoch import BestEpoch
+from tests.helpers.training_data import rows, small
 from tests.training.test_fitting import transformer
 
 DATA = rows(24)
@@ -137,7 +137,7 @@ def test_a_bar_on_a_terminal_only(monkeypatch, capfd):
 
 def test_the_bar_is_closed_when_training_breaks_off(monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    watch = Watch(torch.nn.Linear(1, 1), patience=None, epochs=2, quiet=False)
+    watch = BestEpoch(torch.nn.Linear(1, 1), patience=None, epochs=2, quiet=False)
     bar = watch.__enter__()._bar
     assert bar.live.is_started
     watch.__exit__(TroubleError, TroubleError(), None)

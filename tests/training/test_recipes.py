@@ -11,7 +11,7 @@ from attnfaith.errors import InputError
 from attnfaith.models.paper_presets import PRESETS, Preset
 from attnfaith.training import fit, recipe
 from attnfaith.training.recipes import make_optimizer
-from tests.training.made import small
+from tests.helpers.training_data import small
 
 
 @pytest.mark.parametrize("name", af.models.presets())

@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnfaith.adapters.inference_state import borrowed, patch_forward
-from attnfaith.adapters.torch_mode import Mode
+from attnfaith.adapters.inference_state import inference_state, patch_forward
+from attnfaith.adapters.torch_mode import FunctionInterceptor
 from attnfaith.attribution.lrp.backward import Damped, LayerNorm, Linear, Pointwise, unrolled
 
 POINTWISE = {"relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "selu", "mish", "hardswish", "relu6"}
@@ -28,7 +28,7 @@ LINEAR = {"conv1d", "addmm", "matmul", "__matmul__", "baddbmm", "bmm"}
 SAME = {"dropout", "to", "type_as", "contiguous", "view", "reshape", "transpose", "float", "unsqueeze", "squeeze"}
 
 
-class Rules(Mode):
+class Rules(FunctionInterceptor):
     """While entered, torch functions build the graph of LRP-lite.
 
     Args:
@@ -156,7 +156,9 @@ def relevance_rules(
         return forward
 
     with ExitStack() as undo:
-        undo.enter_context(borrowed(model))  # before anything is patched: other threads wait until it is as it was
+        undo.enter_context(
+            inference_state(model)
+        )  # before anything is patched: other threads wait until it is as it was
         for module in model.modules():
             kind = type(module)
             torch_kind = getattr(F, kind.__name__.lower(), None) is not None and kind.__name__.lower() in POINTWISE

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from attnfaith import validation
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import Side
-from attnfaith.estimates.lookup import Reader
+from attnfaith.estimates.comparison_columns import ComparisonColumns
+from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.batch import Batch
 from attnfaith.functional.decision import Decision
 from attnfaith.registry import Registry
@@ -68,12 +68,12 @@ class Test(ABC):
         """How each kind of figure is drawn; the first is the usual one."""
 
     @classmethod
-    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+    def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """What the figures of all texts say to a reader of the verdict."""
         yield from ()
 
     @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
         """What two runs are compared by, by erase level; nothing where a test has figures of all texts together only.
 
         Args:
@@ -108,7 +108,8 @@ def resolve_tests(asked: str | Sequence[str | Test]) -> list[Test]:
     for one in given:
         if not isinstance(one, str | Test):
             raise InputError(
-                f"Expected tests to be names, or tests such as attnfaith.tests.Erasure(); got {validation.short(one)}."
+                "Expected tests to be names, or tests such as attnfaith.tests.Erasure(); got "
+                f"{validation.short_repr(one)}."
             )
     found = [one if isinstance(one, Test) else tests[one]() for one in given]
     names = [one.name for one in found]
@@ -123,7 +124,7 @@ def outcome_type(decision: Decision) -> pa.DataType:
     return types.get(decision.kind, pa.int64())
 
 
-def outcomes(decision: Decision, logits: Tensor) -> list[Any]:
+def decision_cells(decision: Decision, logits: Tensor) -> list[Any]:
     """The decisions of logits ``[M, C]``, as they stand in a table."""
     if decision.kind == "regression":
         return logits[:, 0].double().tolist()
@@ -132,11 +133,11 @@ def outcomes(decision: Decision, logits: Tensor) -> list[Any]:
     return decision.predict(logits).tolist()
 
 
-def gathered(names: Iterable[str], parts: Iterable[Columns]) -> Columns:
+def concat_columns(names: Iterable[str], parts: Iterable[Columns]) -> Columns:
     """Rows that were made in parts, such as level by level, one part after the other.
 
     Example:
-        >>> gathered(["text_id"], [{"text_id": [0, 1]}, {}, {"text_id": [0]}])
+        >>> concat_columns(["text_id"], [{"text_id": [0, 1]}, {}, {"text_id": [0]}])
         {'text_id': [0, 1, 0]}
     """
     found: Columns = {name: [] for name in names}
@@ -146,7 +147,7 @@ def gathered(names: Iterable[str], parts: Iterable[Columns]) -> Columns:
     return found
 
 
-def gold_of(label: Any) -> Any:
+def to_cell(label: Any) -> Any:
     """A label as it stands in a table."""
     return list(label) if isinstance(label, tuple) else label
 

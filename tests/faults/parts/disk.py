@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import attnfaith as af
-from tests.commands.made import files
 from tests.faults import children, material
 from tests.faults.children import Fork, forked
 from tests.faults.tally import Part, Tally, times
+from tests.helpers.commands import files
 
 TEXTS = 300
 """Two shards."""

@@ -25,10 +25,10 @@ from torch import Tensor
 
 import attnfaith as af
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
-from tests.adapters.test_left_behind import Snapshot, assert_untouched
-from tests.commands import made
+from tests.contracts.test_cut_leaves_nothing_behind import Snapshot, assert_untouched
 from tests.faults import material
 from tests.faults.tally import Part, Tally, problem_of, times
+from tests.helpers import commands
 
 LONGEST_ERROR = 6_000
 """Characters of a message, however long what it is about."""
@@ -177,7 +177,7 @@ _hostile = st.sampled_from(
         "#",
     ]
 )
-_word = st.one_of(st.sampled_from(made.WORDS), st.text(_letters, max_size=6), _hostile)
+_word = st.one_of(st.sampled_from(commands.WORDS), st.text(_letters, max_size=6), _hostile)
 _text = st.one_of(
     st.lists(_word, max_size=12).map(" ".join), st.text(_letters, max_size=40), st.lists(_word, max_size=6).map("".join)
 )
@@ -520,7 +520,7 @@ def extreme_models(example: Any) -> None:
         last.bias[0] = bias
         last.weight.mul_(factor)
     before = Snapshot(model)
-    data = [{"text": text} for text in made.texts(4, seed=seed)]
+    data = [{"text": text} for text in commands.texts(4, seed=seed)]
     try:
         results = af.Evaluator(model, MODELS[family]()[1]).compute(
             data, rankings=["attention"], level="attention", n_resamples=9, quiet=True
@@ -581,7 +581,7 @@ def optioned(example: Any) -> None:
     where, given = example
     given = {name: value for name, value in given.items() if not (name in _COSTLY and _costs(value))}
     if where == "compute":
-        _evaluate([{"text": text, "label": number % 2} for number, text in enumerate(made.texts(3))], None, **given)
+        _evaluate([{"text": text, "label": number % 2} for number, text in enumerate(commands.texts(3))], None, **given)
         return
     with _Untouched("FLAN"):
         explanation = af.Attributor(*MODELS["FLAN"](), **given)("a fine film")

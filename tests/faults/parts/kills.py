@@ -12,10 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-from tests.commands.made import ROOT, command, environment, files
 from tests.faults import children, material
 from tests.faults.children import Ended, cold, forked
 from tests.faults.tally import Part, Tally, times
+from tests.helpers.commands import ROOT, command, environment, files
 
 TEXTS = 800
 """Four shards."""

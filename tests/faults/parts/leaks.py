@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 import attnfaith as af
-from tests.commands import made
 from tests.faults import material
 from tests.faults.tally import Part, Tally, times
+from tests.helpers import commands
 
 MEMORY = 6 * 2**20
 """Bytes that the second half of the batches may add to what the process holds: what an allocator keeps for itself."""
@@ -73,7 +73,7 @@ def run(scale: float, seed: int) -> Tally:
 
 def _work(kind: str, model: Any, tokenizer: Any, draw: random.Random) -> Callable[[], Any]:
     cut = af.cut(model)
-    texts = made.texts(64, seed=draw.randrange(1000))
+    texts = commands.texts(64, seed=draw.randrange(1000))
 
     def batch() -> dict[str, Any]:
         return dict(tokenizer(draw.sample(texts, 2), padding=True, return_tensors="pt"))

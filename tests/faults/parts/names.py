@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import attnfaith as af
-from tests.commands import made
 from tests.faults import children, material
 from tests.faults.children import Ended, forked
 from tests.faults.tally import Part, Tally, times
+from tests.helpers import commands
 
 NAMES = {
     "colours and cursor": "\x1b[31mred\x1b[2J\x1b[H",
@@ -118,7 +118,7 @@ def _model(folder: Path, *labels: str) -> Path:
 
 def _data(folder: Path, text: str = "a fine film", column: str = "text", more: str = "") -> str:
     path = folder / "data.jsonl"
-    rows = [{column: one, "label": int("fine" in one)} for one in made.texts(12)]
+    rows = [{column: one, "label": int("fine" in one)} for one in commands.texts(12)]
     if more:
         rows = [{**row, more: [0.5] * len(row[column].split())} for row in rows]
     path.write_text("\n".join(json.dumps(row) for row in [{**rows[0], column: text}, *rows[1:]]))

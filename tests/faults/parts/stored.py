@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import attnfaith as af
-from tests.commands.made import files
-from tests.evaluation.runs import QUICK
 from tests.faults import material
 from tests.faults.tally import Part, Tally, problem_of, times
+from tests.helpers.commands import files
+from tests.helpers.small_runs import QUICK
 
 ODD: list[Any] = [
     None,
@@ -299,8 +299,8 @@ def _cell(folder: Path, *, name: str, draw: random.Random) -> str:
 
 def _others(draw: random.Random, count: int) -> Iterator[tuple[str, Callable[[Path], Any]]]:
     """What the tests of the store do to a run, with their `mutate`."""
-    if importlib.util.find_spec("tests.evaluation.mutations") is not None:
-        mutate = importlib.import_module("tests.evaluation.mutations").mutate
+    if importlib.util.find_spec("tests.helpers.run_damage") is not None:
+        mutate = importlib.import_module("tests.helpers.run_damage").mutate
         for _ in range(count):
             yield "damage as in the tests of the store", functools.partial(mutate, draw=draw)
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 import attnfaith as af
-from tests.adapters.test_left_behind import Snapshot, assert_untouched
-from tests.commands import made
+from tests.contracts.test_cut_leaves_nothing_behind import Snapshot, assert_untouched
 from tests.faults import material
 from tests.faults.tally import Part, Tally, problem_of, times
+from tests.helpers import commands
 
 THREADS = 8
 CALLS = ("explain", "explain by gradients", "evaluate", "cut", "rerun", "capture")
@@ -28,7 +28,7 @@ class Work:
     def __init__(self, folder: Any, seed: int) -> None:
         self.model, self.tokenizer = material.loaded(folder)
         self.cut = af.cut(self.model)
-        self.texts = made.texts(24, seed=seed)
+        self.texts = commands.texts(24, seed=seed)
         self.attributors = {
             "explain": af.Attributor(self.cut, self.tokenizer, method="attention"),
             "explain by gradients": af.Attributor(self.cut, self.tokenizer, method="gradient", level="input"),

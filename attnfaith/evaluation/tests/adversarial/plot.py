@@ -17,8 +17,8 @@ from attnfaith.evaluation.tests.adversarial.summary import ends_of
 from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of
 from attnfaith.functional.statistics import medians_of
 from attnfaith.plots.labels import shortened
-from attnfaith.plots.lettering import Headline, nothing, write
-from attnfaith.plots.panels import counted, joined, need, panels_by_class
+from attnfaith.plots.lettering import TitleBlock, draw_empty, write
+from attnfaith.plots.panels import counted, joined, panels_by_class, require_columns
 from attnfaith.plots.style import ALERT, COLUMN, INK, MUTED, PLAIN, RULE, SMALL, axes, name_axes
 
 Array = NDArray[np.float64]
@@ -46,13 +46,13 @@ def divergences(table: pd.DataFrame, axis: Axes | None = None, *, title: str = "
         >>> divergences(table.assign(js_high=table.js_low), title="positive").get_title(loc="left")
         'positive: search 0.55, exact 0.64'
     """
-    need(table, NEEDED, figure="adversarial")
+    require_columns(table, NEEDED, figure="adversarial")
     axis = axes(axis, COLUMN, 2.4)
     title = shortened(title or "Adversarial attention")
     found, ends = numbers(table["js"]), ends_of(table)
     if not len(found):
-        Headline(axis, title)
-        return nothing(axis, "Nothing to draw: no text has\ntwo items to move weight between.")
+        TitleBlock(axis, title)
+        return draw_empty(axis, "Nothing to draw: no text has\ntwo items to move weight between.")
     end, known = next(iter(ends.items()), ("", np.full(len(found), np.nan)))
     strips, cells = bins_of(numbers(table["max_weight"])), np.linspace(0, math.log(2), _CELLS + 1)
     axis.set_xlim(-0.02, math.log(2) + 0.02)
@@ -71,7 +71,7 @@ def divergences(table: pd.DataFrame, axis: Axes | None = None, *, title: str = "
             write(axis, texts, (1, strip), (4, 0), size=SMALL, xycoords=across, va="center")
     below = _SAID.get(end, "")
     medians = [("search", found), (below, known)] if below else [("search", found)]
-    Headline(
+    TitleBlock(
         axis,
         f"{title}: {', '.join(f'{name} {_median(values):.2f}' for name, values in medians)}",
         f"{counted([len(found)])}; medians in black",
@@ -102,7 +102,7 @@ def adversarial_figure(
         >>> len(adversarial_figure(table.assign(prediction=[0, 1]), ["bad", "good"]).axes)
         2
     """
-    need(table, (*NEEDED, "prediction"), figure="adversarial")
+    require_columns(table, (*NEEDED, "prediction"), figure="adversarial")
 
     def draw(rows: pd.DataFrame, axis: Axes, title: str) -> Axes:
         return divergences(rows, axis, title=title)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attnfaith.estimates.comparison_columns import NONE, Name, Side
-from attnfaith.estimates.lookup import Figure, Reader
+from attnfaith.estimates.comparison_columns import NONE, ComparisonColumns, Name
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Array, numbers
-from attnfaith.estimates.summary_table import Intervals, Part, Rows, begun, summary_of
+from attnfaith.estimates.summary_table import EstimateTable, IntervalOptions, TextSlice, build_summary, start_slice
 from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of
 from attnfaith.functional.statistics import Resamples
 
@@ -45,7 +45,7 @@ def summarise(
         texts: one row for each text.
         near: from which share of ln 2 (and of the most there is) on a divergence is near it.
         by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
-        **statistics: as `Intervals` takes them.
+        **statistics: as `IntervalOptions` takes them.
 
     Example:
         >>> texts = pd.DataFrame({"text_id": [0, 1], "aside": None})
@@ -54,12 +54,12 @@ def summarise(
         >>> [(row.other, row.value) for row in table.query("figure == 'near_ln2'").itertuples()][:3]
         [('', 0.5), ('max_weight=0-0.25', 1.0), ('max_weight=0.25-0.5', 0.0)]
     """
-    intervals, ordered = Intervals(**statistics), adversarial.sort_values("text_id")
+    intervals, ordered = IntervalOptions(**statistics), adversarial.sort_values("text_id")
     text_ids = ordered["text_id"].to_numpy(dtype=np.int64)
     shares, means, medians = quantities(ordered, near)
 
-    def lots_of(part: Part) -> Iterator[Rows]:
-        rows, places = begun("adversarial", part, text_ids, note=TOO_SHORT)
+    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
+        rows, places = start_slice("adversarial", part, text_ids, note=TOO_SHORT)
         if len(places):
             inside = bins_of(numbers(ordered["max_weight"])[places])[:, None] == np.arange(len(BINS))
             resamples = intervals.resamples(len(places))
@@ -70,7 +70,7 @@ def summarise(
             _add(rows, inside, resamples, {name: values[places] for name, values in medians.items()}, "median")
         yield rows
 
-    return summary_of("adversarial", texts, by, lots_of)
+    return build_summary("adversarial", texts, by, lots_of)
 
 
 def quantities(table: pd.DataFrame, near: float = NEAR) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
@@ -97,7 +97,7 @@ def ends_of(table: pd.DataFrame) -> dict[str, Array]:
     return {"exact": high} if np.nanmax(high - low) <= EQUAL else {"low": low, "high": high}
 
 
-def _add(rows: Rows, inside: Array, resamples: Resamples, columns: Mapping[str, Array], how: str) -> None:
+def _add(rows: EstimateTable, inside: Array, resamples: Resamples, columns: Mapping[str, Array], how: str) -> None:
     """One kind of figure of some texts: of all of them, and of those in each bin of the largest weight."""
     others = ["", *(f"max_weight={name}" for name in BINS)]
     for figure, values in columns.items():
@@ -105,7 +105,7 @@ def _add(rows: Rows, inside: Array, resamples: Resamples, columns: Mapping[str, 
         rows.add_each(figure, getattr(resamples, how)(parted), [NONE] * len(others), others=others)
 
 
-def sides(adversarial: pd.DataFrame) -> dict[str, Side]:
+def sides(adversarial: pd.DataFrame) -> dict[str, ComparisonColumns]:
     """What two runs are compared by."""
     table = adversarial.sort_values("text_id")
     _, means, medians = quantities(table)
@@ -113,10 +113,10 @@ def sides(adversarial: pd.DataFrame) -> dict[str, Side]:
     def named(columns: Mapping[str, Array]) -> dict[Name, Array]:
         return {(figure, NONE): values for figure, values in columns.items()}
 
-    return {"": Side(table["text_id"].to_numpy(dtype=np.int64), named(means), named(medians))}
+    return {"": ComparisonColumns(table["text_id"].to_numpy(dtype=np.int64), named(means), named(medians))}
 
 
-def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     """What the figures of all texts say."""
     found, median = figures.get("", "near_ln2"), figures.get("", "js_median")
     if not found.known:
@@ -142,18 +142,18 @@ def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _known(figures: Reader) -> str:
+def _known(figures: SummaryLookup) -> str:
     exact, low, high = (figures.get("", f"js_median_{end}") for end in ("exact", "low", "high"))
     if exact.known:
         return f", where {nats(exact)} can be reached"
     return f", where between {nats(low)} and {nats(high)} can be reached" if low.known else ""
 
 
-def nats(figure: Figure) -> str:
+def nats(figure: SummaryValue) -> str:
     """A divergence with its interval.
 
     Example:
-        >>> nats(Figure(0.1234, 0.1, 0.15)), nats(Figure(0.6))
+        >>> nats(SummaryValue(0.1234, 0.1, 0.15)), nats(SummaryValue(0.6))
         ('0.12 nats [0.10, 0.15]', '0.60 nats')
     """
     shown = f"{figure.value:.2f} nats"

@@ -13,17 +13,17 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.positions import choose_inputs
-from attnfaith.attribution.model_loading import positive
+from attnfaith.attribution.model_loading import positive_int
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import Side
-from attnfaith.estimates.lookup import Reader
+from attnfaith.estimates.comparison_columns import ComparisonColumns
+from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.tests.adversarial import summary as summaries
-from attnfaith.evaluation.tests.base import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
 from attnfaith.functional.attention_limits import reach_of
-from attnfaith.functional.counterfactual import Freedom, freedom_of, most_of, search
+from attnfaith.functional.counterfactual import EditableAttention, freedom_of, most_of, search
 from attnfaith.functional.decision import Decision
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Adversarial(Test):
 
     def __post_init__(self) -> None:
         for option in ("candidates", "steps"):
-            if positive(getattr(self, option), f"the adversarial test's {option}") is None:
+            if positive_int(getattr(self, option), f"the adversarial test's {option}") is None:
                 raise InputError(f"Expected the adversarial test's {option} to be a whole number, got None.")
         for option, least in (("rate", True), ("noise", True), ("penalty", True), ("diversity", False), ("near", True)):
             _check(getattr(self, option), option, above=least)
@@ -168,11 +168,11 @@ class Adversarial(Test):
             "js_low": low,
             "js_high": high,
             "js_most": most_of(freedom).tolist(),
-            "prediction": outcomes(decision, batch.logits),
-            "gold": [gold_of(row.label) for row in batch.rows],
+            "prediction": decision_cells(decision, batch.logits),
+            "gold": [to_cell(row.label) for row in batch.rows],
         }
 
-    def _start(self, batch: Batch, freedom: Freedom, free: Tensor) -> Tensor:
+    def _start(self, batch: Batch, freedom: EditableAttention, free: Tensor) -> Tensor:
         """What is added to the log-weights, ``[B, K, G, N]``: draws for a text's own items and distributions alone."""
         _, groups, items = freedom.logs.shape
         start = torch.zeros(len(batch.rows), self.candidates, groups, items, dtype=torch.float64)
@@ -190,7 +190,7 @@ class Adversarial(Test):
         return summaries.summarise(table(self.name), table("texts"), by=by, near=self.near, **statistics)
 
     @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
         """Of the attention; there are no levels."""
         return summaries.sides(table(cls.name))
 
@@ -203,7 +203,7 @@ class Adversarial(Test):
         return {"divergences": lambda: plots.adversarial_figure(results.table(self.name), facts["labels"], kind=kind)}
 
     @classmethod
-    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+    def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """How often entirely different weights give the same output."""
         yield from summaries.sentences(figures, facts)
 
@@ -228,7 +228,7 @@ def _distance(batch: Batch, corners: tuple[Tensor, Tensor] | None) -> Callable[[
 
 
 def _bounds(
-    freedom: Freedom, free: Tensor, corners: tuple[Tensor, Tensor], decision: Decision, epsilon: float
+    freedom: EditableAttention, free: Tensor, corners: tuple[Tensor, Tensor], decision: Decision, epsilon: float
 ) -> list[tuple[float, float]]:
     """Between which two divergences each text's largest is, through an affine tail."""
     contributions, bias = corners

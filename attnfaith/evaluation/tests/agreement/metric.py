@@ -14,7 +14,7 @@ from attnfaith.evaluation.tests.sanity.summary import HALF
 from attnfaith.functional.agreement import kendall, overlap, spearman
 from attnfaith.functional.statistics import means_of
 from attnfaith.metrics.citations import ADEBAYO, JAIN_WALLACE
-from attnfaith.metrics.estimates import Mask, Measured, Numbers
+from attnfaith.metrics.estimates import Mask, Numbers, Quantities
 from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
 from attnfaith.metrics.module import Metric
 
@@ -74,7 +74,7 @@ class RankAgreement(PairedScores):
         check_share(options["alpha"], "alpha")
         check_near(options["near"])
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
         near, top = options["near"], options["top"]
 
@@ -88,7 +88,7 @@ class RankAgreement(PairedScores):
         base = float(
             np.nan_to_num(means_of(tau[:, None])[0])
         )  # squares of what is left, or nothing might be left of them
-        return Measured(
+        return Quantities(
             undefined,
             aside={"too_short": short},
             shares={"significant": np.where(undefined, np.nan, found["p"] <= options["alpha"])},
@@ -135,13 +135,13 @@ class TopOverlap(PairedScores):
         for top in tops:
             check_top(top)
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
         tops = options["tops"]
         short, found = compared(
             columns, lambda scores, mask: {f"overlap_at_{top}": overlap(scores, mask, top) for top in tops}
         )
-        return Measured(_any_nan(found), aside={"too_short": short}, means=found, each=found)
+        return Quantities(_any_nan(found), aside={"too_short": short}, means=found, each=found)
 
 
 class RandomisationAgreement(PairedScores):
@@ -179,7 +179,7 @@ class RandomisationAgreement(PairedScores):
         """Nothing else is asked."""
         check_near(options["near"])
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
         near = options["near"]
 
@@ -192,7 +192,7 @@ class RandomisationAgreement(PairedScores):
             f"notices{end}": np.where(np.isnan(found[f"spearman{end}"]), np.nan, found[f"spearman{end}"] < HALF)
             for end in ("", "_absolute")
         }
-        return Measured(_any_nan(found), aside={"too_short": short}, shares=below, means=found, each=found)
+        return Quantities(_any_nan(found), aside={"too_short": short}, shares=below, means=found, each=found)
 
 
 def compared(

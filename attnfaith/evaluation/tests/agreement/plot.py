@@ -15,9 +15,9 @@ from attnfaith.escaping import visible
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.agreement.summary import MEASURES
 from attnfaith.plots.labels import shortened
-from attnfaith.plots.lettering import Headline, nothing
+from attnfaith.plots.lettering import TitleBlock, draw_empty
 from attnfaith.plots.matrix import labels_at_one_level, shown
-from attnfaith.plots.panels import counted, joined, masks_by_class, need, panels, place_of
+from attnfaith.plots.panels import counted, joined, masks_by_class, panels, place_of, require_columns
 from attnfaith.plots.style import (
     ALERT,
     COLUMN,
@@ -61,16 +61,16 @@ def taus(
         >>> taus(pd.DataFrame({"tau": [0.2, 0.4, None]}), title="LRP").get_title(loc="left")
         'LRP: mean τ 0.30'
     """
-    need(table, ("tau",), figure="agreement")
+    require_columns(table, ("tau",), figure="agreement")
     axis = axes(axis, COLUMN, 2.2)
     tau = numbers(table["tau"])
     known = np.isfinite(tau)
     title = shortened(title or "Agreement")
     lost = f"undefined on {counted([(~known).sum()])}" if not known.all() else ""
     if not known.any():
-        Headline(axis, title, joined(where, lost))
-        return nothing(axis, "Nothing to draw: tau has\nno value on any text.")
-    Headline(axis, f"{title}: mean τ {shown(tau[known].mean())}", joined(where, counted([known.sum()]), lost))
+        TitleBlock(axis, title, joined(where, lost))
+        return draw_empty(axis, "Nothing to draw: tau has\nno value on any text.")
+    TitleBlock(axis, f"{title}: mean τ {shown(tau[known].mean())}", joined(where, counted([known.sum()]), lost))
     edges, tau = np.linspace(-1, 1, _BINS + 1).round(9), tau.round(9)  # what is at an edge falls to one side of it
     chosen = {name: rows & known for name, rows in (parts or {"": known}).items() if (rows & known).any()}
     for colour, (name, rows) in zip(_COLOURS, chosen.items(), strict=False):
@@ -122,12 +122,12 @@ def agreement_distributions(
         >>> len(agreement_distributions(table.assign(**same), ["bad", "good"]).axes)
         2
     """
-    need(table, NEEDED, figure="agreement")
+    require_columns(table, NEEDED, figure="agreement")
     found = _panels(table, others)
 
     def draw(place: int, axis: Axes) -> None:
         if not found:
-            nothing(axis, "Nothing to draw: attention is compared\nwith none of these rankings.")
+            draw_empty(axis, "Nothing to draw: attention is compared\nwith none of these rankings.")
             return
         title, where, rows = found[place]
         taus(rows, axis, title=title, where=where, parts=_by_class(rows, labels, kind))

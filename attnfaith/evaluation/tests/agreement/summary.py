@@ -9,10 +9,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attnfaith.estimates.comparison_columns import Name, Side
-from attnfaith.estimates.lookup import Figure, Reader, spoken
+from attnfaith.estimates.comparison_columns import ComparisonColumns, Name
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, display_name
 from attnfaith.estimates.pivot import Array, Key, Pivot
-from attnfaith.estimates.summary_table import Intervals, Part, Rows, begun, summary_of, written
+from attnfaith.estimates.summary_table import (
+    EstimateTable,
+    IntervalOptions,
+    TextSlice,
+    build_summary,
+    start_slice,
+    written,
+)
 from attnfaith.evaluation.verdict_rule import FEW
 from attnfaith.functional.statistics import Resamples, means_of
 
@@ -47,7 +54,7 @@ def summarise(
         texts: one row for each text.
         by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
         alpha: see ``significant``.
-        **statistics: as `Intervals` takes them.
+        **statistics: as `IntervalOptions` takes them.
 
     Example:
         >>> same = {"level": "input", "ranking_level": "input", "ranking": "attention", "other_level": "input"}
@@ -58,16 +65,16 @@ def summarise(
         >>> figures[["tau", "tau_sd", "significant", "undefined"]].tolist()
         [0.3, 0.1, 0.5, 0.333]
     """
-    intervals, pivots = Intervals(**statistics), pivots_of(agreement)
+    intervals, pivots = IntervalOptions(**statistics), pivots_of(agreement)
 
-    def lots_of(part: Part) -> Iterator[Rows]:
+    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
         for level, pivot in pivots.items():
-            rows, places = begun("agreement", part, pivot.text_ids, level, note=TOO_SHORT)
+            rows, places = start_slice("agreement", part, pivot.text_ids, level, note=TOO_SHORT)
             if len(places):
                 _add_figures(rows, pivot, places, intervals.resamples(len(places)), alpha)
             yield rows
 
-    return summary_of("agreement", texts, by, lots_of)
+    return build_summary("agreement", texts, by, lots_of)
 
 
 def pivots_of(agreement: pd.DataFrame) -> dict[str, Pivot]:
@@ -75,7 +82,7 @@ def pivots_of(agreement: pd.DataFrame) -> dict[str, Pivot]:
     return {level: Pivot(agreement[agreement["level"] == level], _PAIR) for level in agreement["level"].unique()}
 
 
-def _add_figures(rows: Rows, pivot: Pivot, places: NDArray[Any], resamples: Resamples, alpha: float) -> None:
+def _add_figures(rows: EstimateTable, pivot: Pivot, places: NDArray[Any], resamples: Resamples, alpha: float) -> None:
     """All figures of some of the texts; the resamples are of those."""
     keys, others = [key[:2] for key in pivot.keys], [written(key[2:]) for key in pivot.keys]
     tau, p, rho, common = (pivot.matrix(name)[places] for name in ("tau", "p", "spearman", "overlap"))
@@ -97,7 +104,7 @@ def _add_figures(rows: Rows, pivot: Pivot, places: NDArray[Any], resamples: Resa
         rows.add_each(figure, found, keys, others=others, notes=CONSTANT if figure == "undefined" else "")
 
 
-def sides(agreement: pd.DataFrame) -> dict[str, Side]:
+def sides(agreement: pd.DataFrame) -> dict[str, ComparisonColumns]:
     """What two runs are compared by: attention's mean tau with each other ranking."""
     found = {}
     for level, pivot in pivots_of(agreement).items():
@@ -107,11 +114,11 @@ def sides(agreement: pd.DataFrame) -> dict[str, Side]:
             for place, key in enumerate(pivot.keys)
             if key[:2] == (level, "attention")
         }
-        found[level] = Side(pivot.text_ids, means)
+        found[level] = ComparisonColumns(pivot.text_ids, means)
     return found
 
 
-def sentences(figures: Reader) -> Iterator[str]:
+def sentences(figures: SummaryLookup) -> Iterator[str]:
     """What the figures of all texts say of attention and the two measures, level by level."""
     said = {level: list(_said(figures, level)) for level in _PLACES}
     several = sum(map(bool, said.values())) > 1
@@ -123,19 +130,19 @@ def sentences(figures: Reader) -> Iterator[str]:
         yield "Tau says how alike two orders are (the same: 1, the reverse: -1), and not which of them is right."
 
 
-def _said(figures: Reader, level: str) -> Iterator[str]:
+def _said(figures: SummaryLookup, level: str) -> Iterator[str]:
     """Parts of a sentence, one for each other ranking."""
     own: Key = (level, "attention")
     measures: list[Key] = [("input", name) for name in MEASURES]
     others = [key for key in measures if figures.get(level, "tau", own, key).known]
     for key in others or [key for key in _NEXT if figures.get(level, "tau", own, key).known]:
         tau, share, lost = (figures.get(level, name, own, key) for name in ("tau", "significant", "undefined"))
-        words = _WORDS.get(key[1], spoken(key, []))
+        words = _WORDS.get(key[1], display_name(key, []))
         missing = f" and undefined on {lost}" if lost.value > 0.05 else ""
         yield f"{mean_of(tau)} with {words}, significant on {share} of them{missing}{_conclusion(tau)}"
 
 
-def _conclusion(tau: Figure) -> str:
+def _conclusion(tau: SummaryValue) -> str:
     if tau.texts < FEW:
         return ""
     if tau.high < LITTLE:
@@ -143,11 +150,11 @@ def _conclusion(tau: Figure) -> str:
     return " (close agreement)" if tau.low > CLOSE else " (some agreement)"
 
 
-def mean_of(figure: Figure) -> str:
+def mean_of(figure: SummaryValue) -> str:
     """A coefficient with its interval.
 
     Example:
-        >>> mean_of(Figure(0.3412, 0.3, 0.38)), mean_of(Figure(-0.001))
+        >>> mean_of(SummaryValue(0.3412, 0.3, 0.38)), mean_of(SummaryValue(-0.001))
         ('0.34 [0.30, 0.38]', '0.00')
     """
     numbers = (figure.value, figure.low, figure.high)

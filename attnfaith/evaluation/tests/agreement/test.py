@@ -13,13 +13,13 @@ import torch
 
 from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.estimates.comparison_columns import Side
-from attnfaith.estimates.lookup import Reader
+from attnfaith.estimates.comparison_columns import ComparisonColumns
+from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import CONTROL, Ranking
 from attnfaith.evaluation.removal import MARGIN
 from attnfaith.evaluation.tests.agreement import summary as summaries
-from attnfaith.evaluation.tests.base import Columns, Test, gathered, gold_of, outcomes, tests
+from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
 from attnfaith.functional.agreement import kendall, overlap, spearman
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Agreement(Test):
         if self.name not in kept:  # on the trial's one text, so that what the model does not have is found only once
             kept[self.name] = {level: _supported(batch, level, listed) for level, listed in _compared(batch).items()}
         levels = kept[self.name].items()
-        return gathered(dict(COLUMNS), (self._at(batch, level, rankings) for level, rankings in levels))
+        return concat_columns(dict(COLUMNS), (self._at(batch, level, rankings) for level, rankings in levels))
 
     def _at(self, batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> Columns:
         """The rows of one level, text by text."""
@@ -106,7 +106,7 @@ class Agreement(Test):
             "overlap": overlap(scores, mask, self.top),
         }
         chosen, count = texts.tolist(), len(one)
-        decided = outcomes(batch.setup.decision, batch.logits)
+        decided = decision_cells(batch.setup.decision, batch.logits)
         columns = {name: values[:, one, two].flatten().tolist() for name, values in figures.items()}
         firsts, seconds = ([rankings[place] for place in side.tolist()] for side in (one, two))
         columns |= {
@@ -117,7 +117,7 @@ class Agreement(Test):
             "other_level": [ranking.level for ranking in seconds] * len(chosen),
             "other": [ranking.name for ranking in seconds] * len(chosen),
             "prediction": [decided[text] for text in chosen for _ in range(count)],
-            "gold": [gold_of(batch.rows[text].label) for text in chosen for _ in range(count)],
+            "gold": [to_cell(batch.rows[text].label) for text in chosen for _ in range(count)],
         }
         return columns
 
@@ -126,7 +126,7 @@ class Agreement(Test):
         return summaries.summarise(table(self.name), table("texts"), by=by, alpha=self.alpha, **statistics)
 
     @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
         """The mean tau of attention with each other ranking, by level."""
         return summaries.sides(table(cls.name))
 
@@ -141,7 +141,7 @@ class Agreement(Test):
         }
 
     @classmethod
-    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+    def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """How far attention agrees with the two measures of the paper."""
         yield from summaries.sentences(figures)
 

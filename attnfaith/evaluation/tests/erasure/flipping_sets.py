@@ -22,7 +22,7 @@ from torch import Tensor
 from attnfaith.attribution.optimal import optimum_of
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import AttentionEraser, Eraser
-from attnfaith.functional.flipping_sets import prefix_set, prune
+from attnfaith.functional.flipping_sets import prefix_set, prune_set
 
 VERSION = 1
 """Of the search; runs with different versions cannot be compared."""
@@ -119,7 +119,7 @@ def search_sets(eraser: Eraser, orders: Tensor, sizes: Tensor, *, bounds: bool =
 
 def _pruned_sizes(eraser: Eraser, order: Tensor, size: Tensor) -> Tensor:
     """The sizes ``[B]`` of the sets that are left of the first items of an order; 0 stays 0."""
-    return prune(prefix_set(order, size), order, eraser.flips_without).sum(1)
+    return prune_set(prefix_set(order, size), order, eraser.flips_without).sum(1)
 
 
 def _margins_of_singles(eraser: Eraser, wanted: Tensor) -> Tensor:

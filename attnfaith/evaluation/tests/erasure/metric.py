@@ -9,7 +9,7 @@ import numpy as np
 
 from attnfaith.errors import InputError
 from attnfaith.metrics.citations import SERRANO_SMITH
-from attnfaith.metrics.estimates import Measured
+from attnfaith.metrics.estimates import Quantities
 from attnfaith.metrics.inputs import Array, Input
 from attnfaith.metrics.module import Metric
 
@@ -54,7 +54,7 @@ class DecisionFlip(Metric):
         if np.isnan(text["references"]):
             raise InputError(f"Expected references to be decisions, got None for {where}.")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
         pairs = list(zip(columns["predictions"], columns["references"], strict=True))
         items = np.array([len(after) for after, _ in pairs], dtype=np.float64)
@@ -68,7 +68,7 @@ class DecisionFlip(Metric):
         def known(flags: Any) -> Array:
             return np.where(undefined, np.nan, flags)
 
-        return Measured(
+        return Quantities(
             undefined,
             aside={"too_short": short},
             shares={"never_flipped": known(np.isinf(removed)), "flipped_at_all": known(removed == items)},

@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 
 from attnfaith.estimates.lookup import Unit
 from attnfaith.estimates.pivot import numbers
-from attnfaith.plots.curves import CURVES, chosen_of, survival
+from attnfaith.plots.curves import CURVES, resolve_highlight, survival
 from attnfaith.plots.dots import efficiency
-from attnfaith.plots.lettering import nothing
+from attnfaith.plots.lettering import draw_empty
 from attnfaith.plots.matrix import wins
-from attnfaith.plots.panels import SUMMARY, keys_of, levels_of, need, overall, saved
-from attnfaith.plots.style import COLUMN, PAGE, Drawing
+from attnfaith.plots.panels import SUMMARY, all_texts_rows, keys_of, levels_of, require_columns, saved
+from attnfaith.plots.style import COLUMN, PAGE, PaperFigure
 
 Path = str | PathLike[str]
 
@@ -39,8 +39,8 @@ def erasure_figure(
         >>> len(erasure_figure(pd.DataFrame(rows, columns=columns)).axes)
         2
     """
-    need(curves, CURVES, figure="erasure")
-    chosen = chosen_of(highlight, keys_of(curves))
+    require_columns(curves, CURVES, figure="erasure")
+    chosen = resolve_highlight(highlight, keys_of(curves))
     table = curves if summary is None else curves.assign(texts=_texts(curves, summary))
 
     def draw(axis: Axes, level: str) -> Axes:
@@ -61,12 +61,12 @@ def efficiency_figure(summary: pd.DataFrame, unit: Unit = "tokens", *, path: Pat
         >>> efficiency_figure(pd.DataFrame([row])).axes[0].get_title(loc="left")
         'Efficiency'
     """
-    need(summary, SUMMARY, figure="efficiency")
+    require_columns(summary, SUMMARY, figure="efficiency")
 
     def draw(axis: Axes, level: str) -> Axes:
         return efficiency(summary, axis, erase_level=level, unit=unit)
 
-    return _by_level(overall(summary, "erasure"), draw, lambda count: 1.2 + 0.15 * max(count, 3), path)
+    return _by_level(all_texts_rows(summary, "erasure"), draw, lambda count: 1.2 + 0.15 * max(count, 3), path)
 
 
 def wins_figure(summary: pd.DataFrame, *, path: Path | None = None) -> Figure:
@@ -79,12 +79,12 @@ def wins_figure(summary: pd.DataFrame, *, path: Path | None = None) -> Figure:
         >>> wins_figure(pd.DataFrame([row])).axes[0].get_title(loc="left")
         'Who flips first'
     """
-    need(summary, SUMMARY, figure="wins")
+    require_columns(summary, SUMMARY, figure="wins")
 
     def draw(axis: Axes, level: str) -> Axes:
         return wins(summary, axis, erase_level=level)
 
-    return _by_level(overall(summary, "erasure"), draw, lambda count: 1.2 + 0.16 * max(count, 6), path)
+    return _by_level(all_texts_rows(summary, "erasure"), draw, lambda count: 1.2 + 0.16 * max(count, 6), path)
 
 
 def _by_level(
@@ -93,9 +93,9 @@ def _by_level(
     levels = levels_of(table)
     rankings = {level: keys_of(table[table["erase_level"] == level]) for level in levels}
     tall = height(max((len(keys) for keys in rankings.values()), default=0))
-    figure = Drawing.of_width(COLUMN if len(levels) < 2 else PAGE, tall)
+    figure = PaperFigure.of_width(COLUMN if len(levels) < 2 else PAGE, tall)
     if not levels:
-        nothing(figure.add_subplot(), "Nothing to draw: no text has been erased\nat any level.")
+        draw_empty(figure.add_subplot(), "Nothing to draw: no text has been erased\nat any level.")
         return saved(figure, path)
     for axis, level in zip(figure.subplots(1, len(levels), squeeze=False)[0], levels, strict=True):
         draw(axis, level)
@@ -104,9 +104,9 @@ def _by_level(
 
 def _texts(curves: pd.DataFrame, summary: pd.DataFrame) -> list[float]:
     """For each row of the curves, the number of texts that its ranking was run on; NaN where the summary has none."""
-    need(summary, SUMMARY, figure="erasure")
+    require_columns(summary, SUMMARY, figure="erasure")
     about = ["erase_level", "ranking_level", "ranking"]
-    rows = overall(summary, "erasure")
+    rows = all_texts_rows(summary, "erasure")
     known: dict[tuple[str, ...], float] = {}
     for figure in ("mean_fraction", "never_flipped"):  # the second, where there is one: it never leaves a text out
         named = rows[rows["figure"] == figure]

@@ -9,8 +9,16 @@ import numpy as np
 import pandas as pd
 
 from attnfaith.errors import InputError
-from attnfaith.estimates.pivot import Array, Grid, grids
-from attnfaith.estimates.summary_table import Intervals, Part, Rows, begun, check, summary_of, written
+from attnfaith.estimates.pivot import Array, ErasureMatrix, grids
+from attnfaith.estimates.summary_table import (
+    EstimateTable,
+    IntervalOptions,
+    TextSlice,
+    build_summary,
+    check,
+    start_slice,
+    written,
+)
 from attnfaith.evaluation.rankings import CONTROL, YOURS
 from attnfaith.functional.statistics import Estimate, Resamples, holm, means_of, sign_test, survival, wilson
 
@@ -20,7 +28,7 @@ PLANNED = "a planned comparison: not corrected"
 BY_BOUNDS = "not known exactly: see the figures ending in _low and _high"
 
 
-def efficiencies(grid: Grid) -> tuple[Array, Array]:
+def efficiencies(grid: ErasureMatrix) -> tuple[Array, Array]:
     """The least and the most that a ranking's efficiency on a text can be, ``[n, F]`` each.
 
     The smallest flipping set's share of what the ranking removed: 0 where some set flips and the ranking never does, 1
@@ -34,12 +42,12 @@ def efficiencies(grid: Grid) -> tuple[Array, Array]:
     return tuple(np.where(counts, np.where(flips, share, 0.0), np.nan) for share in (low, high))  # type: ignore[return-value]
 
 
-def restricted(grid: Grid) -> Array:
+def restricted(grid: ErasureMatrix) -> Array:
     """The fraction removed, 1 where the decision never flips."""
     return np.minimum(grid.fraction, 1.0)
 
 
-def add_figures(rows: Rows, grid: Grid, resamples: Resamples, *, paper: bool, pairs: bool) -> None:
+def add_figures(rows: EstimateTable, grid: ErasureMatrix, resamples: Resamples, *, paper: bool, pairs: bool) -> None:
     """All figures of one level.
 
     Args:
@@ -88,7 +96,7 @@ def add_figures(rows: Rows, grid: Grid, resamples: Resamples, *, paper: bool, pa
         _pairs(rows, grid, resamples, taken, note)
 
 
-def _smallest(grid: Grid, *, paper: bool) -> Array:
+def _smallest(grid: ErasureMatrix, *, paper: bool) -> Array:
     """The least and the most share of the items in the smallest flipping set, ``[n, 2]``; inf where there is none."""
     low = np.where(grid.unflippable, np.inf, grid.fewest) / grid.items
     both = np.column_stack([low, grid.known / grid.items])
@@ -115,7 +123,7 @@ class _Means:
         return self.resamples.estimate(value, draws, self.texts[under])
 
 
-def _efficiency(rows: Rows, grid: Grid, taken: _Means, note: str) -> None:
+def _efficiency(rows: EstimateTable, grid: ErasureMatrix, taken: _Means, note: str) -> None:
     """Means of ratios and ratios of means: one number where the smallest sets are known, else two ends."""
     none = int(grid.unflippable.sum())
     unknown = int(np.isinf(grid.known).sum()) - none
@@ -135,7 +143,7 @@ def _efficiency(rows: Rows, grid: Grid, taken: _Means, note: str) -> None:
         rows.add_each(f"{figure}_high", high[place], grid.keys, notes=said)
 
 
-def _skill(rows: Rows, grid: Grid, taken: _Means) -> None:
+def _skill(rows: EstimateTable, grid: ErasureMatrix, taken: _Means) -> None:
     """The share of the way from a random order's efficiency to 1, at most."""
     control = grid.place(CONTROL)
     if control is None:
@@ -151,7 +159,9 @@ def _skill(rows: Rows, grid: Grid, taken: _Means) -> None:
     rows.add_each("skill", estimate.take(others), [grid.keys[place] for place in others], notes=note)
 
 
-def _minimum(rows: Rows, grid: Grid, resamples: Resamples, medians: Estimate, means: Estimate, *, paper: bool) -> None:
+def _minimum(
+    rows: EstimateTable, grid: ErasureMatrix, resamples: Resamples, medians: Estimate, means: Estimate, *, paper: bool
+) -> None:
     """How small the smallest flipping sets are (each figure from the least and the most), and how many are known."""
     flips, level = np.isfinite(grid.known), [("", "")]
     for figure, values in {"flippable": flips, "unflippable": grid.unflippable, "certified": grid.settled}.items():
@@ -172,7 +182,7 @@ def _unknown(found: Estimate) -> Estimate:
     return Estimate(nothing, nothing, nothing, found.texts)
 
 
-def _pairs(rows: Rows, grid: Grid, resamples: Resamples, taken: _Means, note: str) -> None:
+def _pairs(rows: EstimateTable, grid: ErasureMatrix, resamples: Resamples, taken: _Means, note: str) -> None:
     """Every pair of rankings, both ways round.
 
     The comparisons of attention, and of rankings that a user brought, with the random order are planned: they stand by
@@ -202,14 +212,14 @@ def _pairs(rows: Rows, grid: Grid, resamples: Resamples, taken: _Means, note: st
             rows.add_each(figure, found, keys, others=others, notes=holm_notes if figure == "p_holm" else note)
 
 
-def _is_planned(grid: Grid, one: int, two: int) -> bool:
+def _is_planned(grid: ErasureMatrix, one: int, two: int) -> bool:
     """Whether two rankings are a random order and what is judged against it."""
     control, attention = grid.place(CONTROL, grid.level), grid.place("attention", "attention")
     others = {one, two} - {control}
     return len(others) == 1 and all(place == attention or grid.keys[place][0] == YOURS for place in others)
 
 
-def _gaps(grid: Grid, resamples: Resamples, taken: _Means, left: Array, right: Array) -> Estimate:
+def _gaps(grid: ErasureMatrix, resamples: Resamples, taken: _Means, left: Array, right: Array) -> Estimate:
     """Mean differences in the fraction removed, paired; from the means already drawn where the texts are the same."""
     if grid.present.all():
         value, drawn, texts = (part["mean_fraction"] for part in (taken.value, taken.draws, taken.texts))
@@ -284,19 +294,19 @@ def summarise_erasure(
         >>> table[table.figure == "efficiency"][["ranking", "value", "low", "high", "texts"]].values.tolist()
         [['attention', 0.5, 0.5, 0.5, 3], ['random', 0.25, 0.25, 0.25, 3]]
     """
-    intervals, found = Intervals(n_resamples, confidence_level, seed), grids(erasure)
+    intervals, found = IntervalOptions(n_resamples, confidence_level, seed), grids(erasure)
     if reference not in REFERENCES:
         raise InputError(f"Expected reference to be 'paper' or None, got {reference!r}.")
 
-    def lots_of(part: Part) -> Iterator[Rows]:
+    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
         for grid in found:
-            rows, places = begun("erasure", part, grid.text_ids, grid.level)
+            rows, places = start_slice("erasure", part, grid.text_ids, grid.level)
             if len(places):
                 resamples, pairs = intervals.resamples(len(places)), part.label == "all"
                 add_figures(rows, grid.take(places), resamples, paper=reference == "paper", pairs=pairs)
             yield rows
 
-    return summary_of("erasure", texts, by, lots_of)
+    return build_summary("erasure", texts, by, lots_of)
 
 
 def curves(erasure: pd.DataFrame, *, confidence_level: float = 0.95, points: int = POINTS) -> pd.DataFrame:

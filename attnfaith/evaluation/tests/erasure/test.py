@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.estimates.comparison_columns import Side, sides_of_erasure
+from attnfaith.estimates.comparison_columns import ComparisonColumns, sides_of_erasure
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.score_direction import toward_change
-from attnfaith.evaluation.tests.base import Columns, Test, gathered, gold_of, outcomes, tests
+from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
 from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
-from attnfaith.functional.first_flip import Flips
+from attnfaith.functional.first_flip import FirstFlips
 from attnfaith.functional.ranking import ranks_of, ties_in
 
 if TYPE_CHECKING:
@@ -78,14 +78,16 @@ class Erasure(Test):
     def run(self, batch: Batch) -> Columns:
         """Erase at every level that was asked for."""
         levels = batch.setup.rankings.items()
-        return gathered(dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels))
+        return concat_columns(
+            dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
+        )
 
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
         """See `summarise_erasure`."""
         return summarise_erasure(table(self.name), table("texts"), by=by, reference=self.reference, **statistics)
 
     @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
         """By level."""
         return sides_of_erasure(table(cls.name))
 
@@ -126,7 +128,7 @@ class Erasure(Test):
         best, chosen = _better(flips, owner, places)
         stacked = orders[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
         columns = _columns(eraser, best, stacked)
-        decided = outcomes(batch.setup.decision, batch.logits)
+        decided = decision_cells(batch.setup.decision, batch.logits)
         target = batch.target.tolist()
         all_scores = torch.stack([scores[place].double() for place in places])
         undefined = (all_scores.isnan() & eraser.erasable).sum(-1).tolist()
@@ -142,7 +144,7 @@ class Erasure(Test):
                     "erase_level": eraser.level,
                     "prediction": decided[text],
                     "target": target[text],
-                    "gold": gold_of(batch.rows[text].label),
+                    "gold": to_cell(batch.rows[text].label),
                     "ties": ties[place][text],
                     "undefined": undefined[place][text],
                     "minimum_low": smallest.low[text],
@@ -154,7 +156,7 @@ class Erasure(Test):
                     rows[name].append(value)
         return rows
 
-    def _search(self, eraser: Eraser, orders: Tensor, flips: Flips) -> FlippingSets:
+    def _search(self, eraser: Eraser, orders: Tensor, flips: FirstFlips) -> FlippingSets:
         sizes = torch.where(flips.flips, flips.removed, eraser.everything.shape[1] + 1)
         return search_sets(eraser, orders, sizes, bounds=self.bounds)
 
@@ -202,7 +204,7 @@ def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor
     return orders, owner
 
 
-def _better(found: Flips, owner: Sequence[int], places: Sequence[int]) -> tuple[Flips, Tensor]:
+def _better(found: FirstFlips, owner: Sequence[int], places: Sequence[int]) -> tuple[FirstFlips, Tensor]:
     """Of each ranking's orders, the one that flips first, text by text; and its number.
 
     Args:
@@ -220,17 +222,17 @@ def _better(found: Flips, owner: Sequence[int], places: Sequence[int]) -> tuple[
     )
     texts = torch.arange(size.shape[1], device=size.device)
     picked = [tensor[chosen, texts] for tensor in (found.flips, found.removed, found.logits, found.nearest)]
-    return Flips(*picked), chosen
+    return FirstFlips(*picked), chosen
 
 
-def _columns(eraser: Eraser, found: Flips, orders: Tensor) -> dict[str, list[list[Any]]]:
+def _columns(eraser: Eraser, found: FirstFlips, orders: Tensor) -> dict[str, list[list[Any]]]:
     """What each ranking did to each text, ``[R][B]``."""
     decision = eraser.batch.setup.decision
     removed, flips, counts = found.removed, found.flips, eraser.counts
     share = eraser.weights.expand_as(orders).gather(2, orders).cumsum(2)
     mass = share.gather(2, (removed - 1).clamp_min(0).unsqueeze(2)).squeeze(2).masked_fill(~flips, torch.nan)
     fraction = (removed.double() / counts).masked_fill(~flips, torch.nan)
-    labels = [outcomes(decision, logits) for logits in found.logits]
+    labels = [decision_cells(decision, logits) for logits in found.logits]
     flipped = flips.tolist()
 
     def where_flipped(values: list[list[Any]]) -> list[list[Any]]:

@@ -79,7 +79,7 @@ class Measurement:
 
     def __init__(
         self,
-        ranked: Ranked,
+        ranked: RankedVectors,
         group: str,
         *,
         kind: str,
@@ -199,7 +199,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedVectors:
     """What a run's table says of its texts, but for the vectors.
 
     Attributes:
@@ -217,7 +217,7 @@ class Ranked:
     weights: dict[str, NDArray[np.float64]]
 
 
-def read_ranked(store: Store, table: str, *, ranks: int, texts: int, seed: int) -> Ranked:
+def read_ranked(store: Store, table: str, *, ranks: int, texts: int, seed: int) -> RankedVectors:
     """Read a run's table, shard by shard.
 
     Args:
@@ -246,7 +246,7 @@ def read_ranked(store: Store, table: str, *, ranks: int, texts: int, seed: int) 
             top = rank == 0
             logits |= dict(zip(places[top].tolist(), rows["logits"][top], strict=True))
     known = np.flatnonzero(lengths)  # a text without items has no rows
-    return Ranked(
+    return RankedVectors(
         ids[known],
         lengths[known],
         listed["prediction"].iloc[known].tolist(),
@@ -255,7 +255,7 @@ def read_ranked(store: Store, table: str, *, ranks: int, texts: int, seed: int) 
     )
 
 
-def spread_out(
+def write_vectors_by_rank(
     store: Store, table: str, folder: Path, wanted: Mapping[str, tuple[NDArray[np.int64], int]]
 ) -> dict[str, NDArray[np.float32]]:
     """The vectors of some texts by rank, in files of a folder, so that memory does not grow with them.

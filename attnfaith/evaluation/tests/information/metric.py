@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.tests.information.measure import ALL, COLUMNS, Measurement, Ranked
+from attnfaith.evaluation.tests.information.measure import ALL, COLUMNS, Measurement, RankedVectors
 from attnfaith.evaluation.tests.information.summary import summarise
 from attnfaith.evaluation.tests.information.test import Information
 from attnfaith.functional.clustering import one_thread
@@ -120,7 +120,7 @@ def _measured(texts: list[tuple[Array, Array, Array]], options: Mapping[str, Any
     order = order_of(weights, mask)[:, : options["most_ranks"]]
     shown = weights.masked_fill(~mask, np.nan).gather(1, order).numpy()
     measurement = Measurement(
-        Ranked(
+        RankedVectors(
             text_ids=np.arange(len(texts)),
             lengths=mask.sum(1).numpy(),
             predictions=np.argmax(logits, axis=1).tolist(),

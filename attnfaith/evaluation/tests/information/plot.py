@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.information.summary import ALL, bracketed
-from attnfaith.plots.lettering import EndLabels, Headline, nothing
-from attnfaith.plots.panels import SUMMARY, counted, joined, need, overall
-from attnfaith.plots.style import ALERT, COLUMN, FAINT, INK, MUTED, PAGE, PLAIN, RULE, Drawing, axes, name_axes
+from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty
+from attnfaith.plots.panels import SUMMARY, all_texts_rows, counted, joined, require_columns
+from attnfaith.plots.style import ALERT, COLUMN, FAINT, INK, MUTED, PAGE, PLAIN, RULE, PaperFigure, axes, name_axes
 
 Array = NDArray[np.float64]
 ACROSS = 4  # heads beside each other
@@ -44,9 +44,9 @@ def information(summary: pd.DataFrame, axis: Axes | None = None, *, group: str =
     """
     table = _of_group(summary, group)
     axis = axes(axis, COLUMN, 2.3)
-    Headline(axis, _title(table, group), *_told(table))
+    TitleBlock(axis, _title(table, group), *_told(table))
     if not _measured(table):
-        return nothing(axis, "Nothing was measured:\n" + _why(table))
+        return draw_empty(axis, "Nothing was measured:\n" + _why(table))
     _lines(axis, table)
     _labels(axis, table)
     name_axes(axis, RANKS, "information (nats)")
@@ -65,7 +65,7 @@ def attention_by_rank(summary: pd.DataFrame, axis: Axes | None = None, *, group:
     axis = axes(axis, COLUMN, 1.2)
     weights = _by_rank(table, "mean_weight")[0]
     if not np.isfinite(weights).any():
-        return nothing(axis, "There is no attention to draw.")
+        return draw_empty(axis, "There is no attention to draw.")
     axis.bar(range(len(weights)), weights, width=0.7, color=FAINT)
     axis.set_xlim(-0.5, len(weights) - 0.5)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -83,7 +83,7 @@ def information_figure(summary: pd.DataFrame, *, group: str = ALL, path: str | P
         group: As for `information`.
         path: Where to write it.
     """
-    figure = Drawing.of_width(COLUMN, 3.5)
+    figure = PaperFigure.of_width(COLUMN, 3.5)
     upper, lower = figure.subplots(2, 1, height_ratios=[2.2, 1])
     information(summary, upper, group=group)
     attention_by_rank(summary, lower, group=group)
@@ -101,26 +101,26 @@ def information_heads_figure(summary: pd.DataFrame, *, path: str | PathLike[str]
         summary: As for `information`.
         path: Where to write it.
     """
-    need(summary, SUMMARY, figure="information")
-    names = [name for name in dict.fromkeys(overall(summary, "information")["ranking"]) if name not in ("", ALL)]
+    require_columns(summary, SUMMARY, figure="information")
+    names = [name for name in dict.fromkeys(all_texts_rows(summary, "information")["ranking"]) if name not in ("", ALL)]
     tables = {name: _of_group(summary, name) for name in names}
     if not any(_measured(table) for table in tables.values()):
-        figure = Drawing.of_width(COLUMN, 1.6)
+        figure = PaperFigure.of_width(COLUMN, 1.6)
         why = _why(tables[names[0]]) if names else "no heads were measured by themselves"
-        nothing(figure.add_subplot(), f"Nothing to draw:\n{why}.")
+        draw_empty(figure.add_subplot(), f"Nothing to draw:\n{why}.")
         return _kept(figure, path)
     across = min(len(names), ACROSS)
     down = math.ceil(len(names) / across)
-    figure = Drawing.of_width(COLUMN if across == 1 else PAGE, 0.35 + 1.6 * down)
+    figure = PaperFigure.of_width(COLUMN if across == 1 else PAGE, 0.35 + 1.6 * down)
     grid = figure.subplots(down, across, squeeze=False).ravel()
     ends = [_by_rank(table, figure)[place] for table in tables.values() for figure, *_ in _LABELS for place in range(3)]
     known = np.concatenate([*(end[np.isfinite(end)] for end in ends), [0.0]])
     room = 0.05 * (np.ptp(known) or 1.0)
     for place, (name, table) in enumerate(tables.items()):
         axis = axes(grid[place], COLUMN, 1.6)
-        Headline(axis, f"Head {name}", f"τ {_tau(table, 'weighted_kendall_corrected')}")
+        TitleBlock(axis, f"Head {name}", f"τ {_tau(table, 'weighted_kendall_corrected')}")
         if not _measured(table):
-            nothing(axis, _why(table).replace(": ", ":\n"))
+            draw_empty(axis, _why(table).replace(": ", ":\n"))
             continue
         _lines(axis, table)
         axis.set_ylim(known.min() - room, known.max() + room)
@@ -156,8 +156,8 @@ def _labels(axis: Axes, table: pd.DataFrame) -> None:
 
 
 def _of_group(summary: pd.DataFrame, group: str) -> pd.DataFrame:
-    need(summary, SUMMARY, figure="information")
-    table = overall(summary, "information")
+    require_columns(summary, SUMMARY, figure="information")
+    table = all_texts_rows(summary, "information")
     known = [name for name in dict.fromkeys(table["ranking"]) if name]
     if group not in known and known:
         raise InputError(f"group is {group!r}; the summary has {known}.")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attnfaith.estimates.lookup import Figure, Reader, unit_at
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, unit_at
 from attnfaith.estimates.pivot import Array, numbers
-from attnfaith.estimates.summary_table import Intervals, Part, Rows, summary_of
+from attnfaith.estimates.summary_table import EstimateTable, IntervalOptions, TextSlice, build_summary
 from attnfaith.functional.information import ALIKE, above_chance, recentred, weighted_kendall
 
 LEVEL = "attention"  # whose weights and vectors they are
@@ -74,10 +74,10 @@ def summarise(
         >>> float(found.value["weighted_kendall"])
         1.0
     """
-    intervals = Intervals(n_resamples, confidence_level, seed)
+    intervals = IntervalOptions(n_resamples, confidence_level, seed)
 
-    def lots_of(part: Part) -> Iterator[Rows]:
-        rows = Rows(_NAME, part=part.label)
+    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
+        rows = EstimateTable(_NAME, part=part.label)
         groups = list(dict.fromkeys(information["group"]))
         for group in groups:
             key = (LEVEL, str(group))
@@ -89,13 +89,13 @@ def summarise(
             rows.add("weighted_kendall", np.nan, texts=0, key=(LEVEL, ALL), note="no text has an item to look at")
         yield rows
 
-    return summary_of(_NAME, texts, by, lots_of)
+    return build_summary(_NAME, texts, by, lots_of)
 
 
 class _Group:
     """The table of one group, laid out by k-means seed and rank."""
 
-    def __init__(self, table: pd.DataFrame, weights: str, intervals: Intervals) -> None:
+    def __init__(self, table: pd.DataFrame, weights: str, intervals: IntervalOptions) -> None:
         self.form, self.resamples = weights, intervals.resamples(0)
         self.table = table.sort_values(["kmeans_seed", "rank"])
         self.ranks = int(self.table["rank"].max()) + 1
@@ -113,7 +113,7 @@ class _Group:
         lists = np.array([np.asarray(one, dtype=np.float64) for one in self.table[name]])
         return lists.T.reshape(lists.shape[1], -1, self.ranks)
 
-    def add_to(self, rows: Rows, key: tuple[str, str], texts: int) -> None:
+    def add_to(self, rows: EstimateTable, key: tuple[str, str], texts: int) -> None:
         """All its figures; NaN with the reason where there are none."""
         about: dict[str, Any] = {"texts": self.samples, "key": key}
         if self.known:
@@ -133,7 +133,7 @@ class _Group:
                 rows.add(name, told, **about)
         self._add_ranks(rows, about)
 
-    def _add_kendall(self, rows: Rows, about: Mapping[str, Any]) -> None:
+    def _add_kendall(self, rows: EstimateTable, about: Mapping[str, Any]) -> None:
         informative = int((self._p() <= 1 - self.resamples.confidence + 1e-9).sum())
         for figure, column in (("weighted_kendall", "mi"), ("weighted_kendall_corrected", "corrected")):
             said = self._by_seed(column).mean(0)
@@ -147,7 +147,7 @@ class _Group:
         self._add_seeds(rows, about)
         rows.add("informative", informative, **about)
 
-    def _add_seeds(self, rows: Rows, about: Mapping[str, Any]) -> None:
+    def _add_seeds(self, rows: EstimateTable, about: Mapping[str, Any]) -> None:
         """What tau would be with one clustering only, and how much that depends on its start."""
         taus = np.array([self._tau(line) for line in self._by_seed("mi")])
         known = taus[~np.isnan(taus)]
@@ -158,7 +158,7 @@ class _Group:
             spread = (float(known.mean()), float(known.min()), float(known.max()))
             rows.add("weighted_kendall_seeds", *spread, note=note, **about)
 
-    def _add_ranks(self, rows: Rows, about: Mapping[str, Any]) -> None:
+    def _add_ranks(self, rows: EstimateTable, about: Mapping[str, Any]) -> None:
         told = self._told() if self.known else {}
         for rank in range(self.ranks):
             rows.add("mean_weight", self.weights[rank], other=str(rank), **about)
@@ -190,7 +190,7 @@ class _Group:
         return _EQUAL if np.ptp(self.weights) <= ALIKE * self.weights.max() else _FLAT
 
 
-def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     """How much the most attended items say, and whether less attended ones say less."""
     key, unit = (LEVEL, ALL), unit_at(facts["unit"], LEVEL)
     samples, ranks, informative = (figures.get("", name, key) for name in ("samples", "ranks", "informative"))
@@ -231,9 +231,9 @@ def bracketed(value: float, low: float, high: float, unit: str = "") -> str:
     return f"{shown}{unit} [{', '.join(ends)}]"
 
 
-def _shown(figure: Figure) -> str:
+def _shown(figure: SummaryValue) -> str:
     return bracketed(figure.value, figure.low, figure.high)
 
 
-def _nats(figure: Figure) -> str:
+def _nats(figure: SummaryValue) -> str:
     return bracketed(figure.value, figure.low, figure.high, " nats")

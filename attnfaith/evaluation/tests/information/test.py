@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
-from attnfaith.estimates.lookup import Reader
+from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.tests.base import Columns, Test, tests
 from attnfaith.evaluation.tests.information import summary as summed
-from attnfaith.evaluation.tests.information.measure import ALL, Measurement, read_ranked, spread_out
+from attnfaith.evaluation.tests.information.measure import ALL, Measurement, read_ranked, write_vectors_by_rank
 from attnfaith.evaluation.tests.information.measure import COLUMNS as MEASURED
 from attnfaith.functional.clustering import one_thread
 from attnfaith.functional.information import KENDALL
@@ -147,7 +147,7 @@ class Information(Test):
             counting("measuring information", total, quiet=quiet) as advance,
         ):
             wanted = {group: (one.text_ids, one.ranks) for group, one in asked.items() if one.units}
-            vectors = spread_out(store, self.name, Path(folder), wanted)
+            vectors = write_vectors_by_rank(store, self.name, Path(folder), wanted)
             rows = [row for group, one in asked.items() for row in one.rows(vectors.get(group), advance)]
         schema = pa.schema(MEASURED)
         return {BY_RANK: pa.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)}
@@ -166,7 +166,7 @@ class Information(Test):
         return made
 
     @classmethod
-    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+    def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """How much the most attended items say, and whether less attended ones say less."""
         yield from summed.sentences(figures, facts)
 

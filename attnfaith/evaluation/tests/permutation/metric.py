@@ -13,7 +13,7 @@ from attnfaith.evaluation.tests.adversarial.summary import NEAR
 from attnfaith.evaluation.tests.adversarial.test import MORE, TWO
 from attnfaith.functional.decision import Decision, jensen_shannon, total_variation
 from attnfaith.metrics.citations import JAIN_WALLACE
-from attnfaith.metrics.estimates import Measured
+from attnfaith.metrics.estimates import Quantities
 from attnfaith.metrics.inputs import Array, Input, check_distribution, check_probabilities, check_same, check_share
 from attnfaith.metrics.module import Metric
 
@@ -59,12 +59,12 @@ class PermutationDistance(Metric):
         for name, values in {**given, "references": text["references"]}.items():
             check_probabilities(values, f"{name} of {where}")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
         pairs = zip(columns["predictions"], columns["references"], strict=True)
         middle, largest, flips = np.array([_shuffled(after, before) for after, before in pairs]).reshape(-1, 3).T
         undefined = np.isnan(middle)
-        return Measured(
+        return Quantities(
             undefined,
             shares={"never_changes": np.where(undefined, np.nan, flips == 0)},
             medians={"median_tvd": middle, "max_tvd": largest},
@@ -140,14 +140,14 @@ class AdversarialDivergence(Metric):
                 if text[name].size or what == "classes":
                     refuse(text[name], f"{name} of {where}")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
         lots = zip(*(columns[name] for name in self.inputs), strict=True)
         js, satisfied = np.array([_reached(*lot, epsilon=options["epsilon"]) for lot in lots]).reshape(-1, 2).T
         short = np.array([len(weights) < 2 for weights in columns["references"]], dtype=bool)
         js, satisfied = (np.where(short, np.nan, values) for values in (js, satisfied))
         undefined = np.isnan(js)
-        return Measured(
+        return Quantities(
             undefined,
             aside={"too_short": short},
             shares={

@@ -16,8 +16,8 @@ from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of
 from attnfaith.functional.statistics import medians_of
 from attnfaith.plots.labels import shortened
-from attnfaith.plots.lettering import Headline, nothing, write
-from attnfaith.plots.panels import counted, need, panels_by_class
+from attnfaith.plots.lettering import TitleBlock, draw_empty, write
+from attnfaith.plots.panels import counted, panels_by_class, require_columns
 from attnfaith.plots.style import COLUMN, INK, PLAIN, RULE, SMALL, axes, name_axes
 
 Array = NDArray[np.float64]
@@ -53,13 +53,13 @@ def shuffles(
         >>> shuffles(table, title="positive").get_title(loc="left")
         'positive: median 0.10'
     """
-    need(table, NEEDED, figure="permutation")
+    require_columns(table, NEEDED, figure="permutation")
     axis = axes(axis, COLUMN, 2.4)
     moved, never = numbers(table["median_tvd"]), numbers(table["never_changes"])
     title = shortened(title or "Shuffled attention")
     if not len(moved):
-        Headline(axis, title)
-        return nothing(axis, "Nothing to draw: no text has\ntwo items to shuffle.")
+        TitleBlock(axis, title)
+        return draw_empty(axis, "Nothing to draw: no text has\ntwo items to shuffle.")
     end = 1.0 if kind != "regression" else right or float(moved.max()) or 1.0
     strips, cells = bins_of(numbers(table["max_weight"])), np.linspace(0, end, _CELLS + 1)
     axis.set_xlim(-0.02 * end, 1.02 * end)
@@ -73,7 +73,7 @@ def shuffles(
             note = f"{counted([inside.sum()])}\n{percent(float(never[inside].mean()))} never"
             write(axis, note, (1, strip), (4, 0), size=SMALL, xycoords=axis.get_yaxis_transform(), va="center")
     share = f"{counted([len(moved)])}; the decision of {percent(float(never.mean()))} never changes"
-    Headline(axis, f"{title}: median {_shown(_median(moved))}", share)
+    TitleBlock(axis, f"{title}: median {_shown(_median(moved))}", share)
     unit = "change of the value" if kind == "regression" else "total variation distance"
     name_axes(axis, f"{unit}, median over shuffles", "largest attention weight")
     return axis
@@ -100,7 +100,7 @@ def permutation_figure(
         >>> len(permutation_figure(table.assign(prediction=[0, 1]), ["bad", "good"]).axes)
         2
     """
-    need(table, (*NEEDED, "prediction"), figure="permutation")
+    require_columns(table, (*NEEDED, "prediction"), figure="permutation")
     right = float(numbers(table["median_tvd"]).max(initial=0.0))
 
     def draw(rows: pd.DataFrame, axis: Axes, title: str) -> Axes:

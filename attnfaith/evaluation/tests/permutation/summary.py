@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attnfaith.estimates.comparison_columns import NONE, Name, Side
-from attnfaith.estimates.lookup import Figure, Reader
+from attnfaith.estimates.comparison_columns import NONE, ComparisonColumns, Name
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Array, numbers
-from attnfaith.estimates.summary_table import Intervals, Part, Rows, begun, summary_of
+from attnfaith.estimates.summary_table import EstimateTable, IntervalOptions, TextSlice, build_summary, start_slice
 from attnfaith.evaluation.verdict_rule import FEW
 from attnfaith.functional.statistics import Resamples
 
@@ -55,7 +55,7 @@ def summarise(
         permutation: one row for each text.
         texts: one row for each text.
         by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
-        **statistics: as `Intervals` takes them.
+        **statistics: as `IntervalOptions` takes them.
 
     Example:
         >>> same = {"median_tvd": 0.2, "max_tvd": 0.4, "flips": 0.5, "marginal": False}
@@ -65,19 +65,19 @@ def summarise(
         >>> [(row.other, round(row.value, 2), row.texts) for row in table.itertuples()][:3]
         [('', 0.33, 3), ('max_weight=0-0.25', 1.0, 1), ('max_weight=0.25-0.5', 0.0, 1)]
     """
-    intervals, ordered = Intervals(**statistics), permutation.sort_values("text_id")
+    intervals, ordered = IntervalOptions(**statistics), permutation.sort_values("text_id")
     text_ids = ordered["text_id"].to_numpy(dtype=np.int64)
 
-    def lots_of(part: Part) -> Iterator[Rows]:
-        rows, places = begun("permutation", part, text_ids, note=TOO_SHORT)
+    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
+        rows, places = start_slice("permutation", part, text_ids, note=TOO_SHORT)
         if len(places):
             _add_figures(rows, ordered.iloc[places], intervals.resamples(len(places)))
         yield rows
 
-    return summary_of("permutation", texts, by, lots_of)
+    return build_summary("permutation", texts, by, lots_of)
 
 
-def _add_figures(rows: Rows, table: pd.DataFrame, resamples: Resamples) -> None:
+def _add_figures(rows: EstimateTable, table: pd.DataFrame, resamples: Resamples) -> None:
     """All figures of some of the texts; the resamples are of those."""
     inside = bins_of(numbers(table["max_weight"]))[:, None] == np.arange(len(BINS))
     others = ["", *(f"max_weight={name}" for name in BINS)]
@@ -92,17 +92,17 @@ def _add_figures(rows: Rows, table: pd.DataFrame, resamples: Resamples) -> None:
             rows.add_each(figure, estimate(parted(column)), keys, others=others)
 
 
-def sides(permutation: pd.DataFrame) -> dict[str, Side]:
+def sides(permutation: pd.DataFrame) -> dict[str, ComparisonColumns]:
     """What two runs are compared by."""
     table = permutation.sort_values("text_id")
 
     def named(columns: Mapping[str, str]) -> dict[Name, Array]:
         return {(figure, NONE): numbers(table[column]) for figure, column in columns.items()}
 
-    return {"": Side(table["text_id"].to_numpy(dtype=np.int64), named(_MEANS | _SHARES), named(_MEDIANS))}
+    return {"": ComparisonColumns(table["text_id"].to_numpy(dtype=np.int64), named(_MEANS | _SHARES), named(_MEDIANS))}
 
 
-def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     """What the figures of all texts say."""
     moved, never = figures.get("", "median_tvd"), figures.get("", "never_changes")
     if not moved.known:
@@ -113,7 +113,7 @@ def sentences(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
     yield f"On {never} of the texts no shuffle that was tried changes the decision{_conclusion(moved, never, scaled)}."
 
 
-def _conclusion(moved: Figure, never: Figure, scaled: bool) -> str:
+def _conclusion(moved: SummaryValue, never: SummaryValue, scaled: bool) -> str:
     if never.texts < FEW:
         return ""
     if never.low > 0.5 and (moved.high < SMALL or not scaled):
@@ -123,11 +123,11 @@ def _conclusion(moved: Figure, never: Figure, scaled: bool) -> str:
     return ": where the weights go matters to some of the texts"
 
 
-def said(figure: Figure) -> str:
+def said(figure: SummaryValue) -> str:
     """A distance with its interval; nothing that is not 0 is said to be 0.
 
     Example:
-        >>> said(Figure(0.1234, 0.1, 0.15)), said(Figure(2e-8, 1e-8, 0.002)), said(Figure(12.0))
+        >>> said(SummaryValue(0.1234, 0.1, 0.15)), said(SummaryValue(2e-8, 1e-8, 0.002)), said(SummaryValue(12.0))
         ('0.123 [0.100, 0.150]', 'less than 0.001 [0.000, 0.002]', '12.000')
     """
     shown = "less than 0.001" if 0 < figure.value < 0.0005 else f"{figure.value:.3f}"

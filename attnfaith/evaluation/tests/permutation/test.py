@@ -14,11 +14,11 @@ from torch import Tensor
 
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import Side
-from attnfaith.estimates.lookup import Reader
+from attnfaith.estimates.comparison_columns import ComparisonColumns
+from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.removal import AttentionEraser
-from attnfaith.evaluation.tests.base import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.permutation import summary as summaries
 from attnfaith.functional.counterfactual import permute, random_permutations
 
@@ -81,8 +81,8 @@ class Permutation(Test):
             "max_tvd": moved.max(1).tolist(),
             "flips": flips.mean(1).tolist(),
             "never_changes": (flips.max(1) == 0).tolist(),
-            "prediction": outcomes(decision, batch.logits),
-            "gold": [gold_of(row.label) for row in batch.rows],
+            "prediction": decision_cells(decision, batch.logits),
+            "gold": [to_cell(row.label) for row in batch.rows],
             "marginal": near,
         }
         chosen = (eraser.counts >= 2).nonzero().flatten().tolist()
@@ -112,7 +112,7 @@ class Permutation(Test):
         return summaries.summarise(table(self.name), table("texts"), by=by, **statistics)
 
     @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
         """Of the attention; there are no levels."""
         return summaries.sides(table(cls.name))
 
@@ -128,6 +128,6 @@ class Permutation(Test):
         }
 
     @classmethod
-    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+    def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """How far shuffles move the output, and how often none changes the decision."""
         yield from summaries.sentences(figures, facts)

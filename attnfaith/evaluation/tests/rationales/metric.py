@@ -14,7 +14,7 @@ from attnfaith.evaluation.tests.rationales.test import SHARES
 from attnfaith.functional.ranking import order_of
 from attnfaith.functional.rationale import agreement, average_precision, f1, runs, top_count
 from attnfaith.metrics.citations import ERASER
-from attnfaith.metrics.estimates import Measured
+from attnfaith.metrics.estimates import Quantities
 from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
 from attnfaith.metrics.module import Metric
 
@@ -45,7 +45,7 @@ class _Drops(Metric):
             if ((values < 0) | (values > 1)).any():
                 raise InputError(f"Expected {key} of {where} to be between 0 and 1: the probability of one class.")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
         after, before = (np.array(columns[name]) for name in self.inputs)
         shares = np.array(options["shares"], dtype=np.float64)
@@ -57,7 +57,7 @@ class _Drops(Metric):
         first = self._first(some, none)
         if first is not None:
             means[f"aopc_{self.measured}"] = (some.sum(1) + first) / (some.shape[1] + 1)
-        return Measured(np.isnan(np.array(list(means.values()))).any(0), means=means, each=means)
+        return Quantities(np.isnan(np.array(list(means.values()))).any(0), means=means, each=means)
 
     @abstractmethod
     def _first(self, some: Array, none: Array) -> Array | None:
@@ -174,7 +174,7 @@ class RationaleAgreement(Metric):
         if not np.isin(text["references"], (0, 1)).all():
             raise InputError(f"Expected references of {where} to be marks, 0 or 1 for each item.")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
         marks = columns["references"]
         (scores, mask), (marked, _) = padded(columns["predictions"]), padded(marks)
@@ -189,7 +189,7 @@ class RationaleAgreement(Metric):
             chosen, gold = orders[place, : top_count(top, int(items[place]))], marks[place] > 0
             found[1:, place] = agreement(chosen.tolist(), np.flatnonzero(gold).tolist(), runs(gold))
         each = dict(zip(("auprc", "token_f1", "iou_precision", "iou_recall"), found, strict=True))
-        return Measured(
+        return Quantities(
             np.isnan(found).any(0) & ~bare,
             means={"token_f1": each["token_f1"], "auprc": each["auprc"]},
             of_means={"iou_f1": (f1, (each["iou_precision"], each["iou_recall"]))},

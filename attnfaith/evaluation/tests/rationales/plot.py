@@ -15,23 +15,23 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.rationales.summary import AGREEMENT, MEASURES, TEST, share_at
-from attnfaith.plots.curves import chosen_of
+from attnfaith.plots.curves import resolve_highlight
 from attnfaith.plots.dots import draw_dots
 from attnfaith.plots.labels import labels_for
-from attnfaith.plots.lettering import EndLabels, Headline, nothing
+from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty
 from attnfaith.plots.panels import (
     SUMMARY,
+    all_texts_rows,
     counted,
     joined,
     keys_of,
     levels_of,
-    need,
     of_level,
-    overall,
     place_of,
+    require_columns,
     rows_of,
 )
-from attnfaith.plots.style import COLUMN, INK, MUTED, PAGE, RULE, Drawing, Look, axes, looks_for, name_axes
+from attnfaith.plots.style import COLUMN, INK, MUTED, PAGE, RULE, LineStyle, PaperFigure, axes, looks_for, name_axes
 
 _TITLES = {"comprehensiveness": "Without the top {}", "sufficiency": "With the top {} alone"}
 _BETTER = {"comprehensiveness": "higher is better", "sufficiency": "lower is better"}
@@ -74,20 +74,20 @@ def carried(
         >>> carried(pd.DataFrame([row]), measure="sufficiency").get_title(loc="left")
         'With the top tokens alone'
     """
-    need(summary, SUMMARY, figure="carried")
+    require_columns(summary, SUMMARY, figure="carried")
     if measure not in MEASURES:
         raise InputError(f"Expected measure to be one of {', '.join(MEASURES)}; got {measure!r}.")
-    table, level = of_level(overall(summary, TEST), erase_level, figure="carried")
+    table, level = of_level(all_texts_rows(summary, TEST), erase_level, figure="carried")
     shares = table["figure"].map(lambda name: share_at(name, measure)).astype(float)
     table = table.assign(share=shares)[shares.notna() & np.isfinite(numbers(table["value"]))]
     keys, unit = keys_of(table), unit_at(unit, level)
-    looks, labels = looks_for(keys, chosen_of(highlight, keys)), labels_for(keys)
+    looks, labels = looks_for(keys, resolve_highlight(highlight, keys)), labels_for(keys)
     axis = axes(axis, COLUMN, max(2.6, 0.75 + 0.112 * len(keys)))
     dashed = "dashed: rankings of the input level" if any(key[0] == "input" for key in keys) else ""
     where = joined(f"erased from {place_of(level)}", counted(numbers(table["texts"])))
-    Headline(axis, _TITLES[measure].format(unit), where, joined(_BETTER[measure], dashed, by="; ") if keys else "")
+    TitleBlock(axis, _TITLES[measure].format(unit), where, joined(_BETTER[measure], dashed, by="; ") if keys else "")
     if not keys:
-        return nothing(axis, "Nothing to draw: the summary\nhas no such figure.")
+        return draw_empty(axis, "Nothing to draw: the summary\nhas no such figure.")
     ends = [_curve(axis, rows_of(table, key), look, labels[key], key[0] != "input") for key, look in looks.items()]
     EndLabels(axis, [(end, label, colour, strong) for end, label, colour, strong in sorted(ends)])
     _place_shares(axis, sorted(set(table["share"])))
@@ -100,7 +100,7 @@ def carried(
     return axis
 
 
-def _curve(axis: Axes, rows: pd.DataFrame, look: Look, label: str, solid: bool) -> tuple[float, str, str, bool]:
+def _curve(axis: Axes, rows: pd.DataFrame, look: LineStyle, label: str, solid: bool) -> tuple[float, str, str, bool]:
     """One curve and its band; where it ends, and its label with colour and weight."""
     rows = rows.sort_values("share")
     share, value, low, high = (numbers(rows[name]) for name in ("share", "value", "low", "high"))
@@ -142,14 +142,14 @@ def rationales_figure(
         >>> len(rationales_figure(pd.DataFrame([row])).axes)
         2
     """
-    need(summary, SUMMARY, figure="rationales")
-    table = overall(summary, TEST)
+    require_columns(summary, SUMMARY, figure="rationales")
+    table = all_texts_rows(summary, TEST)
     levels = levels_of(table)
     counts = [len(keys_of(table[table["erase_level"] == level])) for level in levels]
     heights = [max(2.7, 0.8 + 0.112 * count) for count in counts]
-    figure = Drawing.of_width(PAGE, sum(heights) or 2.6)
+    figure = PaperFigure.of_width(PAGE, sum(heights) or 2.6)
     if not levels:
-        nothing(figure.add_subplot(), "Nothing to draw: no text has been erased\nat any level.")
+        draw_empty(figure.add_subplot(), "Nothing to draw: no text has been erased\nat any level.")
     grid = figure.subplots(len(levels), 2, squeeze=False, height_ratios=heights) if levels else ()
     for row, level in zip(grid, levels, strict=True):
         for axis, measure in zip(row, MEASURES, strict=True):
@@ -177,15 +177,17 @@ def plausibility_figure(
         >>> plausibility_figure(pd.DataFrame([row])).axes[0].get_title(loc="left")
         'AUPRC'
     """
-    need(summary, SUMMARY, figure="agreement with people")
-    table = overall(summary, TEST)
+    require_columns(summary, SUMMARY, figure="agreement with people")
+    table = all_texts_rows(summary, TEST)
     table = table[table["figure"].isin([*AGREEMENT, "rationale_share"])]
     own = table[table["figure"].isin(AGREEMENT)]
     levels = levels_of(own)
     heights = [1.35 + 0.15 * max(3, len(keys_of(own[own["erase_level"] == level]))) for level in levels]
-    figure = Drawing.of_width(PAGE if levels else COLUMN, sum(heights) or 2.0)
+    figure = PaperFigure.of_width(PAGE if levels else COLUMN, sum(heights) or 2.0)
     if not levels:
-        nothing(figure.add_subplot(), "Nothing to draw: people marked nothing\n(rationale_column= names the column).")
+        draw_empty(
+            figure.add_subplot(), "Nothing to draw: people marked nothing\n(rationale_column= names the column)."
+        )
     grid = figure.subplots(len(levels), len(AGREEMENT), squeeze=False, height_ratios=heights) if levels else ()
     for row, level in zip(grid, levels, strict=True):
         here = table[table["erase_level"] == level]
@@ -198,7 +200,7 @@ def plausibility_figure(
                 axis.set_yticklabels([])
                 continue
             about = joined(f"tested at {place_of(level)}", counted(numbers(lines["texts"])))
-            Headline(axis, _NAMES[measure], about, "lines: intervals; dotted: random control")
+            TitleBlock(axis, _NAMES[measure], about, "lines: intervals; dotted: random control")
     if path is not None:
         figure.savefig(path)
     return figure
@@ -206,7 +208,7 @@ def plausibility_figure(
 
 def _agreement(axis: Axes, lines: pd.DataFrame, measure: str, unit: str) -> None:
     axes(axis, COLUMN, 2.0)
-    Headline(axis, _NAMES[measure])
+    TitleBlock(axis, _NAMES[measure])
     draw_dots(lines, axis, lambda value: f"{value:.2f}")
     axis.set_xlim(0, 1)
     axis.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])

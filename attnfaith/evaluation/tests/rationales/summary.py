@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attnfaith.estimates.comparison_columns import Side, columns
-from attnfaith.estimates.lookup import Figure, Reader, unit_at
+from attnfaith.estimates.comparison_columns import ComparisonColumns, columns
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, unit_at
 from attnfaith.estimates.pivot import Array, Pivot, levels_of, numbers
-from attnfaith.estimates.summary_table import Intervals, Part, Rows, begun, summary_of, written
+from attnfaith.estimates.summary_table import (
+    EstimateTable,
+    IntervalOptions,
+    TextSlice,
+    build_summary,
+    start_slice,
+    written,
+)
 from attnfaith.evaluation.rankings import CONTROL
 from attnfaith.functional.rationale import agreement, f1, top_count
 from attnfaith.functional.statistics import Resamples, means_of
@@ -82,22 +89,22 @@ def summarise_rationales(
         >>> table.set_index("figure").value[["comprehensiveness_at_50%", "aopc_sufficiency"]].round(4).tolist()
         [0.4, 0.2667]
     """
-    intervals = Intervals(n_resamples, confidence_level, seed)
+    intervals = IntervalOptions(n_resamples, confidence_level, seed)
     levels = [
         _Level(rationales[rationales["erase_level"] == name], name, shares, top) for name in levels_of(rationales)
     ]
 
-    def lots_of(part: Part) -> Iterator[Rows]:
+    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
         for level in levels:
-            rows, places = begun(TEST, part, level.pivot.text_ids, level.name)
+            rows, places = start_slice(TEST, part, level.pivot.text_ids, level.name)
             if len(places):
                 level.add_figures(rows, places, intervals.resamples(len(places)))
             yield rows
 
-    return summary_of(TEST, texts, by, lots_of)
+    return build_summary(TEST, texts, by, lots_of)
 
 
-def sides(rationales: pd.DataFrame) -> dict[str, Side]:
+def sides(rationales: pd.DataFrame) -> dict[str, ComparisonColumns]:
     """What two runs are compared by, by level."""
     found = {}
     for level in levels_of(rationales):
@@ -105,7 +112,7 @@ def sides(rationales: pd.DataFrame) -> dict[str, Side]:
         means = {name: pivot.matrix(name) for name in (*MEASURES, "auprc")}
         if np.isnan(means["auprc"]).all():
             del means["auprc"]
-        found[level] = Side(pivot.text_ids, columns(means, pivot.keys))
+        found[level] = ComparisonColumns(pivot.text_ids, columns(means, pivot.keys))
     return found
 
 
@@ -150,7 +157,7 @@ class _Level:
         kept = ["text_id", "ranking_level", "ranking", "all_erased", "undefined"]
         self.pivot = Pivot(pd.concat([table[kept], pd.DataFrame(own)], axis=1), ("ranking_level", "ranking"))
 
-    def add_figures(self, rows: Rows, places: np.ndarray, resamples: Resamples) -> None:
+    def add_figures(self, rows: EstimateTable, places: np.ndarray, resamples: Resamples) -> None:
         """All figures of some of the texts; the resamples are of those."""
         keys = self.pivot.keys
         values = {name: self.pivot.matrix(name)[places] for name in self.means}
@@ -176,7 +183,7 @@ class _Level:
         undefined = np.where(self.pivot.present, self.pivot.flags("undefined"), np.nan)[places]
         rows.add_each("undefined_scores", resamples.share(undefined), keys)
 
-    def _about_marks(self, rows: Rows, places: np.ndarray, resamples: Resamples) -> None:
+    def _about_marks(self, rows: EstimateTable, places: np.ndarray, resamples: Resamples) -> None:
         """How much is marked, how much of that is compared, and of how many texts nothing can be said."""
         able, relevant, unread = (self.pivot.vector(name)[places] for name in ("able", "relevant", "unread"))
         rows.add_each("rationale_share", resamples.ratio(relevant, able), [("", "")])
@@ -187,7 +194,7 @@ class _Level:
             rows.add(name, int(those.sum()), texts=len(places))
 
     def _spans(
-        self, rows: Rows, places: np.ndarray, resamples: Resamples, control: int | None, others: Sequence[int]
+        self, rows: EstimateTable, places: np.ndarray, resamples: Resamples, control: int | None, others: Sequence[int]
     ) -> None:
         """The F1 of mean precision and mean recall."""
         keys, note = self.pivot.keys, self._left_out(places)
@@ -232,7 +239,7 @@ def _pairs(lot: Any) -> list[tuple[int, int]]:
     return [] if lot is None else [(int(start), int(stop)) for start, stop in lot]
 
 
-def said(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+def said(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     """What attention's top does, and how it agrees with people, each beside a random order's."""
     order = ("attention", "input") if facts["tail_is_affine"] else ("input", "attention")
     places = ((level, key) for level in order for key in figures.keys(level, "comprehensiveness"))
@@ -251,7 +258,7 @@ def said(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
     value = facts.get("decision") == "regression"
     moved = "changes the value by" if value else "lowers the probability of the explained class by"
 
-    def shown(found: Figure) -> str:
+    def shown(found: SummaryValue) -> str:
         return _number(found, ".3g" if value else ".2f")
 
     yield (
@@ -272,6 +279,6 @@ def said(figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _number(figure: Figure, form: str = ".2f") -> str:
+def _number(figure: SummaryValue, form: str = ".2f") -> str:
     value, *ends = (f"{float(format(one, form)) + 0.0:{form}}" for one in (figure.value, figure.low, figure.high))
     return value if np.isnan(figure.low) else f"{value} [{', '.join(ends)}]"

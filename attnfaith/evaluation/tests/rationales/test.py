@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError, NumericalError
-from attnfaith.estimates.comparison_columns import Side
-from attnfaith.estimates.lookup import Reader
+from attnfaith.estimates.comparison_columns import ComparisonColumns
+from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
-from attnfaith.evaluation.tests.base import Columns, Test, gathered, tests
+from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, tests
 from attnfaith.evaluation.tests.rationales import summary as summaries
 from attnfaith.functional.ranking import order_of
 from attnfaith.functional.rationale import Span, average_precision, each_once, only_top, runs, top_count, without_top
-from attnfaith.text.annotations import FORMS, Laid, lay
+from attnfaith.text.annotations import FORMS, TokenMarks, align_marks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,7 +87,9 @@ class Rationales(Test):
     def run(self, batch: Batch) -> Columns:
         """All sets of a level are run together, and equal ones once."""
         levels = batch.setup.rankings.items()
-        return gathered(dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels))
+        return concat_columns(
+            dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
+        )
 
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
         """See `summarise_rationales`."""
@@ -96,7 +98,7 @@ class Rationales(Test):
         )
 
     @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
         """What does not hang on an option, by level."""
         return summaries.sides(table(cls.name))
 
@@ -112,7 +114,7 @@ class Rationales(Test):
         }
 
     @classmethod
-    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+    def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """What attention's top does, against a random order's; and how it agrees with people."""
         yield from summaries.said(figures, facts)
 
@@ -204,7 +206,7 @@ def _is_share(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Marked:
+class ItemMarks:
     """The items of a batch that people marked; an item is marked where one of its tokens is.
 
     Attributes:
@@ -220,7 +222,7 @@ class Marked:
     unread: list[int | None]
 
 
-def marked_items(batch: Batch, level: str, form: str | None = None) -> Marked | None:
+def marked_items(batch: Batch, level: str, form: str | None = None) -> ItemMarks | None:
     """What is marked of the items of a level; None where the data mark nothing, or items belong to no certain tokens.
 
     Args:
@@ -229,7 +231,7 @@ def marked_items(batch: Batch, level: str, form: str | None = None) -> Marked | 
         form: of the marks, where the data do not tell.
     """
     laid = [
-        None if row.rationale is None else lay(row.rationale, encoded, f"Row {row.number}, rationale", form)
+        None if row.rationale is None else align_marks(row.rationale, encoded, f"Row {row.number}, rationale", form)
         for row, encoded in zip(batch.rows, batch.encoded, strict=True)
     ]
     tokens, mask = batch.request.tokens, batch.capture.mask
@@ -252,7 +254,7 @@ def marked_items(batch: Batch, level: str, form: str | None = None) -> Marked | 
         parts = on_items[:1] if one.spans is None else on_items[1:]
         found = [span for part in parts for span in runs(part[own].tolist())]
         spans.append(list(dict.fromkeys(found)))
-    return Marked(able, relevant, spans, [_unread(one) for one in laid])
+    return ItemMarks(able, relevant, spans, [_unread(one) for one in laid])
 
 
 def _on_items(marked: list[bool], tokens: Tensor, ranges: Tensor | None) -> Tensor:
@@ -265,5 +267,5 @@ def _on_items(marked: list[bool], tokens: Tensor, ranges: Tensor | None) -> Tens
     return before[ranges[:, 1].clamp(0, len(tokens))] > before[ranges[:, 0].clamp(0, len(tokens))]
 
 
-def _unread(laid: Laid | None) -> int | None:
+def _unread(laid: TokenMarks | None) -> int | None:
     return None if laid is None else laid.unread

@@ -16,21 +16,21 @@ from torch.utils import _pytree as pytree
 
 from attnfaith.adapters.cut import Cut
 from attnfaith.adapters.forward_pass import logits_of
-from attnfaith.adapters.inference_state import borrowed
+from attnfaith.adapters.inference_state import inference_state
 from attnfaith.adapters.positions import choose_inputs
-from attnfaith.adapters.self_check import brief, gap, scale_of, tolerance_of
-from attnfaith.adapters.torch_mode import Mode
+from attnfaith.adapters.self_check import brief, relative_difference, scale_of, tolerance_of
+from attnfaith.adapters.torch_mode import FunctionInterceptor
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import AttnFaithError, InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.functional.reinitialize import evenly, redrawn
+from attnfaith.functional.reinitialize import evenly, reinitialized
 
 _STACKS = (nn.ModuleList, nn.Sequential)
 
 
 @dataclass(frozen=True)
-class Layer:
+class ParameterGroup:
     """Some of a model's parameters, drawn anew together.
 
     Attributes:
@@ -42,7 +42,7 @@ class Layer:
     parameters: tuple[str, ...]
 
 
-def layers_of(model: nn.Module, inputs: Mapping[str, Any]) -> list[Layer]:
+def layers_of(model: nn.Module, inputs: Mapping[str, Any]) -> list[ParameterGroup]:
     """A model's layers from the top to the bottom: in the reverse of the order in which a forward pass uses them.
 
     Each module in a stack of blocks (an entry of the outermost `nn.ModuleList` or `nn.Sequential` whose entries have
@@ -71,11 +71,11 @@ def layers_of(model: nn.Module, inputs: Mapping[str, Any]) -> list[Layer]:
     if not used:
         raise UnsupportedModelError("The model uses no parameter that can be seen: there is nothing to draw anew.")
     unused = [parameter for name in place if place[name] < 0 for parameter in found[name]]
-    layers = [Layer(name, tuple(found[name])) for name in used]
-    return [*layers[:-1], Layer(layers[-1].name, (*layers[-1].parameters, *unused))]
+    layers = [ParameterGroup(name, tuple(found[name])) for name in used]
+    return [*layers[:-1], ParameterGroup(layers[-1].name, (*layers[-1].parameters, *unused))]
 
 
-class _Uses(Mode):
+class _Uses(FunctionInterceptor):
     """Notes which parameters are used, in the order in which they first are."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -93,7 +93,7 @@ class _Uses(Mode):
 
 
 def _used(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, int]:
-    with borrowed(model, gradients=False) as copy, _Uses(copy) as uses:
+    with inference_state(model, gradients=False) as copy, _Uses(copy) as uses:
         copy(**inputs)
     return uses.order
 
@@ -128,7 +128,7 @@ def _ancestors(name: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Other:
+class ReinitializedModel:
     """A model that the same is asked of as of the original.
 
     Attributes:
@@ -152,7 +152,7 @@ def randomised(
     how: str = "permuted",
     depths: int | None = None,
     draws: int = 1,
-) -> list[list[Other]]:
+) -> list[list[ReinitializedModel]]:
     """The model with its top layer drawn anew, with its top two ..., to all of them; each several times.
 
     In one series of draws a layer has the same draw at every depth, and all copies together take as much memory as one
@@ -177,7 +177,7 @@ def randomised(
             "model without quantisation, or leave out the test 'sanity'."
         )
     padding = _padding(cut.model)
-    found: dict[int, list[Other]] = {depth: [] for depth in evenly(len(layers), depths)}
+    found: dict[int, list[ReinitializedModel]] = {depth: [] for depth in evenly(len(layers), depths)}
     for draw in range(draws):
         drawn: dict[str, Tensor] = {}
         for depth, layer in enumerate(layers, start=1):
@@ -189,7 +189,7 @@ def randomised(
     return list(found.values())
 
 
-def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) -> Other:
+def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) -> ReinitializedModel:
     """Another model of the same architecture, cut where this one is; refused if it is of another.
 
     Args:
@@ -204,9 +204,11 @@ def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) 
     if not apart:
         found = with_weights(cut, {one: value.to(own[one]) for one, value in other.items()})
         model = model.to(next(iter(own.values())))
-        with borrowed(model, gradients=False) as lent, borrowed(found.model, gradients=False):
+        with inference_state(model, gradients=False) as lent, inference_state(found.model, gradients=False):
             expected, logits = logits_of(lent(**inputs)), found.adapter.forward(inputs)
-        if expected.shape == logits.shape and gap(logits, expected, scale_of(expected)) <= tolerance_of(expected):
+        if expected.shape == logits.shape and relative_difference(logits, expected, scale_of(expected)) <= tolerance_of(
+            expected
+        ):
             return _tried(name, 0, found, inputs)
         what = "with the same weights they have other logits, so their configurations differ"
     raise InputError(
@@ -244,32 +246,32 @@ def _padding(model: nn.Module) -> dict[int, int]:
 def _drawn(own: Tensor, padding: int | None, generator: torch.Generator, how: str) -> Tensor:
     """A parameter drawn anew; the vector of padding stays, or what is nothing to some models would be something."""
     if padding is None:
-        return redrawn(own, generator, how)
+        return reinitialized(own, generator, how)
     rows = torch.arange(len(own), device=own.device) != padding
     drawn = own.detach().clone()
-    drawn[rows] = redrawn(own[rows], generator, how)
+    drawn[rows] = reinitialized(own[rows], generator, how)
     return drawn
 
 
-def _tried(layer: str, depth: int, cut: Cut, inputs: Mapping[str, Any]) -> Other:
+def _tried(layer: str, depth: int, cut: Cut, inputs: Mapping[str, Any]) -> ReinitializedModel:
     """A model that is asked nothing where its tail does not give its own logits."""
     try:
         capture = cut.capture(**inputs)
         logits = cut.rerun(capture, weights=capture.weights.unsqueeze(1))[:, 0]
     except NumericalError:
-        return Other(layer, depth, cut, "its logits are not finite")
+        return ReinitializedModel(layer, depth, cut, "its logits are not finite")
     except AttnFaithError as error:
-        return Other(layer, depth, cut, brief(error))
-    off = gap(logits, capture.logits, scale_of(capture.logits))
+        return ReinitializedModel(layer, depth, cut, brief(error))
+    off = relative_difference(logits, capture.logits, scale_of(capture.logits))
     wrong = off > tolerance_of(capture.logits)
-    return Other(layer, depth, cut, f"its tail is off by {off:.0e} of the logits' scale" if wrong else "")
+    return ReinitializedModel(layer, depth, cut, f"its tail is off by {off:.0e} of the logits' scale" if wrong else "")
 
 
 def _shape(parameters: Mapping[str, nn.Parameter], name: str) -> Sequence[int] | None:
     return parameters[name].shape if name in parameters else None
 
 
-class Twin(Batch):
+class OtherModelBatch(Batch):
     """Some texts of a batch through another model; what is explained is still what the original one decides.
 
     Random rankings draw anew: with the same draw they would agree with themselves, whatever the model.
@@ -280,7 +282,7 @@ class Twin(Batch):
         texts: places in the batch.
     """
 
-    def __init__(self, batch: Batch, other: Other, texts: Sequence[int]) -> None:
+    def __init__(self, batch: Batch, other: ReinitializedModel, texts: Sequence[int]) -> None:
         settings = batch.setup.settings
         again = keyed_generator(settings.seed, "sanity", other.layer, other.depth).initial_seed()
         setup = replace(batch.setup, cut=other.cut, settings=replace(settings, seed=again), hiding=None, kept={})
@@ -308,18 +310,18 @@ class Answer:
     reasons: list[str]
 
 
-def answers(batch: Batch, others: Sequence[Other], rankings: Sequence[Ranking]) -> list[Answer]:
+def score_with_models(batch: Batch, others: Sequence[ReinitializedModel], rankings: Sequence[Ranking]) -> list[Answer]:
     """What each ranking scores the items of a batch, at its own level, when other models are asked.
 
     Args:
         batch: the texts, through the original model.
-        others: the models; each text is asked of one of them, see `turn_of`.
+        others: the models; each text is asked of one of them, see `assigned_model`.
         rankings: registered ones; those that a user brings ask no model.
     """
     before = [batch.scores(ranking, ranking.level) for ranking in rankings]
     found = [Answer(torch.empty_like(one, dtype=torch.float64), [""] * len(one)) for one in before]
     for turn, other in enumerate(others):
-        texts = [place for place, row in enumerate(batch.rows) if turn_of(row.number, len(others)) == turn]
+        texts = [place for place, row in enumerate(batch.rows) if assigned_model(row.number, len(others)) == turn]
         asked = _asked(batch, other, rankings, [one.shape[1] for one in before], texts) if texts else ()
         for answer, part in zip(found, asked, strict=False):
             answer.values[texts] = part.values
@@ -328,24 +330,24 @@ def answers(batch: Batch, others: Sequence[Other], rankings: Sequence[Ranking]) 
     return found
 
 
-def turn_of(number: int, count: int) -> int:
+def assigned_model(number: int, count: int) -> int:
     """Which of so many models a text is asked of; by chance, but always the same.
 
     Example:
-        >>> [turn_of(number, 3) for number in range(8)]
+        >>> [assigned_model(number, 3) for number in range(8)]
         [0, 1, 0, 1, 2, 1, 2, 2]
     """
     return keyed_generator("turn", number).initial_seed() % count
 
 
 def _asked(
-    batch: Batch, other: Other, rankings: Sequence[Ranking], widths: Sequence[int], texts: Sequence[int]
+    batch: Batch, other: ReinitializedModel, rankings: Sequence[Ranking], widths: Sequence[int], texts: Sequence[int]
 ) -> list[Answer]:
     """In halves where some text has no finite numbers, so that the others keep theirs."""
     if other.problem:
         return [Answer(_nothing(batch, len(texts), width), [other.problem] * len(texts)) for width in widths]
     try:
-        twin = Twin(batch, other, texts)
+        twin = OtherModelBatch(batch, other, texts)
         return [_scored(twin, ranking, width) for ranking, width in zip(rankings, widths, strict=True)]
     except NumericalError:
         if len(texts) == 1:
@@ -358,7 +360,7 @@ def _asked(
     ]
 
 
-def _scored(twin: Twin, ranking: Ranking, width: int) -> Answer:
+def _scored(twin: OtherModelBatch, ranking: Ranking, width: int) -> Answer:
     count = len(twin.rows)
     try:
         with warnings.catch_warnings():

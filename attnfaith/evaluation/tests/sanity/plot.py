@@ -15,10 +15,10 @@ from attnfaith.errors import InputError
 from attnfaith.escaping import visible
 from attnfaith.estimates.pivot import Array, numbers
 from attnfaith.evaluation.tests.sanity.summary import MEASURES, RANDOM_LABELS
-from attnfaith.plots.curves import chosen_of
+from attnfaith.plots.curves import resolve_highlight
 from attnfaith.plots.labels import labels_for, shortened
-from attnfaith.plots.lettering import EndLabels, Headline, nothing
-from attnfaith.plots.panels import SUMMARY, counted, joined, keys_of, need, overall, rows_of
+from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty
+from attnfaith.plots.panels import SUMMARY, all_texts_rows, counted, joined, keys_of, require_columns, rows_of
 from attnfaith.plots.style import (
     COLUMN,
     INK,
@@ -26,8 +26,8 @@ from attnfaith.plots.style import (
     PAGE,
     RULE,
     SMALL,
-    Drawing,
-    Look,
+    LineStyle,
+    PaperFigure,
     axes,
     looks_for,
     name_axes,
@@ -70,22 +70,22 @@ def sanity(
         >>> [label.get_text() for label in axis.get_xticklabels()]
         ['as trained', 'head', 'embeddings']
     """
-    need(summary, SUMMARY, figure="sanity")
+    require_columns(summary, SUMMARY, figure="sanity")
     if measure not in MEASURES:
         raise InputError(f"Expected measure to be one of {', '.join(MEASURES)}; got {measure!r}.")
-    table = overall(summary, "sanity")
+    table = all_texts_rows(summary, "sanity")
     table = table[table["figure"] == measure]
     keys, layers = keys_of(table), _layers(table)
     axis = axes(axis, COLUMN, max(2.9, 1.2 + 0.112 * len(keys)))
     drawn = [key for key in keys if np.isfinite(numbers(rows_of(table, key)["value"])).any()]
-    looks, labels = looks_for(drawn, chosen_of(highlight, keys)), labels_for(keys)
+    looks, labels = looks_for(drawn, resolve_highlight(highlight, keys)), labels_for(keys)
     lost = [labels[key] for key in keys if key not in looks]
     dashed = "dashed: rankings of the input level" if any(key[0] == "input" for key in drawn) else ""
     told = joined(counted(numbers(table["texts"])), "shaded: intervals" if drawn else "", dashed, by="; ")
     missing = f"undefined: {', '.join(lost) if len(lost) < 4 else f'{len(lost)} rankings'}" if lost and drawn else ""
-    Headline(axis, "Layers drawn anew, from the top", told, missing)
+    TitleBlock(axis, "Layers drawn anew, from the top", told, missing)
     if not drawn:
-        return nothing(axis, "No curve to draw: no ranking has\na defined correlation with itself.")
+        return draw_empty(axis, "No curve to draw: no ranking has\na defined correlation with itself.")
     ends = [_curve(axis, rows_of(table, key), layers, look, solid=key[0] != "input") for key, look in looks.items()]
     order = sorted(zip(ends, looks.items(), strict=True), key=lambda end: end[0])
     EndLabels(
@@ -116,10 +116,10 @@ def sanity_figure(
         >>> sanity_figure(pd.DataFrame([row]), measure="tau").axes[0].get_ylabel()
         "Kendall's tau-b with itself"
     """
-    need(summary, SUMMARY, figure="sanity")
-    table = overall(summary, "sanity")
+    require_columns(summary, SUMMARY, figure="sanity")
+    table = all_texts_rows(summary, "sanity")
     width = COLUMN if len(_layers(table)) < WIDE else PAGE
-    figure = Drawing.of_width(width, max(2.9, 1.2 + 0.112 * len(keys_of(table))))
+    figure = PaperFigure.of_width(width, max(2.9, 1.2 + 0.112 * len(keys_of(table))))
     sanity(summary, figure.add_subplot(), measure=measure, highlight=highlight)
     if path is not None:
         figure.savefig(path)
@@ -150,7 +150,7 @@ def _layers(table: pd.DataFrame) -> list[str]:
     return sorted(there, key=lambda one: (one == RANDOM_LABELS, int(one.partition("/")[0]) if "/" in one else 0))
 
 
-def _curve(axis: Axes, rows: pd.DataFrame, layers: list[str], look: Look, *, solid: bool) -> tuple[float, float]:
+def _curve(axis: Axes, rows: pd.DataFrame, layers: list[str], look: LineStyle, *, solid: bool) -> tuple[float, float]:
     """One curve and its band, and a point for what has no place on it; where they end, and the mean height."""
     value, low, high = (_placed(rows, column, layers) for column in ("value", "low", "high"))
     steps = [place for place, layer in enumerate(layers) if layer != RANDOM_LABELS]

@@ -7,10 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from attnfaith.estimates.comparison_columns import Side, columns
-from attnfaith.estimates.lookup import SEARCHES, Figure, Reader, listed, spoken
+from attnfaith.estimates.comparison_columns import ComparisonColumns, columns
+from attnfaith.estimates.lookup import SEARCHES, SummaryLookup, SummaryValue, display_name, listed
 from attnfaith.estimates.pivot import Array, Key, Pivot
-from attnfaith.estimates.summary_table import Intervals, Part, Rows, begun, summary_of, written
+from attnfaith.estimates.summary_table import (
+    EstimateTable,
+    IntervalOptions,
+    TextSlice,
+    build_summary,
+    start_slice,
+    written,
+)
 from attnfaith.evaluation.rankings import CONTROL
 from attnfaith.evaluation.verdict_rule import FEW
 from attnfaith.functional.statistics import Estimate, Resamples
@@ -43,7 +50,7 @@ def summarise(sanity: pd.DataFrame, texts: pd.DataFrame, *, by: str | None = Non
         sanity: one row for each text, ranking and depth.
         texts: one row for each text.
         by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
-        **statistics: as `Intervals` takes them.
+        **statistics: as `IntervalOptions` takes them.
 
     Example:
         >>> same = {"ranking_level": "attention", "ranking": "lrp", "depth": 1, "layer": "classifier", "reason": None}
@@ -54,19 +61,21 @@ def summarise(sanity: pd.DataFrame, texts: pd.DataFrame, *, by: str | None = Non
         >>> table[table.figure.isin(["spearman", "notices"])][["figure", "other", "value", "texts"]].values.tolist()
         [['spearman', '1/classifier', 0.5, 3], ['notices', '', 0.6666666666666666, 3]]
     """
-    intervals, pivot = Intervals(**statistics), Pivot(sanity, _BY)  # type: ignore[arg-type]
+    intervals, pivot = IntervalOptions(**statistics), Pivot(sanity, _BY)  # type: ignore[arg-type]
 
-    def lots_of(part: Part) -> Iterator[Rows]:
-        rows, places = begun("sanity", part, pivot.text_ids, note=TOO_SHORT)
+    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
+        rows, places = start_slice("sanity", part, pivot.text_ids, note=TOO_SHORT)
         if len(places):
             reasons = _reasons(sanity[sanity["text_id"].isin(part.text_ids)])
             _add_figures(rows, pivot, places, intervals.resamples(len(places)), reasons)
         yield rows
 
-    return summary_of("sanity", texts, by, lots_of)
+    return build_summary("sanity", texts, by, lots_of)
 
 
-def _add_figures(rows: Rows, pivot: Pivot, places: np.ndarray, resamples: Resamples, reasons: dict[Key, str]) -> None:
+def _add_figures(
+    rows: EstimateTable, pivot: Pivot, places: np.ndarray, resamples: Resamples, reasons: dict[Key, str]
+) -> None:
     keys = [key[:2] for key in pivot.keys]
     others = [RANDOM_LABELS if key[2] == "0" else written(key[2:]) for key in pivot.keys]
     for name in MEASURES:
@@ -95,15 +104,15 @@ def _ends(kept: Array, draws: Array, resamples: Resamples) -> dict[str, Estimate
     return {"lowest": found.take(lowest * count + columns), "highest": found.take(highest * count + columns)}
 
 
-def sides(sanity: pd.DataFrame) -> dict[str, Side]:
+def sides(sanity: pd.DataFrame) -> dict[str, ComparisonColumns]:
     """What two runs are compared by: what is kept with all layers drawn anew."""
     pivot = Pivot(sanity, _BY)
     keys, signed = _last(pivot, "spearman")
     quantities = {"kept": signed, "kept_absolute": _last(pivot, "spearman_absolute")[1]}
-    return {"": Side(pivot.text_ids, columns(quantities, keys))}
+    return {"": ComparisonColumns(pivot.text_ids, columns(quantities, keys))}
 
 
-def sentences(figures: Reader) -> Iterator[str]:
+def sentences(figures: SummaryLookup) -> Iterator[str]:
     """What attention, and which others, keep."""
     keys = figures.keys("", "kept")
     key = next((one for one in sorted(keys) if one[1] == "attention"), None)
@@ -112,14 +121,14 @@ def sentences(figures: Reader) -> Iterator[str]:
     rankings = [one for one in keys if one != key and one[1] not in (CONTROL, *SEARCHES)]
     others = [one for one in rankings if _verdict(figures, one) == "keeps"]
     if others:
-        told = listed(f"{spoken(one, keys)} ({said(figures.get('', 'kept', one))})" for one in others)
+        told = listed(f"{display_name(one, keys)} ({said(figures.get('', 'kept', one))})" for one in others)
         if key is not None and _verdict(figures, key) == "keeps":
             yield f"The same holds for {told}."
         else:
             yield f"Rankings that say more about the input than about what the model has learned: {told}."
 
 
-def _own(figures: Reader, key: Key) -> Iterator[str]:
+def _own(figures: SummaryLookup, key: Key) -> Iterator[str]:
     keys, kept = figures.keys("", "kept"), figures.get("", "kept", key)
     chance = figures.get("", "kept", next((one for one in keys if one[1] == CONTROL), ("", "")))
     beside = f" (a random order: {said(chance)})" if chance.known else ""
@@ -140,18 +149,18 @@ def _own(figures: Reader, key: Key) -> Iterator[str]:
         yield f"In a model that was trained on random labels, attention correlates {said(other)} with this one's."
 
 
-def said(figure: Figure) -> str:
+def said(figure: SummaryValue) -> str:
     """A correlation with its interval.
 
     Example:
-        >>> said(Figure(0.619, 0.58, 0.66)), said(Figure(-0.001))
+        >>> said(SummaryValue(0.619, 0.58, 0.66)), said(SummaryValue(-0.001))
         ('0.62 [0.58, 0.66]', '0.00')
     """
     value, low, high = (f"{round(number, 2) + 0.0:.2f}" for number in (figure.value, figure.low, figure.high))
     return value if np.isnan(figure.low) else f"{value} [{low}, {high}]"
 
 
-def _verdict(figures: Reader, key: Key) -> str:
+def _verdict(figures: SummaryLookup, key: Key) -> str:
     """Whether a ranking "keeps" itself or "notices"; neither where texts, or draws of the weights, differ on it."""
     kept, lowest, highest = (figures.get("", name, key) for name in ("kept", "kept_lowest", "kept_highest"))
     if kept.texts < FEW:

@@ -14,20 +14,27 @@ from torch import Tensor, nn
 
 from attnfaith.adapters.positions import choose_inputs
 from attnfaith.adapters.self_check import tolerance_of
-from attnfaith.attribution.model_loading import positive, resolve
+from attnfaith.attribution.model_loading import load_model, positive_int
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import Side
-from attnfaith.estimates.lookup import Reader
+from attnfaith.estimates.comparison_columns import ComparisonColumns
+from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import YOURS, Ranking
 from attnfaith.evaluation.removal import MARGIN
-from attnfaith.evaluation.tests.base import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.sanity import summary as summaries
-from attnfaith.evaluation.tests.sanity.models import Answer, Other, answers, randomised, retrained, turn_of
+from attnfaith.evaluation.tests.sanity.models import (
+    Answer,
+    ReinitializedModel,
+    assigned_model,
+    randomised,
+    retrained,
+    score_with_models,
+)
 from attnfaith.functional.agreement import kendall, spearman
 from attnfaith.functional.reinitialize import WAYS
 from attnfaith.storage.fingerprint import fingerprint_model
-from attnfaith.text.encoder import Texts
+from attnfaith.text.encoder import TextEncoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,7 +85,7 @@ class Sanity(Test):
                 f"Expected how of the sanity test to be one of {', '.join(map(repr, WAYS))}; got {self.how!r}."
             )
         for number, option in ((self.depths, "depths"), (self.draws, "draws")):
-            positive(number, f"{option} of the sanity test")
+            positive_int(number, f"{option} of the sanity test")
         if self.draws is None:
             raise InputError("Expected draws of the sanity test to be a whole number of at least 1, got None.")
         if isinstance(self.random_labels, os.PathLike):
@@ -94,7 +101,7 @@ class Sanity(Test):
         """With the fingerprint of the other model: with another one at that path the run is another."""
         given = super().options
         if self.random_labels is not None and self.random_labels_fingerprint is None:
-            given["random_labels_fingerprint"] = fingerprint_model(resolve(self.random_labels, None)[0])
+            given["random_labels_fingerprint"] = fingerprint_model(load_model(self.random_labels, None)[0])
         return given
 
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
@@ -107,7 +114,7 @@ class Sanity(Test):
         items = {level: batch.erasable(level) for level in dict.fromkeys(one.level for one in rankings)}
         enough = [(mask.sum(1) >= 2).tolist() for mask in items.values()]
         texts = [text for text in range(len(batch.rows)) if any(line[text] for line in enough)]
-        decided = outcomes(batch.setup.decision, batch.logits)
+        decided = decision_cells(batch.setup.decision, batch.logits)
         rows: Columns = {name: [] for name, _ in COLUMNS}
         count = len(batch.rows)
         for others in self._others(batch) if texts else ():
@@ -115,11 +122,11 @@ class Sanity(Test):
                 "text_id": [row.number for row in batch.rows],
                 "layer": [others[0].layer] * count,
                 "depth": [others[0].depth] * count,
-                "draw": [turn_of(row.number, len(others)) for row in batch.rows],
+                "draw": [assigned_model(row.number, len(others)) for row in batch.rows],
                 "prediction": decided,
-                "gold": [gold_of(row.label) for row in batch.rows],
+                "gold": [to_cell(row.label) for row in batch.rows],
             }
-            for ranking, answer in zip(rankings, answers(batch, others, rankings), strict=True):
+            for ranking, answer in zip(rankings, score_with_models(batch, others, rankings), strict=True):
                 named: Columns = {"ranking": [ranking.name] * count, "ranking_level": [ranking.level] * count}
                 found = about | named | _compared(batch, ranking, answer, items[ranking.level])
                 for name, values in rows.items():
@@ -131,7 +138,7 @@ class Sanity(Test):
         return summaries.summarise(table(self.name), table("texts"), by=by, **statistics)
 
     @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
         """What is left with all layers drawn anew; nothing is erased, so there are no levels."""
         return summaries.sides(table(cls.name))
 
@@ -145,11 +152,11 @@ class Sanity(Test):
         return {"spearman": of("spearman"), "absolute": of("spearman_absolute"), "tau": of("tau")}
 
     @classmethod
-    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+    def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """What attention, and what else, keeps of itself in a model that knows nothing."""
         return summaries.sentences(figures)
 
-    def _others(self, batch: Batch) -> list[list[Other]]:
+    def _others(self, batch: Batch) -> list[list[ReinitializedModel]]:
         """The models to be asked, one of each list; made once for a run."""
         setup = batch.setup
         if self.name not in setup.kept:
@@ -159,12 +166,12 @@ class Sanity(Test):
             if self.random_labels is not None:
                 found.append([retrained(setup.cut, trial, self._loaded(batch), summaries.RANDOM_LABELS)])
             setup.kept[self.name] = found
-        others: list[list[Other]] = setup.kept[self.name]
+        others: list[list[ReinitializedModel]] = setup.kept[self.name]
         return others
 
     def _loaded(self, batch: Batch) -> nn.Module:
         """The model trained on random labels; refused where it is not the one of the run, or reads texts otherwise."""
-        model, tokenizer = resolve(self.random_labels, None)
+        model, tokenizer = load_model(self.random_labels, None)
         known = self.random_labels_fingerprint
         if known is not None and known != fingerprint_model(model):
             raise InputError(
@@ -173,7 +180,7 @@ class Sanity(Test):
             )
         row, ids = batch.rows[0], batch.encoded[0].ids
         entry = row.text if row.pair is None else (row.text, row.pair)
-        if ids and tuple(Texts(tokenizer, model, len(ids)).encode([entry])[0].ids) != tuple(ids):
+        if ids and tuple(TextEncoder(tokenizer, model, len(ids)).encode([entry])[0].ids) != tuple(ids):
             raise InputError(
                 f"The model at {self.random_labels!r} has another tokenizer: it reads the text of row {row.number} "
                 "otherwise. Train it with the tokenizer of the model that is judged, and save both."

@@ -11,7 +11,7 @@ import torch
 from attnfaith.evaluation.tests.single_weight.summary import cells
 from attnfaith.functional.decision import Decision, jensen_shannon
 from attnfaith.metrics.citations import SERRANO_SMITH
-from attnfaith.metrics.estimates import Measured
+from attnfaith.metrics.estimates import Quantities
 from attnfaith.metrics.inputs import Array, Input, check_probabilities, check_same
 from attnfaith.metrics.module import Metric
 
@@ -58,7 +58,7 @@ class SingleWeight(Metric):
         for name, values in text.items():
             check_probabilities(values, f"{name} of {where}")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Measured:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
         found = [
             _text(*map(torch.from_numpy, text)) for text in zip(*(columns[name] for name in self.inputs), strict=True)
@@ -67,7 +67,7 @@ class SingleWeight(Metric):
         undefined = np.isnan(delta)
         shares = {"delta_js_negative": np.where(undefined, np.nan, delta < 0)}
         table, single = cells(top, drawn), all(len(others) == 1 for others in columns["others"])
-        return Measured(
+        return Quantities(
             undefined,
             shares={**shares, **(table if single else {})},
             means={**({} if single else table), "delta_js": delta},

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.plots.labels import shortened, words_for
-from attnfaith.plots.lettering import Headline, nothing, write
-from attnfaith.plots.panels import counted, joined, need, saved
+from attnfaith.plots.lettering import TitleBlock, draw_empty, write
+from attnfaith.plots.panels import counted, joined, require_columns, saved
 from attnfaith.plots.style import (
     ALERT,
     COLUMN,
@@ -29,7 +29,7 @@ from attnfaith.plots.style import (
     RULE,
     SMALL,
     TEXT,
-    Drawing,
+    PaperFigure,
     axes,
     hide_frame,
     name_axes,
@@ -60,7 +60,7 @@ def single_weight(
         >>> single_weight(table).get_title(loc="left")
         'LRP: 50 % negative'
     """
-    need(table, ("ranking", "delta_js", "delta_attention"), figure="single_weight")
+    require_columns(table, ("ranking", "delta_js", "delta_attention"), figure="single_weight")
     rows, name = _of_ranking(table, ranking, figure="single_weight")
     gap, delta = numbers(rows["delta_attention"]), numbers(rows["delta_js"])
     known = np.isfinite(gap) & np.isfinite(delta)
@@ -68,15 +68,15 @@ def single_weight(
     axis = axes(axis, COLUMN, 2.6)
     undefined = _undefined(known)
     if not known.any():
-        Headline(axis, name, undefined)
-        return nothing(axis, "Nothing to draw: no text has\na defined difference.")
+        TitleBlock(axis, name, undefined)
+        return draw_empty(axis, "Nothing to draw: no text has\na defined difference.")
     left, right, bottom, top = limits or limits_of(rows)
     axis.set_xlim(left, right)
     axis.set_ylim(bottom, top)
     draw = _points if known.sum() <= POINTS else _hexagons
     legend = draw(axis, gap, delta, known & ~below, below)
     count = joined(f"{int(below.sum()):,} of {counted([known.sum()])}", undefined)
-    Headline(axis, f"{name}: {_share(below.sum() / known.sum())} negative", count, legend)
+    TitleBlock(axis, f"{name}: {_share(below.sum() / known.sum())} negative", count, legend)
     axis.axhline(0, color=INK, linewidth=0.6, zorder=4)
     axis.grid(color=RULE, linewidth=0.5)
     axis.locator_params(nbins=5)
@@ -164,15 +164,15 @@ def flips_table(table: pd.DataFrame, axis: Axes | None = None, *, ranking: str |
         >>> [note.get_text() for note in flips_table(table).texts if note.get_text().endswith("%")]
         ['0 %', '50 %', '0 %', '50 %']
     """
-    need(table, ("ranking", "top_flips", "drawn_flips"), figure="flips_table")
+    require_columns(table, ("ranking", "top_flips", "drawn_flips"), figure="flips_table")
     rows, name = _of_ranking(table, ranking, figure="flips_table")
     axis = axes(axis, COLUMN, 2.0)
     top, drawn = numbers(rows["top_flips"]), numbers(rows["drawn_flips"])
     known = np.isfinite(top) & np.isfinite(drawn)
     count = counted([known.sum()]) if known.any() else ""
-    Headline(axis, f"{name}: flips", joined(count, _undefined(known)))
+    TitleBlock(axis, f"{name}: flips", joined(count, _undefined(known)))
     if not known.any():
-        return nothing(axis, "Nothing to draw: no text has\na defined decision.")
+        return draw_empty(axis, "Nothing to draw: no text has\na defined decision.")
     for row, top_flips in enumerate((True, False)):
         for column, drawn_flips in enumerate((True, False)):
             cell = known & (top == top_flips) & (drawn == drawn_flips)
@@ -231,13 +231,15 @@ def single_weight_figure(table: pd.DataFrame, *, path: str | PathLike[str] | Non
         >>> len(single_weight_figure(table.assign(top_flips=True, drawn_flips=False)).axes)
         4
     """
-    need(table, ("ranking", "delta_js", "delta_attention", "top_flips", "drawn_flips"), figure="single_weight")
+    require_columns(
+        table, ("ranking", "delta_js", "delta_attention", "top_flips", "drawn_flips"), figure="single_weight"
+    )
     names = list(dict.fromkeys(table["ranking"]))
     across = min(max(len(names), 1), 3)
     down = math.ceil(max(len(names), 1) / across)
-    figure = Drawing.of_width(COLUMN if across == 1 else PAGE, 4.3 * down)
+    figure = PaperFigure.of_width(COLUMN if across == 1 else PAGE, 4.3 * down)
     if not names:
-        nothing(figure.add_subplot(), "Nothing to draw: the table is empty.")
+        draw_empty(figure.add_subplot(), "Nothing to draw: the table is empty.")
         return saved(figure, path)
     grid = figure.add_gridspec(2 * down, across, height_ratios=[1.9, 1.2] * down)
     limits = limits_of(table)
@@ -245,7 +247,7 @@ def single_weight_figure(table: pd.DataFrame, *, path: str | PathLike[str] | Non
         row, column = 2 * (number // across), number % across
         upper = single_weight(table, figure.add_subplot(grid[row, column]), ranking=name, limits=limits)
         lower = flips_table(table, figure.add_subplot(grid[row + 1, column]), ranking=name)
-        for headline in upper.findobj(Headline) if across > 1 else ():
+        for headline in upper.findobj(TitleBlock) if across > 1 else ():
             headline.fold()
         if column:
             upper.set_ylabel("")

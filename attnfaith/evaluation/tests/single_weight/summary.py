@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from attnfaith.estimates.pivot import Array, Pivot
-from attnfaith.estimates.summary_table import Intervals, Part, Rows, begun, summary_of
+from attnfaith.estimates.summary_table import EstimateTable, IntervalOptions, TextSlice, build_summary, start_slice
 from attnfaith.functional.statistics import Resamples
 
 CELLS = ("both", "only_top", "only_drawn", "neither")
@@ -37,7 +37,7 @@ def quantities(pivot: Pivot) -> tuple[dict[str, Array], dict[str, Array]]:
     return shares, means | {f"expected_{name}": values for name, values in expected.items()}
 
 
-def add_figures(rows: Rows, pivot: Pivot, places: np.ndarray, resamples: Resamples) -> None:
+def add_figures(rows: EstimateTable, pivot: Pivot, places: np.ndarray, resamples: Resamples) -> None:
     """All figures of some of the texts; the resamples are of those."""
     keys = [(LEVEL, *key) for key in pivot.keys]
     shares, means = quantities(pivot)
@@ -81,12 +81,12 @@ def summarise_single_weight(
         >>> float(table.set_index("figure").value["expected_only_top"])
         0.75
     """
-    intervals, pivot = Intervals(n_resamples, confidence_level, seed), Pivot(single_weight, ("ranking",))
+    intervals, pivot = IntervalOptions(n_resamples, confidence_level, seed), Pivot(single_weight, ("ranking",))
 
-    def lots_of(part: Part) -> Iterator[Rows]:
-        rows, places = begun("single_weight", part, pivot.text_ids, LEVEL)
+    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
+        rows, places = start_slice("single_weight", part, pivot.text_ids, LEVEL)
         if len(places):
             add_figures(rows, pivot, places, intervals.resamples(len(places)))
         yield rows
 
-    return summary_of("single_weight", texts, by, lots_of)
+    return build_summary("single_weight", texts, by, lots_of)

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import Side, sides_of_single_weight
-from attnfaith.estimates.lookup import Reader, unit_at
+from attnfaith.estimates.comparison_columns import ComparisonColumns, sides_of_single_weight
+from attnfaith.estimates.lookup import SummaryLookup, unit_at
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.score_direction import toward_change
-from attnfaith.evaluation.tests.base import Columns, Test, gold_of, outcomes, tests
+from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.single_weight.summary import LEVEL, summarise_single_weight
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class SingleWeight(Test):
         flips = decision.flips(before, without).cpu().numpy()
         edges = torch.minimum(decision.margin(before, without).abs(), decision.margin(before, before).abs())
         near = (edges.double() <= eraser.tolerance.unsqueeze(1)).cpu().numpy()
-        weights, decided = batch.weights.cpu().numpy(), outcomes(decision, batch.logits)
+        weights, decided = batch.weights.cpu().numpy(), decision_cells(decision, batch.logits)
         tops = [_tops(eraser, Ranking(name, "attention"), divergence).tolist() for name in RANKINGS]
         sums = [(values * eraser.erasable.cpu().numpy()).sum(1) for values in (moved, flips)]
         rows: Columns = {name: [] for name, _ in COLUMNS}
@@ -103,7 +103,7 @@ class SingleWeight(Test):
                     "ranking": name,
                     "items": len(places),
                     "prediction": decided[text],
-                    "gold": gold_of(row.label),
+                    "gold": to_cell(row.label),
                     "top": number[top],
                     "drawn": number[drawn],
                     "delta_js": float(moved[text, top] - moved[text, drawn]),
@@ -123,7 +123,7 @@ class SingleWeight(Test):
         return summarise_single_weight(table(self.name), table("texts"), by=by, **statistics)
 
     @classmethod
-    def sentences(cls, figures: Reader, facts: Mapping[str, Any]) -> Iterator[str]:
+    def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """How often the most attended item decides, and how often a drawn one."""
         top, drawn = (figures.get(LEVEL, name, (LEVEL, "attention")) for name in ("only_top", "only_drawn"))
         if top.known:
@@ -134,7 +134,7 @@ class SingleWeight(Test):
             )
 
     @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, Side]:
+    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
         """Of the attention's level."""
         return sides_of_single_weight(table(cls.name))
 

@@ -1,0 +1,117 @@
+"""A run that is stopped at any moment goes on with the same command, and ends with the files of an undisturbed run."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import attnfaith as af
+from tests.helpers import commands
+from tests.helpers.commands import FEW, refused, run, said
+
+SHARDS = 5
+
+
+@pytest.fixture(scope="module")
+def undisturbed(flan, many, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    result = run("evaluate", flan, many, "--output", folder, *FEW)
+    assert result.exit_code == 0, result.stderr
+    return folder, result.stdout
+
+
+def stopped_at(found, arguments, signum):
+    """Start a command, and send a signal as soon as a file is there."""
+    process = subprocess.Popen(
+        commands.command(*arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=commands.environment(),
+        # where the tests run in the background, interrupts are ignored, and what they start would ignore them too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    until = time.monotonic() + 120
+    while not Path(found).exists():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    process.send_signal(signum)
+    stdout, stderr = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+
+
+def test_an_interrupt_says_what_is_kept_and_the_same_command_goes_on(flan, many, undisturbed, tmp_path, monkeypatch):
+    from attnfaith.evaluation.runner import Runner
+
+    whole, calls = Runner.shard, []
+
+    def third_is_stopped(self, rows, *more):
+        calls.append(len(rows))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(self, rows, *more)
+
+    asked = ("evaluate", flan, many, "--output", tmp_path / "run", *FEW)
+    with monkeypatch.context() as patched:
+        patched.setattr(Runner, "shard", third_is_stopped)
+        result = run(*asked)
+    refused(result, 130, "Interrupted. 512 of 1,200 rows are done and kept", "the same command goes on")
+    refused(run("compare", tmp_path / "run", undisturbed[0]), 2, "not complete: 2 of 5 shards", "The same command")
+    refused(run(*asked, "--seed", "1"), 2, "seed is 0 there and 1 here")
+
+    done = []
+    with monkeypatch.context() as patched:
+        patched.setattr(Runner, "shard", lambda self, rows, *more: done.append(len(rows)) or whole(self, rows, *more))
+        result = run(*asked)
+    assert result.exit_code == 0, result.stderr
+    assert done == [256, 256, 176]  # what was done is not done again
+    assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])
+    assert result.stdout.splitlines()[:-1] == undisturbed[1].splitlines()[:-1]
+
+
+def test_an_interrupt_before_anything_is_written(flan, reviews, tmp_path, monkeypatch):
+    def stopped(*arguments, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("attnfaith.evaluation.evaluator.resolve", stopped)
+    refused(run("evaluate", flan, reviews, "--output", tmp_path / "run"), 130, "Interrupted. Nothing was written yet.")
+
+
+def test_changed_data_are_noticed_when_going_on(flan, many, undisturbed, tmp_path):
+    lines = Path(many).read_text().splitlines(keepends=True)
+    lines[300] = lines[300].replace(" ", " not ", 1)
+    (tmp_path / "many.csv").write_text("".join(lines))
+    result = run("evaluate", flan, tmp_path / "many.csv", "--output", undisturbed[0], *FEW)
+    refused(result, 2, "The data have changed: rows 256 to 511", "Give another --output")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
+@pytest.mark.parametrize("moment", ["manifest.json", "single_weight/00000.parquet", "texts/00001.parquet"])
+def test_stopped_in_the_middle_and_resumed(signum, moment, flan, many, undisturbed, tmp_path):
+    asked = ("evaluate", flan, many, "--output", tmp_path / "run", *FEW)
+    stopped = stopped_at(tmp_path / "run" / moment, asked, signum)
+    if signum == signal.SIGKILL:
+        assert stopped.returncode == -signal.SIGKILL
+    else:
+        refused(stopped, 130, "Interrupted.", "the same command goes on")
+        assert not list((tmp_path / "run").rglob(".*"))  # nothing half written
+    assert len(list((tmp_path / "run" / "texts").glob("*.parquet"))) < SHARDS
+    with pytest.raises(af.InputError, match="not complete"):
+        af.load_results(tmp_path / "run")
+    resumed = commands.spawn(*asked)
+    assert resumed.returncode == 0, said(resumed)
+    assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])
+    assert resumed.stdout.splitlines()[:-1] == undisturbed[1].splitlines()[:-1]
+
+
+@pytest.mark.slow
+def test_killed_again_and_again(flan, many, undisturbed, tmp_path):
+    asked = ("evaluate", flan, many, "--output", tmp_path / "run", *FEW)
+    for shard in range(3):
+        stopped_at(tmp_path / "run" / "texts" / f"{shard:05d}.parquet", asked, signal.SIGKILL)
+    assert commands.spawn(*asked).returncode == 0
+    assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])

@@ -1,0 +1,76 @@
+"""The batch size changes no number: every family, both levels, default tests, texts longer than the windows."""
+
+import pytest
+import torch
+
+from attnfaith.tiny_models import WINDOW, model_types
+from benchmarks.families_batching import LENGTHS, compare
+from tests.helpers.comparing import NO_DOUBLE, REFUSED, computes_in_float32, inputs_of
+from tests.helpers.removal_batches import model_of
+
+SIZES = (3, 8)
+RANKINGS = ("attention", "gradient_x_attention", "gradient_x_input")
+QUICK = ("bert", "deberta-v2", "gemma2", "t5")
+UNMADE = ("layoutlmv2",)
+"""It needs a package that is not installed."""
+NO_VECTORS = ("longformer",)
+"""Rankings that read word vectors are refused where they are named."""
+SCALES = {"markuplm": 2.0}
+"""Of the weights, where at 1 no text flips."""
+EAGER = ("mistral", "modernbert", "phi3")
+"""With a window, and an implementation whose softmax is uniform in a row that is masked everywhere."""
+
+
+def evaluated(family, side, **options):
+    """One family in float64 where it has it; floats are held to what its own computations allow."""
+    dtype = torch.float32 if family in (*NO_DOUBLE, *UNMADE) or options.get("attention") else torch.float64
+    tolerance = 1e-5
+    if dtype == torch.float64:
+        model = model_of(family)
+        tolerance = 1e-6 if computes_in_float32(model, inputs_of(model)) else 1e-10
+    rankings = RANKINGS[:2] if family in NO_VECTORS else RANKINGS
+    options = {"scale": SCALES.get(family), **options}
+    return compare(family, sizes=SIZES, side=side, rankings=rankings, dtype=dtype, tolerance=tolerance, **options)
+
+
+def others():
+    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in model_types()]
+
+
+@pytest.mark.parametrize("family", others())
+def test_a_batch_is_its_texts_one_by_one(family):
+    assert max(LENGTHS) > 2 * WINDOW
+    result = evaluated(family, "right")
+    if family in REFUSED or result.status == "refused":
+        assert family in REFUSED
+        assert len(result.detail) > 40  # with the reason
+        return
+    assert (result.status, result.detail) == ("equal", "")
+    assert result.flips > 0.1, "hardly a decision flips: this proves nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "family", ["bert", "gpt2", "llama", "mistral", "modernbert", "deberta-v2", "t5", "gte", "ctrl"]
+)
+def test_nor_does_padding_on_the_left(family):
+    """Also where the model reads left padding: then only texts of one length share a batch."""
+    result = evaluated(family, "left")
+    assert (result.status, result.detail) == ("equal", "")
+    assert result.flips > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", EAGER)
+def test_nor_does_the_implementation_of_attention(family):
+    result = evaluated(family, "right", attention="eager")
+    assert (result.status, result.detail) == ("equal", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hide", ["mask_token", "pad", "zero", "delete"])
+@pytest.mark.parametrize("family", ["bert", "mistral", "deberta-v2"])
+def test_nor_do_the_other_ways_of_hiding(family, hide):
+    result = evaluated(family, "right", hide=hide)
+    assert (result.status, result.detail) == ("equal", "")
+    assert result.flips > 0.1

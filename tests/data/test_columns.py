@@ -1,0 +1,101 @@
+"""Which split and which columns of the data are read, and what is said of those that are not there."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from datasets import Dataset, DatasetDict
+
+from attnfaith.data.source import Row, open_data
+from attnfaith.errors import InputError
+from tests.helpers.data_forms import TEXTS, THREE, in_form, rows_of, write_csv
+
+
+def splits_of(*names):
+    return DatasetDict({name: Dataset.from_list([{"text": f"{name} {n}"} for n in range(10)]) for name in names})
+
+
+def test_the_split_is_chosen_as_evaluate_does():
+    source = open_data(splits_of("train", "validation", "test"), label_column=None)
+    assert rows_of(source)[0].text == "test 0"
+    assert source.notes == (
+        "The split 'test' was taken, out of 'train', 'validation', 'test'; split= chooses another.",
+    )
+    assert rows_of(open_data(splits_of("train", "dev"), label_column=None))[0].text == "dev 0"
+    assert rows_of(open_data(splits_of("train", "test"), label_column=None, split="train"))[0].text == "train 0"
+
+
+def test_a_part_of_a_split(tmp_path):
+    data = splits_of("train", "test")
+    rows = rows_of(open_data(data, label_column=None, split="test[2:4]+train[:10%]"))
+    assert [(row.number, row.text) for row in rows] == [(0, "test 2"), (1, "test 3"), (2, "train 0")]
+    write_csv(tmp_path / "a.csv")
+    assert [row.text for row in rows_of(open_data(tmp_path / "a.csv", split="train[:2]"))] == TEXTS[:2]
+
+
+@pytest.mark.parametrize(
+    ("data", "split", "said"),
+    [
+        (splits_of("train", "extra"), None, "splits 'train', 'extra'. Choose with split="),
+        (splits_of("train", "test"), "tset", "no split 'tset'; there are 'train', 'test'"),
+        (splits_of("train", "test"), "test[", "no split"),
+        (splits_of("train")["train"], "test", "no split 'test'; there are 'train'"),
+        (splits_of("train")["train"].to_iterable_dataset(), "train[:2]", "as a whole"),
+        ([{"text": "a"}], "test", "for data with splits"),
+    ],
+)
+def test_splits_that_are_not_there(data, split, said):
+    with pytest.raises(InputError, match=said.replace("[", r"\[")):
+        open_data(data, split=split)
+
+
+@pytest.mark.parametrize("form", ["list", "frame", "dataset", "csv", "tsv", "lines", "parquet", "stream", "generated"])
+@pytest.mark.parametrize("argument", ["input_column", "second_input_column", "label_column", "score_columns"])
+def test_misspelt_columns(form, argument, tmp_path):
+    name = {"label_column": "lable", "score_columns": "mien"}.get(argument, "Txt")
+    right = {"label_column": "label", "score_columns": "mine"}.get(argument, "text")
+    with pytest.raises(InputError) as caught:
+        open_data(in_form(form, tmp_path), labels=THREE, **{argument: name})
+    said = str(caught.value)
+    assert f"no column '{name}' ({argument}). Did you mean '{right}'" in said
+    assert all(f"'{column}'" in said.partition("Columns:")[2] for column in ("text", "label", "mine"))
+
+
+def test_the_default_label_column_may_be_absent():
+    source = open_data([{"text": "a"}], labels=THREE)
+    assert rows_of(source) == [Row(0, "a")]
+    assert source.notes == ("The data have no column 'label', so nothing is said of right and wrong.",)
+    with pytest.raises(InputError, match="no column 'stars'"):
+        open_data([{"text": "a"}], labels=THREE, label_column="stars")
+    assert open_data([{"text": "a", "label": "?"}], labels=THREE, label_column=None).notes == ()
+    assert rows_of(open_data([{"text": "a", "label": "?"}], labels=None)) == [Row(0, "a")]
+
+
+def test_another_separator_is_suspected(tmp_path):
+    (tmp_path / "a.csv").write_text("text;label\nfine;1\n")
+    with pytest.raises(InputError, match="separator another one"):
+        open_data(tmp_path / "a.csv")
+
+
+def test_columns_that_are_there_twice(tmp_path):
+    with pytest.raises(InputError, match="several columns 'text'"):
+        open_data(pd.DataFrame([["a", "b"]], columns=["text", "text"]))
+    (tmp_path / "a.csv").write_text("text,text\na,b\n")
+    with pytest.raises(InputError, match="two columns called 'text'"):
+        open_data(tmp_path / "a.csv")
+
+
+def test_pairs():
+    data = [{"text": "a", "other": "b"}, {"text": "c", "other": None}, {"text": None, "other": "d"}]
+    rows = rows_of(open_data(data, second_input_column="other"))
+    assert [(row.text, row.pair) for row in rows] == [("a", "b"), (None, None), (None, None)]
+
+
+def test_scores():
+    data = [{"text": "a", "mine": np.array([1, 2])}, {"text": "b", "mine": None}, {"text": "c", "mine": [1, None]}]
+    scores = [row.scores["mine"] for row in rows_of(open_data(data, score_columns="mine"))]
+    assert scores[:2] == [(1.0, 2.0), ()]
+    assert scores[2][0] == 1.0
+    assert np.isnan(scores[2][1])
+    for wrong in (5, "high", [[1.0]], ["a"], {"a": 1}):
+        with pytest.raises(InputError, match=r"Row 1 .* of the column 'mine' holds"):
+            open_data([data[0], {"text": "b", "mine": wrong}], score_columns=["mine"])

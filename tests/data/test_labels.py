@@ -1,0 +1,149 @@
+"""Labels of the data as the model's classes: by number, by name, by a mapping; and those it does not have."""
+
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, Features, List, Value
+
+from attnfaith.data.labels import LabelReader
+from attnfaith.data.source import LabelSpace, open_data
+from attnfaith.errors import InputError
+from tests.helpers.data_forms import THREE, rows_of
+
+STARS = LabelSpace("multiclass", ("1", "2", "3"), 3)
+MANY = LabelSpace("multilabel", THREE.names, 3)
+NUMBER = LabelSpace("regression", ("LABEL_0",), 1)
+PLAIN = LabelSpace("multiclass", ("LABEL_0", "LABEL_1"), 2)
+
+
+def read(space, labels, mapping=None, features=None):
+    texts = [f"text {number}" for number in range(len(labels))]
+    if features is None:
+        data = [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)]
+    else:
+        data = Dataset.from_dict({"text": texts, "label": labels}, Features(text=Value("string"), label=features))
+    source = open_data(data, labels=space, label_mapping=mapping)
+    return [row.label for row in rows_of(source)], source.notes
+
+
+@pytest.mark.parametrize(
+    ("space", "labels", "mapping", "expected"),
+    [
+        (THREE, [0, 2, np.int64(1), 1.0, True], None, [0, 2, 1, 1, 1]),
+        (THREE, ["good", "So-So", " bad ", "2", "1.0", "TRUE"], None, [2, 1, 0, 2, 1, 1]),
+        (THREE, [None, float("nan"), "", "good"], None, [None, None, None, 2]),
+        (THREE, ["neg", "pos", "good"], {"neg": 0, "pos": "good"}, [0, 2, 2]),
+        (THREE, [-1, 0, 1], {"bad": -1, "so-so": 0, "good": 1}, [0, 1, 2]),  # as evaluate
+        (THREE, ["-1", "0", "1"], {"bad": -1.0, "so-so": 0.0, "good": 1.0}, [0, 1, 2]),
+        (THREE, [5, 1, "good"], {5: 2, 1: 0}, [2, 0, 2]),
+        (PLAIN, ["pos", "neg"], {"neg": 0, "pos": 1}, [1, 0]),
+        (PLAIN, [4, 0], {"LABEL_0": 0, "LABEL_1": 4}, [1, 0]),
+        (PLAIN, [False, True, "False", "LABEL_1"], None, [0, 1, 0, 1]),
+        (STARS, ["1", "3"], None, [0, 2]),
+        (STARS, [1, 3], {"1": 1, "2": 2, "3": 3}, [0, 2]),
+        (STARS, [0, 2], {"1": 0, "2": 1, "3": 2}, [0, 2]),
+        (LabelSpace("multiclass", ("true", "false"), 2), [True, False, "true"], None, [0, 1, 0]),
+        (LabelSpace("multiclass", (), 4), [3, "0"], None, [3, 0]),
+        (LabelSpace("sigmoid", ("LABEL_0",), 1), [0, 1, "1"], None, [0, 1, 1]),
+        (LabelSpace("sigmoid", ("no", "yes"), 2), ["yes", 0], None, [1, 0]),
+        (NUMBER, [1, 2.5, "3.5", True, None, "nan"], None, [1, 2.5, 3.5, 1, None, None]),
+        (MANY, [[0, 2], ["good", "bad"], [], None], None, [(0, 2), (0, 2), (), None]),
+        (MANY, [[0, 1, 1], [0.0, 0.0, 0.0], (True, False, True)], None, [(1, 2), (), (0, 2)]),
+        (MANY, ["[0, 2]", '["good"]', [2, 2]], None, [(0, 2), (2,), (2,)]),
+        (LabelSpace("multilabel", ("a", "b"), 2), [[0, 1], [1, 1], ["a"], []], None, [(1,), (0, 1), (0,), ()]),
+    ],
+)  # fmt: skip
+def test_labels(space, labels, mapping, expected):
+    found, _ = read(space, labels, mapping)
+    assert found == expected
+    assert [type(one) for one in found] == [
+        type(float(e) if space.kind == "regression" and e is not None else e) for e in expected
+    ]
+
+
+@pytest.mark.parametrize(
+    ("features", "mapping", "expected", "noted"),
+    [
+        (ClassLabel(names=["good", "bad"]), None, [2, 0], False),  # by name
+        (ClassLabel(names=["GOOD", "Bad", "So-so"]), None, [2, 0], False),
+        (ClassLabel(names=["no", "yes"]), None, [0, 1], True),  # by number
+        (ClassLabel(num_classes=3), None, [0, 1], True),
+        (ClassLabel(names=["no", "yes"]), {"no": "bad", "yes": "good"}, [0, 2], False),
+        (ClassLabel(names=["no", "yes"]), {"bad": 0, "good": 1}, [0, 2], False),
+        (ClassLabel(names=["no", "yes"]), {"bad": "no", "good": "yes"}, [0, 2], False),
+        (ClassLabel(names=["no", "yes"]), {1: 0, 0: 2}, [2, 0], False),
+    ],
+)
+def test_labels_with_names_in_the_data(features, mapping, expected, noted):
+    found, notes = read(THREE, [0, 1, -1], mapping, features)
+    assert found == [*expected, None]  # -1: withheld
+    assert any("by number" in note for note in notes) == noted
+    assert "1 of 3 texts have no label." in notes
+    stream = Dataset.from_dict({"text": ["a", "b"], "label": [0, 1]}, Features(text=Value("string"), label=features))
+    rows = rows_of(open_data(stream.to_iterable_dataset(), labels=THREE, label_mapping=mapping))
+    assert [row.label for row in rows] == expected
+
+
+def test_lists_of_labels_with_names_in_the_data():
+    found, _ = read(MANY, [[0], [0, 1]], None, List(ClassLabel(names=["good", "bad"])))
+    assert found == [(2,), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("space", "labels", "mapping", "row", "said"),
+    [
+        (THREE, [0, 1, 3], None, 2, "label 3: the model does not have it.*bad, so-so, good.*label_mapping="),
+        (THREE, [0, -1], None, 1, "label -1"),
+        (THREE, ["bad", "Excellent"], None, 1, "label 'Excellent'"),
+        (THREE, [0.5], None, 0, "label 0.5"),
+        (THREE, [[1]], None, 0, "not several"),
+        (THREE, [{"a": 1}], None, 0, "not several"),
+        (THREE, ["neg", "neu"], {"neg": 0, "pos": 2}, 1, "label_mapping does not speak of it"),
+        (THREE, [1, 2, 3], {"bad": 1, "good": 2}, 2, "label_mapping does not speak of it"),
+        (STARS, [1, 2], None, 0, "names are numbers"),
+        (STARS, ["1", "0"], None, 1, "label '0'"),
+        (LabelSpace("sigmoid", (), 1), [2], None, 0, "label 2"),
+        (NUMBER, [1.0, "high"], None, 1, "a number is expected"),
+        (NUMBER, [float("inf")], None, 0, "finite"),
+        (MANY, [1], None, 0, "a list is expected"),
+        (MANY, ["bad"], None, 0, "a list is expected"),
+        (MANY, [[0], [0, 7]], None, 1, "label 7"),
+        (MANY, [[0, None]], None, 0, "missing"),
+        (LabelSpace("multilabel", ("a", "b"), 2), [[1], [0, 1]], None, 1, "list of label numbers"),
+    ],
+)
+def test_labels_that_the_model_does_not_have(space, labels, mapping, row, said):
+    with pytest.raises(InputError, match=f"(?i)row {row} .*{said}"):
+        read(space, labels, mapping)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        ({"neg": 3}, "class 3"),
+        ({"neg": "worst"}, "class 'worst'"),
+        ({"bad": 1, "good": 1}, "the label 1 to two classes"),
+        ({"1": 0, 1: 2}, "to two classes"),
+        ({}, "to be a dict"),
+        (["bad"], "to be a dict"),
+    ],
+)
+def test_mappings_that_make_no_sense(mapping, said):
+    with pytest.raises(InputError, match=said):
+        LabelReader(THREE, mapping)
+
+
+def test_a_mapping_for_a_regression():
+    with pytest.raises(InputError, match="is a regression"):
+        LabelReader(NUMBER, {"a": 1})
+
+
+def test_names_that_differ_in_case_only_are_told_apart():
+    space = LabelSpace("multiclass", ("A", "a"), 2)
+    assert read(space, ["a", "A"])[0] == [1, 0]
+    with pytest.raises(InputError, match="label 'À'"):
+        read(space, ["À"])
+
+
+def test_all_labels_are_checked_at_the_door():
+    with pytest.raises(InputError, match=r"Row 4999"):
+        open_data(Dataset.from_dict({"text": ["a"] * 5000, "label": [0] * 4999 + [9]}), labels=THREE)

@@ -1,0 +1,327 @@
+"""The demo from end to end: what stands in its report is what its tables say, and its folder is its own."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import attnfaith as af
+from attnfaith.demo.corpus import planted_scores, reviews
+from attnfaith.demo.output_folder import demo_folder
+from attnfaith.demo.pipeline import planted_demo, run_demo
+from attnfaith.demo.planted import Planted, agreement, agreement_of
+from attnfaith.demo.report import marked, plain
+from attnfaith.demo.steps import Plan
+from attnfaith.errors import InputError
+from attnfaith.estimates.lookup import percent
+
+FEW = Plan(train=160, validation=20, held_out=30, epochs=3, learning_rate=1e-2)
+KINDS = ("flan", "han")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A demo on few reviews: its folder, and what it told."""
+    folder = tmp_path_factory.mktemp("demo") / "demo"
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        told = planted_demo(folder, seed=3, quiet=True, plan=FEW)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    return folder, told
+
+
+def rows_of(report, first):
+    """The cells of the rows of Markdown tables that begin with a cell."""
+    lines = [line.strip("| ").split(" | ") for line in report.splitlines() if line.startswith("| ")]
+    return [cells for cells in lines if cells[0] == first]
+
+
+def found_in(summary, figure, ranking):
+    rows = summary[(summary["figure"] == figure) & (summary["ranking"] == ranking) & summary["other"].isna()]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def test_what_is_left_behind(small):
+    folder, _ = small
+    made = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    expected = {"report.md", "demo.json", "data/reviews.jsonl"}
+    for name in KINDS:
+        expected |= {f"figures/{name}-{test}.png" for test in ("erasure", "single_weight")}
+        expected |= {f"tables/{name}-{table}.csv" for table in ("summary", "planted")}
+        expected |= {f"models/{name}/{file}" for file in ("config.json", "model.safetensors", "tokenizer.json")}
+    assert expected <= made
+    assert all((folder / path).read_bytes()[:4] == b"\x89PNG" for path in made if path.endswith(".png"))
+    kept = [json.loads(line) for line in (folder / "data" / "reviews.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["text"] for row in kept] == [row["text"] for row in reviews(30, seed=3)]
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    linked = re.findall(r"\]\(([^)]+)\)", report)
+    assert len(linked) == 4
+    assert all((folder / path).exists() for path in linked)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_runs_and_models_can_be_loaded(small, name):
+    folder, _ = small
+    results = af.load_results(folder / "runs" / name)
+    assert str(results.verdict) == str(results)
+    table = pd.read_csv(folder / "tables" / f"{name}-summary.csv")
+    wanted = results.summary()
+    np.testing.assert_allclose(table["value"], wanted["value"].astype(float))
+    assert table["ranking"].fillna("").tolist() == wanted["ranking"].tolist()
+    explanation = af.Attributor(str(folder / "models" / name), method="attention")("This kettle is not bad at all.")
+    assert explanation.prediction.endswith(("star", "stars"))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_report_says_what_the_tables_say(small, name):
+    folder, told = small
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    own = re.split("^## ", report, flags=re.MULTILINE)[1 + KINDS.index(name)]
+    summary = pd.read_csv(folder / "tables" / f"{name}-summary.csv")
+    agreed = pd.read_csv(folder / "tables" / f"{name}-planted.csv").set_index("ranking")
+    for words, ranking in {"attention": "attention", "gradient × attention": "gradient_x_attention"}.items():
+        cells = rows_of(own.split("### The words")[0], words)[0]
+        for place, figure in ((1, "mean_fraction"), (2, "efficiency"), (3, "never_flipped")):
+            row = found_in(summary, figure, ranking)
+            assert cells[place] == percent(row.value, row.low, row.high)
+        row = agreed.loc[ranking]
+        assert cells[4] == percent(row.agreement, row.low, row.high)
+    assert f"over the {agreed['texts']['by chance']} reviews" in own
+    results = af.load_results(folder / "runs" / name)
+    assert all(sentence in own for sentence in results.verdict.sentences)
+    right = percent(float(results.table("texts")["correct"].mean()))
+    assert f"the model gets {right} of them right" in own
+    assert any(f"{name.upper()}: right on {right}" in line and results.verdict.label in line for line in told)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_agreement_is_what_counting_says(small, name):
+    """A slow twin: rank by hand, find the decisive words and sentences in the text, count."""
+    folder, _ = small
+    table = pd.read_csv(folder / "tables" / f"{name}-planted.csv").set_index("ranking")
+    right = af.load_results(folder / "runs" / name).table("texts")["correct"].tolist()
+    attributor = af.Attributor(str(folder / "models" / name), method="attention")
+    shares, chances = [], []
+    for review, counts in zip(reviews(30, seed=3), right, strict=True):
+        one = attributor(review["text"])
+        sentences = [(piece.start, piece.end) for piece in one.sentences()]
+        pieces = sentences if name == "han" else one.encoded.offsets
+        decisive = [any(start < stop and begin < end for begin, stop in review["ranges"]) for start, end in pieces]
+        number = sum(decisive)
+        if not counts or number == len(decisive):
+            continue
+        first = sorted(range(len(decisive)), key=lambda place, one=one: (-one.scores[place], place))[:number]
+        shares.append(sum(decisive[place] for place in first) / number)
+        chances.append(number / len(decisive))
+    assert table.loc["attention"].texts == len(shares) > 0
+    assert math.isclose(table.loc["attention"].agreement, np.mean(shares))
+    assert math.isclose(table.loc["by chance"].agreement, np.mean(chances))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_planted_words_are_erased_first(small, name):
+    """Up to the number of decisive items the mass that is gone is theirs."""
+    folder, _ = small
+    results = af.load_results(folder / "runs" / name)
+    assert "yours/planted" in results.manifest["run"]["rankings"]["attention"]
+    table = results.table("erasure").set_index(["ranking", "text_id"])
+    attributor = af.Attributor(str(folder / "models" / name), method="attention")
+    planted, checked = Planted(reviews(30, seed=3)), 0
+    for number, review in enumerate(reviews(30, seed=3)):
+        row = table.loc[("planted", number)]
+        if row.censored:
+            continue
+        one = attributor(review["text"])
+        order = sorted(range(len(one.scores)), key=lambda place, one=one: (-planted(one.encoded)[place], place))
+        assert math.isclose(row.mass, sum(one.scores[place] for place in order[: int(row.removed)]), abs_tol=1e-5)
+        checked += 1
+    assert checked > 3
+
+
+def test_agreement_laws():
+    assert agreement_of([0, 1, 2], [1.0, 0.0, 0.0]) == 1
+    assert agreement_of([2, 1, 0], [1.0, 0.0, 0.0]) == 0
+    assert math.isnan(agreement_of([0, 1], [1.0, 1.0]))
+    assert math.isnan(agreement_of([0, 1], [0.0, 0.0]))
+    with pytest.raises(InputError, match="none of the reviews"):
+        Planted([])(af.Attributor(*_tiny(), method="attention")("A good film.").encoded)
+
+
+def test_agreement_of_no_text_is_unknown():
+    rows = reviews(3)
+    explained = {"attention": af.Attributor(*_tiny(), method="attention")([row["text"] for row in rows])}
+    table = agreement(explained, Planted(rows), of=[False] * 3, n_resamples=20)
+    assert table["agreement"].isna().all()
+    assert table["texts"].tolist() == [0, 0]
+
+
+def _tiny():
+    tokenizer = af.models.WordTokenizer.train([row["text"] for row in reviews(20)], min_count=1)
+    return af.models.from_preset("FLANnoenc", num_labels=5, tokenizer=tokenizer, embedding_size=8), tokenizer
+
+
+def test_markdown():
+    review = {"text": "Not *bad*, not\nbad.", "label": 3, "words": ["Not", "bad"], "ranges": [(0, 3), (5, 8)]}
+    assert marked(review) == r"**Not** \***bad**\*, not bad."
+    assert plain("a|b `c`") == r"a\|b \`c\`"
+    for row in reviews(50):
+        assert marked(row).replace("**", "").replace("\\", "") == row["text"]
+        assert planted_scores(row, [match.span(1) for match in re.finditer(r"\*\*(.+?)\*\*", "")]) == []
+
+
+def test_a_foreign_folder_is_refused(tmp_path, small):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match=r"thesis\.tex"):
+        run_demo(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+    (tmp_path / "demo.json").write_text('{"another": "program"}')
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "raw.csv").write_text("1")
+    with pytest.raises(InputError, match="no demo of attnfaith"):
+        run_demo(tmp_path)
+    assert (tmp_path / "data" / "raw.csv").exists()
+    with pytest.raises(InputError, match="is a file"):
+        run_demo(tmp_path / "thesis.tex")
+
+
+def test_an_earlier_demo_is_replaced(tmp_path):
+    demo, elsewhere = tmp_path / "demo", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").touch()
+    for _ in range(2):
+        with demo_folder(demo, {"seed": 1}) as folder:
+            assert not (folder / "report.md").exists()
+            assert not any((folder / "runs").iterdir())
+            (folder / "runs" / "rows").touch()
+            (folder / "report.md").touch()
+        assert (demo / "report.md").exists()
+        assert not (demo / "tables").exists()  # empty
+        (demo / "notes.txt").touch()  # a user's own, among ours
+    (demo / "figures").symlink_to(elsewhere)
+    with demo_folder(demo, {}):
+        pass
+    assert sorted(entry.name for entry in demo.iterdir()) == ["demo.json", "notes.txt"]
+    assert (elsewhere / "kept").exists()
+
+
+def test_an_earlier_demo_outlives_a_mistake(tmp_path, small):
+    folder, _ = small
+    own = {"model": str(folder / "models" / "flan"), "quiet": True}
+    with pytest.raises(InputError, match="revue"):
+        run_demo(tmp_path, data=[{"review": "Fine."}], text_column="revue", **own)
+    assert not any(tmp_path.iterdir())
+    run_demo(tmp_path, data=[{"review": "A fine kettle."}] * 3, text_column="review", label_column=None, **own)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert tmp_path / "report.md" in before
+    with pytest.raises(InputError, match="revue"):
+        run_demo(tmp_path, data=[{"review": "Fine."}], text_column="revue", **own)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert not (tmp_path / ".earlier").exists()
+
+
+def _interrupted(path, resumed):
+    with demo_folder(path, {"seed": 1}, resume=resumed) as folder:
+        (folder / "runs" / "rows").touch()
+        (folder / "report.md").touch()
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("then", "resumed", "stays"), [(1, True, True), (2, True, False), (1, False, False)])
+def test_an_interrupted_demo_goes_on_where_it_is_the_same(then, resumed, stays, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted(tmp_path, resumed)
+    with demo_folder(tmp_path, {"seed": then}, resume=resumed) as folder:
+        assert (folder / "runs" / "rows").exists() == stays
+        assert not (folder / "report.md").exists()
+
+
+def test_a_model_and_data_of_ones_own(small, tmp_path, capsys):
+    folder, _ = small
+    model, data = str(folder / "models" / "flan"), str(folder / "data" / "reviews.jsonl")
+    for _ in range(2):  # the second replaces the first
+        assert run_demo(tmp_path / "own", model=model, data=data, quiet=True) == tmp_path / "own"
+    told = capsys.readouterr().out
+    results = af.load_results(tmp_path / "own" / "runs" / "model")
+    report = (tmp_path / "own" / "report.md").read_text(encoding="utf-8")
+    assert results.verdict.label in told
+    assert str(tmp_path / "own" / "report.md") in told
+    assert all(sentence in report for sentence in results.verdict.sentences)
+    assert "planted" not in report
+    row = found_in(pd.read_csv(tmp_path / "own" / "tables" / "model-summary.csv"), "mean_fraction", "attention")
+    assert rows_of(report, "attention")[0][1] == percent(row.value, row.low, row.high)
+    assert not (tmp_path / "own" / "models").exists()
+    assert (tmp_path / "own" / "figures" / "model-erasure.png").exists()
+    examples = report.split("### Examples")[1]
+    quoted = [line[2:] for line in examples.splitlines() if line.startswith("> ")]
+    assert quoted
+    assert set(quoted) <= {plain(row["text"]) for row in reviews(30, seed=3)}
+
+
+@pytest.mark.filterwarnings("ignore:The integrated gradients")
+def test_a_transformer_of_ones_own_without_labels(tmp_path):
+    from tests.helpers.commands import save_bert, texts
+
+    data = pd.DataFrame({"review": texts(12)})
+    folder = run_demo(
+        tmp_path / "own",
+        model=str(save_bert(tmp_path / "bert")),
+        data=data,
+        text_column="review",
+        label_column=None,
+        quiet=True,
+    )
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    assert "12 texts were read." in report
+    assert "from the final attention" in report
+    assert "from the whole model" in report
+    assert "fficiency" not in report  # by bounds only
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": "m"}, "together"),
+        ({"data": "d"}, "together"),
+        ({"seed": -1}, "seed"),
+        ({"seed": True}, "seed"),
+    ],
+)
+def test_bad_input(given, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        run_demo(tmp_path / "out", **given)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_the_whole_demo(tmp_path, capsys):
+    folder = run_demo(tmp_path / "demo", quiet=True)
+    assert str(folder / "report.md") in capsys.readouterr().out
+    for name in KINDS:
+        results = af.load_results(folder / "runs" / name)
+        assert results.table("texts")["correct"].mean() > 0.9
+        summary = pd.read_csv(folder / "tables" / f"{name}-summary.csv")
+        taken = {
+            ranking: found_in(summary, "mean_fraction", ranking).value
+            for ranking in ("attention", "gradient_x_attention", "optimal", "planted", "random")
+        }
+        assert taken["optimal"] <= min(taken.values()) + 1e-9
+        assert taken["planted"] < taken["random"]
+        assert taken["attention"] < taken["random"]
+        pair = summary[summary["other"] == "attention/random"].set_index(["ranking", "figure"])["value"]
+        assert pair["planted", "wins"] > pair["planted", "losses"]
+        assert pair["planted", "p"] < 0.01
+        agreed = pd.read_csv(folder / "tables" / f"{name}-planted.csv").set_index("ranking")
+        assert agreed.loc["attention"].low > 2 * agreed.loc["by chance"].agreement
+        assert agreed.loc["random"].low < agreed.loc["by chance"].agreement < agreed.loc["random"].high
+    flan = pd.read_csv(folder / "tables" / "flan-summary.csv")
+    pair = flan[(flan["ranking"] == "gradient_x_attention") & (flan["other"] == "attention/attention")]
+    pair = pair.set_index("figure")["value"]
+    assert pair["wins"] > pair["losses"]

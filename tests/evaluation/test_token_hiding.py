@@ -1,0 +1,420 @@
+"""Hiding tokens from the whole model, against full forward passes written out."""
+
+from dataclasses import replace
+from functools import lru_cache
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+import attnfaith as af
+from attnfaith.adapters.adapter import adapters
+from attnfaith.errors import InputError, UnsupportedModelError
+from attnfaith.evaluation.token_hiding import WAYS, hiding_for
+from attnfaith.tiny_models import tiny_model
+from tests.helpers.comparing import inputs_of
+from tests.helpers.removal_batches import MASK_ID, cut_of, hiding_of, model_of, one_of
+
+TEXTS = (13, 9, 6)
+PLAIN = ["bert", "roberta", "llama", "opt", "gpt2"]
+WINDOWED = ["mistral", "modernbert"]
+LONG = (40, 31)  # five windows
+PAD_ID = 1
+
+
+def sets_of(inputs, deciding, count=6, seed=0):
+    """Some sets of each text, the deciding token in half of them; texts ``[M]`` and what is kept ``[M, L]``."""
+    tokens = inputs["attention_mask"].bool()
+    generator = torch.Generator().manual_seed(seed)
+    texts = torch.arange(len(tokens)).repeat(count)
+    keep = (torch.rand(len(texts), tokens.shape[1], generator=generator) < 0.5) & tokens[texts]
+    for row, text in enumerate(texts.tolist()):
+        stays, goes = tokens[text].nonzero().flatten().tolist()[1:3][:: 1 if row % 3 else -1]
+        keep[row, stays], keep[row, goes] = True, False  # beside the deciding token
+        if deciding is not None:
+            keep[row, deciding[text]] = row % 2 == 0
+    return texts, keep
+
+
+def full(model, inputs, text, kept, way, own, first=0):
+    """One forward pass of one text without padding, token by token as the way says."""
+    single = one_of(inputs, text)
+    places = inputs["attention_mask"][text].nonzero().flatten().tolist()
+    kept = [places.index(place) for place in kept]
+    own = None if own is None else places.index(own)
+    length = single["input_ids"].shape[1]
+    gone = [place for place in range(length) if place not in kept]
+    positions = {"position_ids": torch.arange(first, first + length).unsqueeze(0)}
+    hook = None
+    if way == "delete":
+        stays = sorted({*kept, own} - {None})
+        single = {name: value[:, stays] for name, value in single.items()}
+    elif way == "attention_mask":
+        mask = torch.tensor([[int(place in kept) for place in range(length)]])
+        single |= {"attention_mask": mask, **positions}
+    elif way == "zero":
+        single |= positions
+        factor = torch.tensor([[[float(place in kept)] for place in range(length)]], dtype=torch.float64)
+        hook = model.get_input_embeddings().register_forward_hook(lambda _, __, output: output * factor)
+    else:
+        single |= positions
+        ids = single["input_ids"].clone()
+        for place in gone:
+            if way == "mask_token" or place != own:
+                ids[0, place] = MASK_ID if way == "mask_token" else PAD_ID
+        single["input_ids"] = ids
+    try:
+        with torch.no_grad():
+            return model(**single).logits[0]
+    finally:
+        if hook is not None:
+            hook.remove()
+
+
+def assert_hidden(model, inputs, hiding, deciding, way, tolerance=1e-6, first=0):
+    """Every set of every text against its own forward pass, relative to what hiding does."""
+    texts, keep = sets_of(inputs, deciding)
+    got = hiding.run(inputs, deciding, texts, keep)
+    with torch.no_grad():
+        whole = model(**inputs).logits
+    for row, text in enumerate(texts.tolist()):
+        own = None if deciding is None else int(deciding[text])
+        expected = full(model, inputs, text, keep[row].nonzero().flatten().tolist(), way, own, first)
+        effect = float((expected - whole[text]).abs().max())
+        assert effect > 1e-3, "hiding does nothing here: this proves nothing"
+        assert float((got[row] - expected).abs().max()) <= tolerance * effect, (way, text)
+
+
+def prepared(family, way=None, lengths=TEXTS, side="right"):
+    model, cut = model_of(family), cut_of(family)
+    inputs = inputs_of(model, lengths=lengths, seed=2, side=side)
+    deciding = cut.adapter.deciding_tokens(cut.capture(**inputs))
+    hiding = hiding_of(cut, inputs, way, left=side == "left")
+    return model, inputs, deciding, hiding
+
+
+def first_of(family):
+    return 2 if family == "roberta" else 0
+
+
+@pytest.mark.parametrize("family", PLAIN)
+def test_what_the_mask_hides_is_left_out_where_that_is_equal(family):
+    model, inputs, deciding, hiding = prepared(family)
+    proved = hiding.proved(inputs, deciding)
+    assert (proved.way, proved.leave_out, proved.first_position) == ("attention_mask", True, first_of(family))
+    assert_hidden(model, inputs, proved, deciding, "attention_mask", first=first_of(family))
+
+
+@pytest.mark.parametrize("family", PLAIN)
+def test_the_plain_masked_pass_is_the_same(family):
+    model, inputs, deciding, hiding = prepared(family)
+    slow = replace(hiding, leave_out=False, fast=False)
+    assert_hidden(model, inputs, slow, deciding, "attention_mask", first=first_of(family))
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_padding_on_the_left_changes_nothing(family):
+    model, inputs, deciding, hiding = prepared(family, side="left")
+    assert not inputs["attention_mask"][1, 0]
+    if family == "bert":  # its table of positions counts left padding: such a text is not the same text
+        assert hiding.pad is None
+    proved = hiding.proved(inputs, deciding)
+    if family == "llama":
+        assert_hidden(model, inputs, proved, deciding, "attention_mask")
+
+
+@pytest.mark.parametrize("family", WINDOWED)
+def test_a_window_looks_at_positions_in_the_sequence_so_nothing_may_be_left_out(family):
+    """Closing up would bring tokens into a window that were out of it."""
+    model, inputs, deciding, hiding = prepared(family, lengths=LONG)
+    assert hiding.way == "attention_mask"
+    proved = hiding.proved(inputs, deciding)
+    assert not proved.leave_out or proved.reach < min(LONG)
+    assert_hidden(model, inputs, proved, deciding, "attention_mask")
+    texts, keep = sets_of(inputs, deciding)
+    closed = replace(proved, leave_out=True, reach=None, fast=False).run(inputs, deciding, texts, keep)
+    assert float((closed - proved.run(inputs, deciding, texts, keep)).abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("way", ["mask_token", "pad", "zero", "delete"])
+@pytest.mark.parametrize("family", ["bert", "llama", "gpt2"])
+def test_the_other_ways(family, way):
+    model, inputs, deciding, hiding = prepared(family, way)
+    assert (hiding.way, hiding.token) == (way, {"mask_token": MASK_ID, "pad": PAD_ID}.get(way))
+    assert_hidden(model, inputs, hiding.proved(inputs, deciding), deciding, way)
+
+
+@pytest.mark.parametrize("way", ["delete", "zero", "mask_token"])
+def test_the_ways_for_models_that_read_in_order(way):
+    model, inputs, deciding, hiding = prepared("FLANrnn", way)
+    assert deciding is None
+    texts, keep = sets_of(inputs, None)
+    got = hiding.proved(inputs, None).run(inputs, None, texts, keep)
+    for row, text in enumerate(texts.tolist()):
+        single = one_of(inputs, text)
+        kept = keep[row, : single["input_ids"].shape[1]]
+        if way == "delete":
+            single = {name: value[:, kept] for name, value in single.items()}
+        elif way == "mask_token":
+            single["input_ids"] = single["input_ids"].masked_fill(~kept, MASK_ID)
+        else:
+            ids = single.pop("input_ids")
+            single |= {"input_ids": ids, "inputs_embeds": model.get_input_embeddings()(ids) * kept[None, :, None]}
+        with torch.no_grad():
+            assert torch.allclose(got[row], model(**single).logits[0], rtol=0, atol=1e-10)
+
+
+def test_the_order_and_the_size_of_passes_change_nothing():
+    for family in ("bert", "llama", "FLANrnn"):
+        _, inputs, deciding, hiding = prepared(family)
+        proved = hiding.proved(inputs, deciding)
+        texts, keep = sets_of(inputs, deciding)
+        whole = proved.run(inputs, deciding, texts, keep)
+        order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(3))
+        assert torch.allclose(proved.run(inputs, deciding, texts[order], keep[order]), whole[order], atol=1e-10)
+        for budget in (1, 20, 40):
+            assert torch.allclose(proved.run(inputs, deciding, texts, keep, budget=budget), whole, atol=1e-10)
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "FLANrnn"])
+def test_nothing_hidden_is_the_text_itself(family):
+    model, inputs, deciding, hiding = prepared(family)
+    tokens = inputs["attention_mask"].bool()
+    with torch.no_grad():
+        expected = model(**inputs).logits
+    proved = hiding.proved(inputs, deciding)
+    got = proved.run(inputs, deciding, torch.arange(len(tokens)), tokens)
+    assert torch.allclose(got, expected, atol=1e-6 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("family", ["FLANrnn", "FLANconv", "HANrnn"])
+def test_models_that_drop_what_the_mask_hides_are_given_fewer_tokens(family):
+    """Both ways are one there: the default keeps its plainer name, and who asks for the mask gets it."""
+    cut, model = cut_of(family), model_of(family)
+    inputs = inputs_of(model, lengths=TEXTS, seed=2)
+    single = one_of(inputs, 0)
+    options = {"mask_id": MASK_ID, "left": False}
+    default = hiding_for(cut, single, way=None, **options)
+    masked = hiding_for(cut, single, way="attention_mask", **options)
+    assert (default.way, default.notes) == ("delete", ())
+    assert masked.way == "attention_mask"
+    texts, keep = sets_of(inputs, None)
+    stops = [number for number in (model.config.sentence_token_id, model.config.sep_token_id) if number is not None]
+    keep |= torch.isin(inputs["input_ids"][texts], torch.tensor(stops)) & inputs["attention_mask"].bool()[texts]
+    found, expected = (one.run(inputs, None, texts, keep) for one in (masked, default))
+    assert torch.allclose(found, expected, rtol=0, atol=1e-10)
+
+
+class Reader(nn.Module):
+    """A user's model: a GRU reads every position, masked or not; the mask is for the attention on top alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(64, 8)
+        self.reader = nn.GRU(8, 8, batch_first=True)
+        self.score, self.head = nn.Linear(8, 1), nn.Linear(8, 3)
+        self.config = SimpleNamespace(pad_token_id=0)
+
+    def get_input_embeddings(self):
+        return self.words
+
+    def forward(self, input_ids, attention_mask=None):
+        states, _ = self.reader(self.words(input_ids))
+        scores = self.score(states).squeeze(-1)
+        if attention_mask is not None:
+            scores = scores.masked_fill(attention_mask == 0, -torch.inf)
+        context = (scores.softmax(-1).unsqueeze(1) @ states).squeeze(1)
+        return SimpleNamespace(logits=self.head(context))
+
+
+def test_a_users_recurrent_model_is_found_out_by_trying():
+    torch.manual_seed(0)
+    model = Reader().double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 1.0)
+    ids = torch.randint(1, 64, (2, 9), generator=torch.Generator().manual_seed(1))
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    cut = af.cut(model, example=inputs)
+    single = one_of(inputs, 0)
+    options = {"mask_id": None, "left": False}
+    hiding = hiding_for(cut, single, way=None, **options)
+    assert hiding.way == "delete"
+    assert "still changes the logits" in hiding.notes[0]
+    with pytest.raises(UnsupportedModelError, match=r"does not hide.*hide='delete' or 'zero'"):
+        hiding_for(cut, single, way="attention_mask", **options)
+    keep = torch.tensor([[True, False, True, True, False, True, True, False, False]])
+    got = hiding.proved(inputs, None).run(inputs, None, torch.tensor([1]), keep)
+    with torch.no_grad():
+        assert torch.allclose(got[0], model(ids[1:, keep[0]]).logits[0], atol=1e-12)
+
+
+def test_ways_that_do_not_exist_or_lack_their_token_are_refused():
+    cut = cut_of("bert")
+    single = one_of(inputs_of(model_of("bert"), lengths=(7,)), 0)
+    options = {"left": False}
+    with pytest.raises(InputError, match=", ".join(WAYS)):
+        hiding_for(cut, single, way="removed", mask_id=4, **options)
+    with pytest.raises(InputError, match=r"needs a mask token.*hide='zero' or 'delete'"):
+        hiding_for(cut, single, way="mask_token", mask_id=None, **options)
+    model = tiny_model("gpt2", dtype=torch.float64)
+    model.config.pad_token_id = None
+    bare = one_of(inputs_of(model, lengths=(7,)), 0)
+    with pytest.raises(InputError, match="needs a padding token"):
+        hiding_for(af.cut(model, example=bare), bare, way="pad", mask_id=4, **options)
+
+
+def test_hiding_leaves_the_model_as_it_was():
+    model, inputs, deciding, hiding = prepared("bert", "zero")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    texts, keep = sets_of(inputs, deciding)
+    hiding.run(inputs, deciding, texts, keep)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+
+
+# what follows: a hidden deciding token with nothing left to attend to
+
+HARD = [("deberta", None), ("deberta-v2", None), ("gemma2", None), ("mistral", "eager"), ("modernbert", "eager")]
+PLAINLY = [("bert", None), ("bert", "eager"), ("llama", "eager"), ("gpt2", None), ("mistral", "sdpa")]
+
+
+@lru_cache(maxsize=16)
+def hard_cut(family, attention):
+    """In float32: in float64 the eager attention of some of these families gives NaN where everything is hidden."""
+    model = tiny_model(family, attn_implementation=attention)
+    if family == "modernbert":
+        model.config.classifier_pooling = "cls"
+    return af.cut(model)
+
+
+def hard_hiding(family, attention, *, seed=0, side="right", **options):
+    cut = hard_cut(family, attention)
+    inputs = inputs_of(cut.model, lengths=(9 + seed,), seed=seed)
+    return cut, hiding_for(cut, inputs, way=None, mask_id=MASK_ID, left=side == "left", **options)
+
+
+def neighbourless(cut, hiding, length=24, other=31):
+    """A padded text, and sets in which the deciding token and all its neighbours are hidden; the far ones stay."""
+    inputs = inputs_of(cut.model, lengths=(length, other), seed=3, side="left" if hiding.left else "right")
+    deciding = cut.adapter.deciding_tokens(cut.capture(**inputs))
+    places = torch.arange(other)
+    distance = (places - deciding[0]).abs()
+    keep = torch.stack([inputs["attention_mask"][0].bool() & (distance >= far) for far in (9, 12, 16, 20)])
+    if hiding.protects:
+        keep[:, deciding[0]] = True
+    assert keep.any(1).all()
+    return inputs, deciding, keep
+
+
+def leaks(cut, hiding):
+    """How far the logits move when what is hidden, the padding, or the batch changes; and by hiding itself."""
+    inputs, deciding, keep = neighbourless(cut, hiding)
+    slow = hiding.slow
+    first = torch.zeros(len(keep), dtype=torch.long)
+    apart = slow.run(inputs, deciding, first, keep, budget=1)
+    whole = slow.run(inputs, deciding, first[:1], inputs["attention_mask"][:1].bool())
+    texts = torch.tensor([*first.tolist(), 1])
+    together = slow.run(inputs, deciding, texts, torch.cat((keep, inputs["attention_mask"][1:].bool())), budget=10**6)
+    moved = [(together[:-1] - apart).abs().max()]
+    for row, kept in enumerate(keep):
+        ids = inputs["input_ids"].clone()
+        hidden = inputs["attention_mask"][0].bool() & ~kept
+        hidden[deciding[0]] = False
+        ids[0, hidden] = ids[1, hidden]  # others, not another order of the same: a uniform row reads their mean
+        after = slow.run({**inputs, "input_ids": ids}, deciding, first[:1], kept[None])
+        moved.append((after[0] - apart[row]).abs().max())
+    return float(max(moved)), float((apart - whole).abs().max())
+
+
+@pytest.mark.parametrize(("family", "attention"), HARD)
+def test_a_deciding_token_that_would_read_what_is_hidden_is_protected(family, attention):
+    cut, hiding = hard_hiding(family, attention)
+    assert (hiding.way, hiding.protects) == ("attention_mask", True)
+    assert "never hidden" in hiding.notes[0]
+    leak, effect = leaks(cut, hiding)
+    assert leak <= 1e-4 * effect
+    open_leak, _ = leaks(cut, replace(hiding, protects=False))
+    assert open_leak > 1e-2 * effect, "this model never needed the protection: this proves nothing"
+
+
+@pytest.mark.parametrize(("family", "attention"), PLAINLY)
+def test_a_deciding_token_that_reads_nothing_hidden_is_an_item(family, attention):
+    cut, hiding = hard_hiding(family, attention)
+    assert (hiding.way, hiding.protects, hiding.notes) == ("attention_mask", False, ())
+    leak, effect = leaks(cut, hiding)
+    assert leak <= 1e-4 * effect
+
+
+@pytest.mark.parametrize(("family", "attention"), [*HARD[1:], *PLAINLY[:2]])
+def test_what_is_found_is_a_fact_about_the_model(family, attention):
+    """Another first text and another side of padding; what may share a batch is a fact about the side."""
+
+    def facts(hiding):
+        return (hiding.way, hiding.protects, hiding.leave_out, hiding.reach, hiding.fast, hiding.first_position)
+
+    expected = facts(hard_hiding(family, attention)[1])
+    for seed, side in ((1, "right"), (5, "right"), (2, "left")):
+        assert facts(hard_hiding(family, attention, seed=seed, side=side)[1]) == expected
+
+
+def test_a_window_longer_than_any_text_of_the_run_protects_nothing():
+    assert hard_hiding("mistral", "eager", longest=8)[1].protects is False
+    assert hard_hiding("mistral", "eager", longest=40)[1].protects is True
+
+
+def test_who_protects_the_token_anyway_is_told_nothing():
+    hiding = hard_hiding("mistral", "eager", protect=True)[1]
+    assert (hiding.protects, hiding.notes) == (True, ())
+
+
+def test_a_mask_under_which_logits_are_not_finite_hides_nothing():
+    cut = af.cut(tiny_model("opt", dtype=torch.float64, attn_implementation="eager"))
+    hiding = hiding_for(cut, inputs_of(cut.model, lengths=(9,)), way=None, mask_id=MASK_ID, left=False)
+    assert (hiding.way, hiding.protects) == ("delete", True)
+    assert "not finite" in " ".join(hiding.notes)
+
+
+class Described(nn.Module):
+    """A user's model with a head of its own on a BERT, cut by an adapter of the user's."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = tiny_model("bert", dtype=torch.float64)
+        self.config = self.inner.config
+
+    def forward(self, input_ids, attention_mask=None, position_ids=None):
+        return self.inner(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
+
+
+def test_an_adapter_of_the_users_own_is_tried_and_not_taken_for_a_recurrent_network():
+    model = Described()
+
+    @af.register_adapter(Described)
+    class Adapter(af.Adapter):
+        def __init__(self, model):
+            super().__init__(model)
+            self.other = af.cut(model.inner).adapter
+
+        def capture(self, **inputs):
+            return self.other.capture(**inputs)
+
+        def rerun(self, capture, weights):
+            return self.other.rerun(capture, weights)
+
+    try:
+        cut = af.cut(model)
+        inputs = inputs_of(model, lengths=TEXTS, seed=2)
+        hiding = hiding_for(cut, one_of(inputs, 0), way="attention_mask", mask_id=MASK_ID, left=False)
+        assert hiding_for(cut, one_of(inputs, 0), way=None, mask_id=MASK_ID, left=False) == hiding
+        texts, keep = sets_of(inputs, None)
+        keep[:, 0] = True  # nobody says which token decides
+        expected = hiding_for(cut_of("bert"), one_of(inputs, 0), way=None, mask_id=MASK_ID, left=False)
+        deciding = torch.zeros(len(TEXTS), dtype=torch.long)
+        assert torch.allclose(
+            hiding.run(inputs, None, texts, keep), expected.run(inputs, deciding, texts, keep), atol=1e-9
+        )
+    finally:
+        del adapters[Described]

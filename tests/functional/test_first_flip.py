@@ -1,0 +1,307 @@
+"""First flips against a loop that removes one item at a time, from one text at a time."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+import attnfaith as af
+from attnfaith.errors import NumericalError
+from attnfaith.functional.decision import KINDS, Decision
+from attnfaith.functional.first_flip import RemovalOrders, by_prefixes, by_sets, first_flips
+from attnfaith.tiny_models import tiny_model
+from tests.helpers.comparing import inputs_of
+
+SIZES = {"multiclass": 3, "sigmoid": 1, "multilabel": 3, "regression": 1}
+
+
+def decision_of_kind(kind, tolerance=1.0):
+    return Decision(kind, tolerance=tolerance if kind == "regression" else None)
+
+
+def flips_slow(kind, before, after, tolerance=1.0):
+    """From the definitions, on lists."""
+    if kind == "multiclass":
+        return before.index(max(before)) != after.index(max(after))
+    if kind == "regression":
+        return abs(after[0] - before[0]) > tolerance
+    return [value > 0 for value in before] != [value > 0 for value in after]
+
+
+def distance_slow(kind, before, after, tolerance=1.0):
+    """How near a tie, from the definitions."""
+    if kind == "multiclass":
+        chosen = before.index(max(before))
+        return abs(after[chosen] - max(value for place, value in enumerate(after) if place != chosen))
+    if kind == "regression":
+        return abs(tolerance - abs(after[0] - before[0]))
+    signed = [value if old > 0 else -value for old, value in zip(before, after, strict=True)]
+    return abs(min(signed))
+
+
+@dataclass(frozen=True)
+class World:
+    """Texts whose logits are drawn anew for every set of items that is left: no curve is monotone."""
+
+    kind: str
+    seed: int
+    lanes: RemovalOrders
+
+    def logits(self, text, left):
+        key = 1 + sum((place + 1) * 7919**number for number, place in enumerate(sorted(left)))
+        generator = torch.Generator().manual_seed((key * 1009 + text * 31 + self.seed) % 2**61)
+        wild = torch.randint(-2, 3, (SIZES[self.kind],), generator=generator).double()  # ties on purpose
+        if torch.rand((), generator=generator) < 0.7 and len(left) < int(self.lanes.everything[text].sum()):
+            return self.logits(text, self.whole(text))  # mostly nothing happens, or every flip were the first
+        return wild
+
+    def whole(self, text):
+        return self.lanes.everything[text].nonzero().flatten().tolist()
+
+    @property
+    def before(self):
+        return torch.stack([self.logits(text, self.whole(text)) for text in range(len(self.lanes.counts))])
+
+    def run(self, texts, keep):
+        rows = zip(texts.tolist(), keep, strict=True)
+        return torch.stack([self.logits(text, row.nonzero().flatten().tolist()) for text, row in rows])
+
+    def left(self, lane, step):
+        text = int(self.lanes.texts[lane])
+        if step == int(self.lanes.counts[text]):
+            return self.lanes.floor[text].nonzero().flatten().tolist()
+        gone = self.lanes.orders[lane, :step].tolist()
+        return [place for place in self.whole(text) if place not in gone]
+
+    def slow(self, lane):
+        """Flips, removed, logits, nearest: one removal at a time."""
+        text = int(self.lanes.texts[lane])
+        before = self.before[text].tolist()
+        found, nearest = before, distance_slow(self.kind, before, before)
+        for step in range(1, int(self.lanes.last[text]) + 1):
+            found = self.logits(text, self.left(lane, step)).tolist()
+            nearest = min(nearest, distance_slow(self.kind, before, found))
+            if flips_slow(self.kind, before, found):
+                return True, step, found, nearest
+        return False, 0, found, nearest
+
+
+def world(kind, seed, *, width=9, texts=6, orders=3, floors=False):
+    """Texts of unequal length on either side of the padding, in random orders; what stays comes after what goes."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(low, high, *shape):
+        return torch.randint(low, high, shape, generator=generator)
+
+    lengths = drawn(1, width + 1, texts).tolist()
+    everything = torch.zeros(texts, width, dtype=torch.bool)
+    for text, length in enumerate(lengths):
+        start = width - length if text % 2 else 0
+        everything[text, start : start + length] = True
+    stays = everything & (torch.rand(texts, width, generator=generator) < 0.2) & floors
+    own = everything & (torch.rand(texts, width, generator=generator) < 0.2) & floors
+    erasable = everything & ~stays
+    rows = []
+    for _ in range(orders):
+        draws = torch.rand(texts, width, generator=generator)
+        rows.append((draws + 2 * (~erasable).int() + 4 * (~everything).int()).argsort(-1))
+    counts = erasable.sum(1)
+    floor = stays | own
+    last = counts - (~floor.any(1) & floors).long()
+    names = torch.arange(texts).repeat(orders)
+    return World(kind, seed, RemovalOrders(torch.cat(rows), names, counts, everything, floor, last))
+
+
+def prefixes_of(one):
+    """All steps at once, with rubbish past the last."""
+    lanes = one.lanes
+    found = torch.full((len(lanes.texts), lanes.orders.shape[1] + 1, SIZES[one.kind]), math.nan, dtype=torch.float64)
+    for lane, text in enumerate(lanes.texts.tolist()):
+        for step in range(int(lanes.last[text]) + 1):
+            found[lane, step] = one.logits(text, one.left(lane, step))
+    return found
+
+
+def check(one, found):
+    flipped, at_the_end, late = 0, 0, 0
+    for lane, text in enumerate(one.lanes.texts.tolist()):
+        flips, removed, logits, nearest = one.slow(lane)
+        assert bool(found.flips[lane]) == flips
+        assert int(found.removed[lane]) == removed
+        assert found.logits[lane].tolist() == logits
+        assert float(found.nearest[lane]) == nearest
+        flipped += flips
+        at_the_end += flips and removed == int(one.lanes.counts[text])
+        late += removed > 3
+    return flipped, at_the_end, late
+
+
+@pytest.mark.parametrize(("first", "growth"), [(1, 0.0), (1, 0.5), (2, 1.0), (8, 1.0), (100, 1.0)])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("floors", [False, True])
+def test_equals_one_removal_at_a_time(kind, first, growth, floors):
+    """However steps grow, none is skipped, and neither padding nor what is past the last step is looked at."""
+    seen = [0, 0, 0]
+    for seed in range(6):
+        one = world(kind, seed, floors=floors)
+        decision = decision_of_kind(kind)
+        options = {"first": first, "growth": growth}
+        by_set = first_flips(one.lanes, one.before, decision, by_sets(one.lanes, one.run), **options)
+        counted = check(one, by_set)
+        by_prefix = first_flips(one.lanes, one.before, decision, by_prefixes(prefixes_of(one)), **options)
+        check(one, by_prefix)
+        seen = [a + b for a, b in zip(seen, counted, strict=True)]
+    lanes = 6 * len(one.lanes.texts)
+    assert lanes / 4 < seen[0] < lanes
+    assert seen[1] > 0
+    assert seen[2] > lanes / 20
+
+
+@pytest.mark.parametrize(("first", "growth"), [(1, 0.5), (3, 1.0)])
+def test_steps_are_asked_for_once_in_order_and_not_beyond_the_flip(first, growth):
+    one = world("multiclass", 3, width=12, texts=8)
+    asked = []
+
+    def evaluate(going, start, stop):
+        asked.append((start, stop, going.tolist()))
+        return by_sets(one.lanes, one.run)(going, start, stop)
+
+    found = first_flips(one.lanes, one.before, Decision(), evaluate, first=first, growth=growth)
+    assert asked[0][0] == 1
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(asked))
+    for start, stop, going in asked:
+        assert stop > start
+        for lane, text in enumerate(one.lanes.texts.tolist()):
+            needed = int(found.removed[lane]) if found.flips[lane] else int(one.lanes.last[text])
+            assert (lane in going) == (start <= needed)
+
+
+def test_a_set_is_run_once_however_many_orders_come_through_it():
+    """Different texts never share; within a text the sets of all orders are told apart."""
+    torch.manual_seed(0)
+    texts, width = 4, 7
+    everything = torch.ones(texts, width, dtype=torch.bool)
+    everything[1, 5:] = False
+    counts = everything.sum(1)
+    straight = torch.arange(width).expand(texts, -1)
+    swapped = straight.clone()
+    swapped[:, :2] = torch.tensor([1, 0])  # another first step, the same ones from then on
+    orders = torch.cat((straight, straight, swapped))
+    floor = torch.zeros_like(everything)
+    lanes = RemovalOrders(orders, torch.arange(texts).repeat(3), counts, everything, floor, counts)
+    runs = []
+
+    def run(chosen, keep):
+        runs.extend((text, tuple(row)) for text, row in zip(chosen.tolist(), keep.tolist(), strict=True))
+        return torch.tensor([[1.0, 0.0]]).expand(len(chosen), -1)
+
+    found = first_flips(lanes, torch.tensor([[1.0, 0.0]]).expand(texts, -1), Decision(), by_sets(lanes, run), first=100)
+    assert not found.flips.any()
+    assert len(runs) == len(set(runs)) == int(counts.sum()) + texts  # two first steps a text, one of each other
+    expected = set()
+    for lane, text in enumerate(lanes.texts.tolist()):
+        for step in range(1, int(counts[text]) + 1):
+            gone = orders[lane, :step].tolist()
+            row = tuple(bool(everything[text, place]) and place not in gone for place in range(width))
+            expected.add((text, row))
+    assert set(runs) == expected
+
+
+def test_a_flip_at_the_very_last_item_and_one_that_comes_and_goes():
+    everything = torch.ones(2, 3, dtype=torch.bool)
+    counts = everything.sum(1)
+    order = torch.arange(3).expand(2, -1)
+    lanes = RemovalOrders(order, torch.arange(2), counts, everything, ~everything, counts)
+    yes, no, tie = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]
+    prefixes = torch.tensor([[yes, yes, tie, no], [yes, no, yes, yes]])
+    found = first_flips(lanes, prefixes[:, 0], Decision(), by_prefixes(prefixes))
+    assert (found.flips.tolist(), found.removed.tolist()) == ([True, True], [3, 1])
+    assert found.logits.tolist() == [no, no]
+    assert found.nearest.tolist() == [0.0, 1.0]  # a tie that changed nothing is how near it came
+    kept = first_flips(lanes, torch.tensor([no, no]), Decision(), by_prefixes(prefixes))
+    assert kept.removed.tolist() == [1, 2]  # the tie, which belongs to the first class, is another decision here
+
+
+def test_a_decision_that_was_near_a_tie_to_begin_with_is_near_one():
+    everything = torch.ones(1, 2, dtype=torch.bool)
+    counts = everything.sum(1)
+    lanes = RemovalOrders(torch.tensor([[0, 1]]), torch.tensor([0]), counts, everything, ~everything, counts)
+    prefixes = torch.tensor([[[1e-9, 0.0], [1.0, 0.0], [0.0, 1.0]]])
+    assert float(first_flips(lanes, prefixes[:, 0], Decision(), by_prefixes(prefixes)).nearest) == pytest.approx(1e-9)
+
+
+def test_logits_that_are_not_finite_are_refused_and_only_where_they_count():
+    everything = torch.ones(1, 3, dtype=torch.bool)
+    counts = everything.sum(1)
+    lanes = RemovalOrders(torch.arange(3).unsqueeze(0), torch.tensor([0]), counts, everything, ~everything, counts - 1)
+    prefixes = torch.tensor([[[1.0, 0.0]] * 3 + [[math.nan, 0.0]]])
+    assert not first_flips(lanes, prefixes[:, 0], Decision(), by_prefixes(prefixes)).flips
+    for wrong in (math.nan, math.inf):
+        prefixes[0, 2, 0] = wrong
+        with pytest.raises(NumericalError, match="not finite"):
+            first_flips(lanes, prefixes[:, 0], Decision(), by_prefixes(prefixes))
+
+
+def test_nothing_to_remove_flips_nothing():
+    everything = torch.ones(2, 1, dtype=torch.bool)
+    none = torch.zeros(2, dtype=torch.long)
+    lanes = RemovalOrders(torch.zeros(2, 1, dtype=torch.long), torch.arange(2), none, everything, everything, none)
+    before = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    found = first_flips(lanes, before, Decision(), lambda *_: pytest.fail("nothing is to be run"))
+    assert not found.flips.any()
+    assert found.removed.tolist() == [0, 0]
+    assert torch.equal(found.logits, before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", ["bert", "llama", "FLANrnn", "HANrnn"])
+def test_a_real_tail_one_removal_at_a_time(family, kind):
+    """The engine's own evaluation, against ``Cut.rerun`` on one text and one set at a time."""
+    if family.endswith("rnn"):
+        sizes = {"embedding_size": 16, "hidden_size": 12, "num_labels": SIZES[kind]}
+        model = af.models.from_preset(family, vocab_size=64, **sizes).double().eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.normal_(0, 2 * parameter.shape[-1] ** -0.5)
+    else:
+        model = tiny_model(family, num_labels=SIZES[kind], dtype=torch.float64)
+    inputs = inputs_of(model, lengths=(18, 12, 15), seed=2)
+    if family.endswith("rnn"):
+        with torch.no_grad():  # decisions that hang on the text, and not on the bias
+            model.classifier.bias -= model(**inputs).logits.mean(0)
+    cut = af.cut(model)
+    capture = cut.capture(**inputs)
+    generator = torch.Generator().manual_seed(5)
+    batch, width = capture.mask.shape
+    count = 4
+    orders = torch.cat(
+        [(torch.rand(batch, width, generator=generator) + 2 * (~capture.mask).int()).argsort(-1) for _ in range(count)]
+    )
+    texts = torch.arange(batch).repeat(count)
+    lanes = RemovalOrders(orders, texts, capture.lengths, capture.mask, torch.zeros_like(capture.mask), capture.lengths)
+    tolerance = 0.3 * float(capture.logits.abs().mean())
+    decision = decision_of_kind(kind, tolerance)
+    ways = {
+        "sets": by_sets(lanes, lambda chosen, keep: cut.rerun_sets(capture, chosen, keep)),
+        "prefixes": by_prefixes(torch.cat([cut.prefixes(capture, order) for order in orders.split(batch)])),
+    }
+    expected = []
+    for lane, text in enumerate(texts.tolist()):
+        keep, first = capture.mask.clone(), None
+        for step in range(int(capture.lengths[text])):
+            keep[text, orders[lane, step]] = False
+            after = cut.rerun(capture, keep=keep.unsqueeze(1))[text, 0].tolist()
+            if flips_slow(kind, capture.logits[text].tolist(), after, tolerance):
+                first = (step + 1, after)
+                break
+        expected.append(first)
+    assert sum(first is not None for first in expected) >= 2
+    for evaluate in ways.values():
+        found = first_flips(lanes, capture.logits, decision, evaluate, first=2, growth=0.5)
+        for lane, first in enumerate(expected):
+            assert bool(found.flips[lane]) == (first is not None)
+            if first is not None:
+                assert int(found.removed[lane]) == first[0]
+                assert found.logits[lane].tolist() == pytest.approx(first[1], rel=1e-6, abs=1e-9)

@@ -1,0 +1,156 @@
+"""Places where a run cannot be written or read: no directory, no permission, no room."""
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from attnfaith.errors import AttnFaithError, InputError, StorageError
+from attnfaith.storage.run_store import Store
+from tests.helpers.stored_runs import MANIFEST, bytes_of, command, finished, tables_of
+
+
+def test_a_file_in_the_place_of_the_directory(tmp_path):
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(InputError, match="is a file"):
+        Store.open(tmp_path / "run", MANIFEST)
+    with pytest.raises(StorageError, match="Not a directory"):
+        Store.open(tmp_path / "run" / "inside", MANIFEST)
+    with pytest.raises(InputError, match="no directory"):
+        Store.load(tmp_path / "run")
+    with pytest.raises(StorageError, match="File name too long"):
+        Store.open(tmp_path / ("x" * 500), MANIFEST)
+    assert issubclass(StorageError, AttnFaithError)
+    assert issubclass(StorageError, OSError)
+
+
+@pytest.mark.parametrize("what", ["open", "load", "write", "finish"])
+def test_no_permission(what, tmp_path, monkeypatch):
+    """A system that refuses; by hand, since an administrator may do everything."""
+    store = Store.open(tmp_path / "run", {**MANIFEST, "rows": None})
+    store.write(0, tables_of(0), "")
+    calls = {
+        "open": lambda: Store.open(tmp_path / "another" / "run", MANIFEST),
+        "load": lambda: Store.load(tmp_path / "run"),
+        "write": lambda: store.write(1, {"new": tables_of(1)["texts"], **tables_of(1)}, ""),
+        "finish": lambda: store.finish({}),
+    }
+
+    def refuse(self, *args, **kwargs):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, {"load": "is_dir", "finish": "open"}.get(what, "mkdir"), refuse)
+    with pytest.raises(StorageError, match=r"run' cannot hold the results: Permission denied"):
+        calls[what]()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="an administrator may do everything")
+def test_a_directory_that_may_not_be_written(tmp_path):
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        with pytest.raises(StorageError, match="Permission denied"):
+            Store.open(tmp_path / "run", MANIFEST)
+    finally:
+        tmp_path.chmod(stat.S_IRWXU)
+
+
+LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))\n"
+"""A limit on the size of a file stands for a full disk; in a process of its own."""
+
+
+def test_a_disk_that_is_full_from_the_start(tmp_path):
+    """Nothing is computed: it is the opening that fails, of a new run as of one that was begun."""
+    program = LIMITED.format(limit=1500) + "stored.Store.open(sys.argv[1], stored.MANIFEST)"
+    begun = Store.open(tmp_path / "begun", MANIFEST)
+    begun.write(0, tables_of(0), "rows 0")
+    before = bytes_of(tmp_path / "begun")
+    for name in ("new", "begun"):
+        done = subprocess.run(command(program, tmp_path / name), capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
+    assert bytes_of(tmp_path / "new") == {}
+    assert bytes_of(tmp_path / "begun") == before
+    finished(tmp_path / "new")
+
+
+@pytest.mark.parametrize("limit", [100, 1970, 2060])
+def test_a_disk_that_fills_up_on_the_way(limit, tmp_path):
+    """Made room for, the run goes on to the same files."""
+    finished(tmp_path / "calm")
+    program = (
+        "store = stored.Store.open(sys.argv[1], stored.MANIFEST)\n"
+        + LIMITED.format(limit=limit)
+        + "for shard in range(6):\n    store.write(shard, stored.tables_of(shard), f'rows {shard}')\n"
+        "store.finish(stored.COUNTS)"
+    )
+    done = subprocess.run(command(program, tmp_path / "run"), capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "StorageError: The directory" in done.stderr.splitlines()[-1]
+    assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
+    there, calm = bytes_of(tmp_path / "run"), bytes_of(tmp_path / "calm")
+    assert "manifest.json" in there
+    assert all(content == calm[name] for name, content in there.items() if name != "manifest.json")
+    finished(tmp_path / "run")
+    assert bytes_of(tmp_path / "run") == calm
+
+
+def test_a_folder_that_is_asked_about_before_the_work(tmp_path):
+    """What cannot be written is refused, what can is left as it was."""
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "new" / "run", tmp_path):
+        Store.refuse_unusable(path)
+    assert bytes_of(tmp_path) == {"file": b"mine"}
+    with pytest.raises(StorageError, match="is a file"):
+        Store.refuse_unusable(tmp_path / "file" / "run")
+    for given in (3, None, {}, ["run"]):
+        with pytest.raises(InputError, match="Expected the path of a folder, got"):
+            Store.refuse_unusable(given)
+    with pytest.raises(InputError, match="NUL character"):
+        Store.refuse_unusable("a\0b")
+    program = LIMITED.format(limit=1500) + "stored.Store.refuse_unusable(sys.argv[1])"
+    done = subprocess.run(command(program, tmp_path / "new" / "run"), capture_output=True, text=True)
+    assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
+    assert bytes_of(tmp_path) == {"file": b"mine"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only an administrator can become somebody else")
+def test_a_read_only_folder_as_somebody_else():
+    """A finished run is loaded and gone on with; one that is not finished is refused before any work."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        finished(folder / "run")
+        Store.open(folder / "begun", MANIFEST).write(0, tables_of(0), "rows 0")
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        before = bytes_of(folder)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            said = []
+            try:
+                os.seteuid(65534)
+                said.append(str(len(Store.load(folder / "run").table("erasure"))))
+                said.append(str(Store.open(folder / "run", MANIFEST).complete))
+                for path in (folder / "begun", folder / "new"):
+                    try:
+                        Store.open(path, MANIFEST)
+                    except StorageError as error:
+                        said.append(str(error).partition(": ")[2].partition(".")[0])
+                    try:
+                        Store.refuse_unusable(path)
+                    except StorageError as error:
+                        said.append(str(error).partition(": ")[2].partition(".")[0])
+            finally:
+                os.write(writing, "|".join(said).encode())
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(writing)
+        with open(reading) as pipe:
+            assert pipe.read() == "36|True|Permission denied|Permission denied|Permission denied|Permission denied"
+        assert bytes_of(folder) == before
+    finally:
+        shutil.rmtree(folder)

@@ -1,0 +1,138 @@
+"""Several writers of one folder at once, threads or processes: the same bytes, or one wins and the others know."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import attnfaith as af
+from attnfaith.errors import InputError
+from attnfaith.evaluation import evaluator as evaluating
+from attnfaith.evaluation import runner
+from attnfaith.storage.run_store import Store
+from tests.helpers.run_damage import outcome
+from tests.helpers.small_runs import QUICK, evaluator_of
+from tests.helpers.stored_runs import MANIFEST, bytes_of, command, finished, manifest_with
+
+
+def together(*calls):
+    """What calls return or raise that start at the same moment, each in a thread of its own."""
+    gate, ended = threading.Barrier(len(calls)), [None] * len(calls)
+
+    def start(place):
+        gate.wait()
+        try:
+            ended[place] = calls[place]()
+        except Exception as error:
+            ended[place] = error
+
+    threads = [threading.Thread(target=start, args=(place,)) for place in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    return ended
+
+
+@pytest.fixture
+def impatient():
+    """Threads take turns much more often than usual."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_threads_write_the_same_run(attempt, tmp_path, impatient):
+    finished(tmp_path / "calm")
+    orders = [None, [5, 4, 3, 2, 1, 0], None, [2, 4, 0, 1, 5, 3]]
+    ended = together(*(lambda order=order: finished(tmp_path / "run", order=order) for order in orders))
+    assert [one.complete for one in ended] == [True] * 4, ended
+    assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
+    assert not list((tmp_path / "run").rglob(".*"))
+    Store.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_threads_begin_different_runs(attempt, tmp_path, impatient):
+    """Exactly one begins; the others are told what the folder is of, and nothing of theirs is in it."""
+    manifests = [manifest_with(("run", "seed"), seed) for seed in range(4)]
+    ended = together(*(lambda given=given: finished(tmp_path / "run", given) for given in manifests))
+    (winner,) = (place for place, one in enumerate(ended) if isinstance(one, Store))
+    for place, one in enumerate(ended):
+        if place != winner:
+            assert isinstance(one, InputError)
+            assert f"seed is {winner} there and {place} here. Give another output_dir" in str(one)
+    finished(tmp_path / "calm", manifests[winner])
+    assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
+
+
+def test_processes_begin_different_runs(tmp_path):
+    program = (
+        "from attnfaith.errors import InputError\nprint('ready', flush=True); sys.stdin.readline()\n"
+        "try:\n    stored.finished(sys.argv[1], stored.manifest_with(('run', 'seed'), int(sys.argv[2])))\n"
+        "except InputError as error:\n    print(error); sys.exit(7)"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen(command(program, tmp_path / "run", seed), **pipes) for seed in range(3)]
+    for process in running:
+        assert process.stdout.readline() == "ready\n"
+    for process in running:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=120)[0] for process in running]
+    assert sorted(process.returncode for process in running) == [0, 7, 7]
+    winner = next(seed for seed, process in enumerate(running) if process.returncode == 0)
+    assert all(f"seed is {winner} there" in text for seed, text in enumerate(said) if seed != winner)
+    finished(tmp_path / "calm", manifest_with(("run", "seed"), winner))
+    assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
+
+
+def test_other_statistics_meanwhile_do_not_undo_the_end(tmp_path, impatient):
+    """Only the statistics of a manifest may change; who changes them does not take away that the run is finished."""
+    others = [{**MANIFEST, "statistics": {"n": number}} for number in range(4)]
+    ended = together(*(lambda given=given: finished(tmp_path / "run", given) for given in others))
+    assert all(isinstance(one, Store) for one in ended), ended
+    assert Store.load(tmp_path / "run").manifest["statistics"] in [one["statistics"] for one in others]
+
+
+def test_a_writer_whose_temporary_file_is_removed_makes_it_again(tmp_path):
+    """As whoever finishes a run does with what another writer has in hand."""
+    from attnfaith.storage import atomic_files
+
+    place, removed = atomic_files.os.replace, []
+
+    def robbed(made, path):
+        if len(removed) < 2:
+            removed.append(made)
+            made.unlink()
+        return place(made, path)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(atomic_files.os, "replace", robbed)
+        atomic_files.put(tmp_path / "file", b"content")
+    assert bytes_of(tmp_path) == {"file": b"content"}
+    assert len(removed) == 2
+
+
+def test_threads_evaluate_into_one_folder(tmp_path):
+    """Four evaluators of the same model: the same results for all, and the bytes of a run by itself."""
+    chosen = [QUICK[name] for name in ("erasure", "information")]
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (runner, evaluating):
+            patched.setattr(module, "SHARD", 8)
+        made = [evaluator_of("multiclass") for _ in range(5)]
+        calls = [
+            lambda evaluator=evaluator, data=data, name=name: evaluator.compute(
+                data, tests=chosen, n_resamples=20, quiet=True, output_dir=tmp_path / name
+            )
+            for (evaluator, data), name in zip(made, ["run"] * 4 + ["calm"], strict=True)
+        ]
+        calls[4]()
+        ended = together(*calls[:4])
+    assert all(isinstance(one, af.Results) for one in ended), ended
+    assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "calm")
