@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from attnfaith.adapters.attention_watch import AttentionCall
 from attnfaith.adapters.embeddings import read_vectors, run_on_vectors
 from attnfaith.adapters.forward_pass import logits_of
 from attnfaith.adapters.positions import each
@@ -42,6 +44,7 @@ class Adapter(ABC):
     mechanism: str = "yours"
     path: str = "as written"
     heads: Sequence[int] | None = None  # the numbers of those that were cut; None for all there are
+    rows_are_tokens: bool = True  # whether the query rows of the final attention are the tokens of the text
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -139,6 +142,15 @@ class Adapter(ABC):
         raise UnsupportedModelError(
             f"{type(self).__name__} knows one attention only. Use layer='final', or another method."
         )
+
+    def watching(self, batch: int, on_product: Callable[[AttentionCall], None]) -> AbstractContextManager[Any]:
+        """While entered, every attention that can be seen is passed to ``on_product``; none where it is not known how.
+
+        Args:
+            batch: the batch size of the forward passes inside.
+            on_product: reads the attention, and changes nothing.
+        """
+        return nullcontext()
 
     def deciding_rows(self, capture: Capture) -> tuple[Tensor, Tensor]:
         """The query rows that decide, ``[B, R]``, and which of them exist."""

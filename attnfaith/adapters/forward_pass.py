@@ -26,6 +26,8 @@ class Observation:
         rows: ``[B, R]`` query rows that decide; 0 where a text has fewer.
         row_mask: ``[B, R]``, which of them exist.
         remembered: what the completed calls asked for returned.
+        token: ``[B]``, the only position of the layer's result that the logits read, where the attention has query
+            rows that are not the tokens (one row for a global token, say); else None.
     """
 
     logits: Tensor
@@ -33,6 +35,7 @@ class Observation:
     rows: Tensor
     row_mask: Tensor
     remembered: Mapping[int, Sequence[Any]]
+    token: Tensor | None = None
 
 
 def observe(
@@ -54,6 +57,7 @@ def observe(
     remembered: dict[int, list[Any]] = {}
     products: list[AttentionCall] = []
     leaves: list[Tensor] = []
+    states: list[Tensor] = []  # what the layer returns, where the gradient is not taken there
 
     def leaf(tensor: Tensor) -> Tensor:
         leaves.append(tensor.detach().requires_grad_())
@@ -70,18 +74,26 @@ def observe(
 
         return pytree.tree_map(through, output)
 
+    def note(output: Any) -> Any:
+        found = [one for one in pytree.tree_leaves(output) if isinstance(one, Tensor) and one.requires_grad]
+        states.extend(found)
+        return output
+
     def keeper(index: int) -> Callable[[list[Any]], None]:
         return lambda tensors: remembered.__setitem__(index, tensors)
 
     remember = {index: keeper(index) for index in wanted}
-    walk = TracedRun(trail, batch, on_product, remember=remember, on_block=on_block if at_block else None)
+    other_rows = trail.block is not None and trail.shape[2] != trail.shape[3]
+    at_result = on_block if at_block else note if other_rows else None
+    walk = TracedRun(trail, batch, on_product, remember=remember, on_block=at_result)
     logits = walk.run(run)
     check_finite("logits", logits)
     if not logits.requires_grad:
         raise UnsupportedModelError(
             f"No logit depends on the attention in {trail.name}. If another attention decides, name it with layer=."
         )
-    gradients = torch.autograd.grad(mixed(logits), leaves, allow_unused=True)
+    gradients = torch.autograd.grad(mixed(logits), [*leaves, *states], allow_unused=True)
+    gradients, passed = gradients[: len(leaves)], gradients[len(leaves) :]
     read = read_rows(gradients, products[0], batch, trail.name, "QB"[rows_second] if at_block else None)
     count = read.sum(-1)
     if not bool(count.all()):
@@ -90,7 +102,18 @@ def observe(
             f"No logit of text {text} of the batch depends on the attention in {trail.name}: its gradient is zero."
         )
     rows, row_mask = packed(read if tokens is None else tokens)
-    return Observation(logits.detach(), products[0], rows, row_mask, remembered)
+    return Observation(
+        logits.detach(), products[0], rows, row_mask, remembered, _token(passed, batch, products[0].shape[3])
+    )
+
+
+def _token(gradients: Sequence[Tensor | None], batch: int, items: int) -> Tensor | None:
+    """The position ``[B]`` of a layer's result ``[B, N, ...]`` that alone has a gradient in each text; else None."""
+    found = [gradient for gradient in gradients if gradient is not None]
+    if len(found) != 1 or found[0].dim() < 3 or found[0].shape[:2] != (batch, items):
+        return None
+    read = (found[0] != 0).flatten(2).any(-1)
+    return read.int().argmax(-1) if bool((read.sum(-1) == 1).all()) else None
 
 
 def read_rows(

@@ -33,6 +33,7 @@ class TracedState:
         context: ``[B, H, Q, D]``, what all rows read; None where only the deciding rows are run again.
         memories: tensors by memory and place; None for those that the logits do not depend on.
         shapes: their shapes, where a path runs at full length: some models pad their inputs further.
+        token: ``[B]``, the token that alone decides, where the query rows are not the tokens and there is one.
     """
 
     inputs: Mapping[str, Any]
@@ -42,6 +43,7 @@ class TracedState:
     context: Tensor | None
     memories: Mapping[int, Sequence[Tensor | None]]
     shapes: Mapping[int, Sequence[Any]]
+    token: Tensor | None = None
 
     @property
     def length(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,7 @@ class TracedAdapter(Adapter):
         super().__init__(model)
         self.mechanism = "watched: a fused attention" if trail.fused else "watched: a softmax and a product"
         self.trail, self.heads, self.path = trail, heads, path
+        self.rows_are_tokens = trail.shape[2] == trail.shape[3]
         self.at_block, self.every_row = at_block and trail.block is not None, every_row
         everything = {
             index: frozenset(place for place, dims in enumerate(memory.dims) if dims is not None)
@@ -107,6 +108,7 @@ class TracedAdapter(Adapter):
             context=seen.product.layout.read(seen.product.output).detach(),
             memories={index: self._live(index, tensors) for index, tensors in seen.remembered.items()},
             shapes={index: [getattr(one, "shape", None) for one in all_] for index, all_ in seen.remembered.items()},
+            token=seen.token if items.kind == "tokens" else None,
         )
         return Capture(
             weights=torch.where(exists.unsqueeze(-1), weights, 0).flatten(1, 2),
@@ -276,9 +278,13 @@ class TracedAdapter(Adapter):
         def on_product(product: AttentionCall) -> None:
             found.append(product.distributions(None)[0].mean(1))
 
-        with AttentionWatch(len(inputs["input_ids"]), on_product, any_distribution=self.trail.any_distribution):
+        with self.watching(len(inputs["input_ids"]), on_product):
             self.forward(inputs)
         return found
+
+    def watching(self, batch: int, on_product: Callable[[AttentionCall], None]) -> AbstractContextManager[Any]:
+        """Attention is recognised as it was when the model was cut."""
+        return AttentionWatch(batch, on_product, any_distribution=self.trail.any_distribution)
 
     def attended(self, capture: Capture) -> Tensor:
         """The values of the heads that were cut, ``[B, H, N, D]``."""
@@ -289,10 +295,12 @@ class TracedAdapter(Adapter):
         return capture.state.rows, capture.state.row_mask
 
     def deciding_tokens(self, capture: Capture) -> Tensor | None:
-        """The one deciding row, where the attention's rows are the tokens."""
+        """The one deciding row, where the attention's rows are the tokens; else the token that this row is of."""
         rows: Tensor = capture.state.rows
-        _, _, queries, items = self.trail.shape
-        return rows[:, 0] if rows.shape[1] == 1 and queries == items else None
+        token: Tensor | None = capture.state.token
+        if rows.shape[1] > 1:
+            return None
+        return rows[:, 0] if self.rows_are_tokens else token
 
     def candidate_bytes(self, capture: Capture) -> int:
         """About what one candidate holds while a layer runs: some widest activations for each position that is run."""

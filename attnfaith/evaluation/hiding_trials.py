@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor
 
 from attnfaith.adapters.choose_tail import pad_id_of
@@ -15,11 +16,13 @@ from attnfaith.adapters.cut import Cut
 from attnfaith.adapters.dummy_inputs import made_up_inputs, parts_of, position_limit
 from attnfaith.adapters.positions import choose_inputs
 from attnfaith.adapters.self_check import first_unpadded, relative_difference, scale_of, tolerance_of, with_longer_text
-from attnfaith.errors import InputError
+from attnfaith.errors import AttnFaithError, InputError
 
 LENGTH = 64  # tokens of a made-up text, where no window of the model asks for more
 MORE = 4  # by how many tokens it is padded
 COSTLY = 1024  # tokens from which on only the two hardest sets are tried
+FOREIGN = (RuntimeError, ValueError, IndexError, TypeError)
+"""What the code of a model raises for inputs that it does not take."""
 _WINDOW = re.compile(r"^(?!.*(pattern|layer)).*(window|local_attention|chunk_size|chunk_length|block_size)")
 
 
@@ -111,6 +114,18 @@ class Trial:
         """One of the texts without padding."""
         return _single(self.inputs, number)
 
+    @property
+    def plain(self) -> Trial:
+        """The same, with what the model is given beside the ids the same at every position."""
+        shape = self.inputs["input_ids"].shape
+        own = 0 if self.deciding is None else int(self.deciding[0])
+        same = {
+            name: value[:1, own : own + 1].expand_as(value)
+            for name, value in self.inputs.items()
+            if name not in ("input_ids", "attention_mask") and isinstance(value, Tensor) and value.shape[:2] == shape
+        }
+        return replace(self, inputs={**self.inputs, **same})
+
     def sets(self, *, protects: bool) -> Tensor:
         """What is kept, with the deciding token in every set where it is protected."""
         if self.deciding is None or not protects:
@@ -164,3 +179,17 @@ def same_logits(found: Tensor, plain: Tensor, whole: Tensor) -> bool:
     scale, tolerance = scale_of(whole), tolerance_of(whole)
     off, effect = relative_difference(found, plain, scale), relative_difference(plain, whole, scale)
     return off <= tolerance / 10 and off <= max(0.02 * effect, 1e-6, tolerance / 200)
+
+
+def refused(error: Exception) -> bool:
+    """That a model does not take an input proves something; that memory ran out does not.
+
+    Returns:
+        False: what was tried does not hold.
+    """
+    if should_reduce_batch_size(error):
+        raise AttnFaithError(
+            "Memory ran out while it was tried how tokens can be hidden from this model, on made-up texts longer than "
+            "its windows. Pass a smaller max_length, or use level='attention'."
+        ) from error
+    return False

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
@@ -16,8 +15,9 @@ from attnfaith.adapters.dummy_inputs import position_tables, setting
 from attnfaith.adapters.inference_state import inference_state
 from attnfaith.adapters.positions import choose_inputs
 from attnfaith.adapters.self_check import relative_difference, scale_of, tolerance_of
-from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
-from attnfaith.evaluation.hiding_trials import Trial, same_logits
+from attnfaith.errors import InputError, UnsupportedModelError
+from attnfaith.evaluation.deciding_token import NEVER, tells_positions, why_protected
+from attnfaith.evaluation.hiding_trials import FOREIGN, Trial, refused, same_logits
 
 WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
 """No layer attends them and positions stay; replaced by a token, by padding, by zero vectors; the rest moves up."""
@@ -213,13 +213,23 @@ def hiding_for(
         notes: tuple[str, ...] = ()
         for candidate in (way,) if way else ("attention_mask", "delete"):
             known = None if candidate == "delete" else first
-            found = _proved(Hiding(cut, candidate, token, known, left, pad, notes=notes), trials, protect=protect)
+            wanted = Hiding(cut, candidate, token, known, left, pad, notes=notes)
+            found = _proved(wanted, trials, protect=protect)
+            reason = PROTECTED.get(candidate)
+            if found is not None and not found.protects:
+                reason = why_protected(found, trial)
+                found = found if reason is None else _proved(wanted, trials, protect=True)
             if found is None:
                 notes = (DELETED,)
-            elif way is not None or not _is_deletion(found, trial):
-                if found.protects and not protect:
-                    found = replace(found, notes=(*found.notes, PROTECTED[found.way]))
-                return _fastest(found, trial, Trial.near(cut, inputs, left=left, longest=longest))
+                continue
+            if candidate == "attention_mask" and _is_deletion(found, trial):
+                notes = () if trial.deciding is None else (MOVES_UP,)
+                if way is None:
+                    continue
+                found = replace(found, notes=notes)
+            if found.protects and not protect and reason is not None:
+                found = replace(found, notes=(*found.notes, reason))
+            return _fastest(found, trial, Trial.near(cut, inputs, left=left, longest=longest))
     if way is None:
         raise UnsupportedModelError(
             "With some tokens deleted, the logits of this model depend on padding or on the other texts of the batch, "
@@ -237,17 +247,19 @@ DELETED = (
     "Tokens are deleted: with an attention mask, what it hides still changes the logits of this model, or they are not "
     "finite."
 )
+MOVES_UP = (
+    "This model counts positions along the attention mask, so hiding tokens by the mask is the same as deleting them: "
+    "what stands behind a hidden token moves up."
+)
 PROTECTED = {
-    "attention_mask": "The token that decides is never hidden at the input level, so it is not an item there: with "
-    "everything that it attends to hidden as well, this model would read hidden tokens or padding.",
+    "attention_mask": NEVER
+    + "with everything that it attends to hidden as well, this model would read hidden tokens or padding.",
     **{
         way: f"With hide='{way}' the token that decides stays in the text, so it is not an item at the input level."
         for way in ("delete", "pad")
     },
 }
 """Why the deciding token is not among the items, by the way of hiding."""
-_FOREIGN = (RuntimeError, ValueError, IndexError, TypeError)
-"""What the code of a model raises for inputs that it does not take."""
 
 
 def _proved(hiding: Hiding, trials: Mapping[bool, Trial], *, protect: bool) -> Hiding | None:
@@ -300,26 +312,26 @@ def _holds(hiding: Hiding, trial: Trial) -> bool:
             together = slow.run(changed, deciding, texts, sets, budget=tokens.numel())
             if not all(same_logits(logits[None], single, whole) for logits in together[:2]):
                 return False
-    except _FOREIGN as error:
-        return _refused(error)
+    except FOREIGN as error:
+        return refused(error)
     return True
 
 
-def _refused(error: Exception) -> bool:
-    """That a model does not take an input proves something; that memory ran out does not."""
-    if should_reduce_batch_size(error):
-        raise AttnFaithError(
-            "Memory ran out while it was tried how tokens can be hidden from this model, on made-up texts longer than "
-            "its windows. Pass a smaller max_length, or use level='attention'."
-        ) from error
-    return False
-
-
 def _is_deletion(hiding: Hiding, trial: Trial) -> bool:
-    """Whether a model drops what the mask hides, as attnfaith's own do: then deletion is the plainer name for it."""
-    if hiding.way != "attention_mask" or trial.deciding is not None:
-        return False
-    return _equal(replace(hiding, way="delete", first_position=None), hiding, trial)
+    """Whether hiding by the mask is deletion.
+
+    So it is where a model drops what the mask hides, as attnfaith's own do, and where it counts positions along the
+    mask. In a model without positions the two are equal as well, and the mask does what it should.
+
+    Args:
+        hiding: by the attention mask, proved.
+        trial: the texts.
+    """
+    hiding = replace(hiding, protects=trial.deciding is not None)  # deletion always leaves the deciding token
+    deletion = replace(hiding, way="delete", first_position=None)
+    if trial.deciding is None:
+        return _equal(deletion, hiding, trial)
+    return all(_equal(deletion, hiding, one) for one in (trial, trial.plain)) and tells_positions(hiding, trial.plain)
 
 
 def _equal(hiding: Hiding, other: Hiding, trial: Trial) -> bool:
@@ -329,8 +341,8 @@ def _equal(hiding: Hiding, other: Hiding, trial: Trial) -> bool:
     try:
         whole = other.run(trial.inputs, trial.deciding, texts[:1], trial.inputs["attention_mask"][:1].bool())
         found, plain = (one.run(trial.inputs, trial.deciding, texts, keeps) for one in (hiding, other.slow))
-    except _FOREIGN as error:
-        return _refused(error)
+    except FOREIGN as error:
+        return refused(error)
     return all(same_logits(one[None], two[None], whole) for one, two in zip(found, plain, strict=True))
 
 
@@ -348,7 +360,7 @@ def _fastest(hiding: Hiding, trial: Trial, near: Trial | None) -> Hiding:
     if hiding.way != "attention_mask":
         forms = forms[-1:]
     for form in forms:
-        for fast in (True, False) if trial.deciding is not None else (False,):
+        for fast in (True, False) if trial.deciding is not None and hiding.cut.adapter.rows_are_tokens else (False,):
             found = replace(form, fast=fast)
             trials = [trial] if near is None or found.reach is None else [trial, near]
             if all(_equal(found, hiding, one) for one in trials):

@@ -377,6 +377,187 @@ def test_a_mask_under_which_logits_are_not_finite_hides_nothing():
     assert "not finite" in " ".join(hiding.notes)
 
 
+# what follows: a mask that does something else to the deciding token than to hide it as a key
+
+
+def without_it(hiding, inputs, deciding, ids=None):
+    """The logits of the first text with the deciding token and every third other one hidden by the mask."""
+    keep = inputs["attention_mask"][:1].bool() & (torch.arange(inputs["input_ids"].shape[1]) % 3 > 0)
+    keep[0, deciding[0]] = False
+    inputs = inputs if ids is None else {**inputs, "input_ids": ids}
+    return hiding.run(inputs, deciding, torch.zeros(1, dtype=torch.long), keep), keep
+
+
+GONE = [("esm", "its own vector"), ("xlm", "its own vector"), ("xlm", "the others"), ("longformer", "the others")]
+
+
+@pytest.mark.parametrize(("family", "lost"), GONE)
+def test_a_deciding_token_that_the_mask_removes_as_a_query_is_protected(family, lost):
+    model, inputs, deciding, hiding = prepared(family)
+    assert (hiding.way, hiding.protects) == ("attention_mask", True)
+    assert "as a query too" in hiding.notes[0]
+    unprotected = replace(hiding, protects=False).slow
+    before, keep = without_it(unprotected, inputs, deciding)
+    ids = inputs["input_ids"].clone()
+    if lost == "its own vector":
+        ids[0, deciding[0]] = ids[0, deciding[0] + 1]
+    else:
+        ids[0, keep[0]] = ids[0, keep[0]].roll(1) // 2 + 20
+    assert torch.equal(without_it(unprotected, inputs, deciding, ids)[0], before), "it is a query: this proves nothing"
+    with torch.no_grad():
+        visible = [model(**{**inputs, "input_ids": one}).logits[0] for one in (ids, inputs["input_ids"])]
+    assert float((visible[0] - visible[1]).abs().max()) > 1e-2
+
+
+def test_a_deciding_token_that_still_attends_to_itself_is_protected():
+    cut, hiding = hard_hiding("xlnet", None)
+    assert (hiding.way, hiding.protects) == ("attention_mask", True)
+    assert "attended even where" in hiding.notes[0]
+    inputs = inputs_of(cut.model, lengths=(9,))
+    with torch.no_grad():
+        found = cut.model(**inputs, output_attentions=True).attentions
+        inputs["attention_mask"][0, 8] = 0
+        hidden = cut.model(**inputs, output_attentions=True).attentions
+    assert all(float(weights[0, :, 8, 8].max()) > 1e-2 for weights in (*found, *hidden))
+    assert all(float(weights[0, :, :8, 8].max()) == 0 for weights in hidden)
+
+
+class NeverMasked(nn.Module):
+    """A user's model whose other tokens attend to the first, whatever the mask says."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = tiny_model("bert", dtype=torch.float64)
+        self.config = self.inner.config
+
+    def get_input_embeddings(self):
+        return self.inner.get_input_embeddings()
+
+    def forward(self, input_ids, attention_mask=None, position_ids=None):
+        if attention_mask is not None:
+            length = attention_mask.shape[1]
+            attention_mask = attention_mask.bool()[:, None, None].repeat(1, 1, length, 1)
+            attention_mask[:, :, 1:, 0] = True
+        return self.inner(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
+
+
+def test_a_deciding_token_that_the_others_still_attend_to_is_protected():
+    model = NeverMasked()
+    inputs = inputs_of(model.inner, lengths=(9,))
+    hiding = hiding_for(af.cut(model, example=inputs), inputs, way=None, mask_id=MASK_ID, left=False)
+    assert (hiding.way, hiding.protects) == ("attention_mask", True)
+    assert "attended even where" in hiding.notes[0]
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_mask_that_positions_are_counted_along_is_deletion(counts):
+    """Without positions hiding by the mask is equal to deletion too, but nothing moves up."""
+    model = tiny_model("bloom")
+    if not counts:
+        model.transformer.build_alibi_tensor = lambda mask, heads, dtype: torch.zeros(
+            len(mask) * heads, 1, mask.shape[1], dtype=dtype
+        )
+    cut, inputs = af.cut(model), inputs_of(model, lengths=TEXTS, seed=2)
+    single = one_of(inputs, 0)
+    options = {"mask_id": MASK_ID, "left": False}
+    default, masked = (hiding_for(cut, single, way=way, **options) for way in (None, "attention_mask"))
+    deleted = hiding_for(cut, single, way="delete", **options)
+    if counts:
+        assert (default.way, default.protects) == ("delete", True)
+        assert [note.split()[0] for note in default.notes] == ["This", "With"]
+        assert "moves up" in default.notes[0]
+        assert (masked.way, masked.protects, masked.notes) == ("attention_mask", False, default.notes[:1])
+    else:
+        assert default == masked
+        assert (default.way, default.protects, default.notes) == ("attention_mask", False, ())
+    deciding = cut.adapter.deciding_tokens(cut.capture(**inputs))
+    texts, keep = sets_of(inputs, deciding)
+    keep[torch.arange(len(texts)), deciding[texts]] = True
+    results = [one.run(inputs, deciding, texts, keep) for one in (masked, deleted)]
+    assert torch.allclose(*results, rtol=0, atol=1e-4)
+
+
+def test_positions_that_token_types_start_anew_are_not_counted_along_the_mask():
+    """TAPAS counts positions within a cell; in a made-up text nearly every token has a cell of its own."""
+    _, _, _, hiding = prepared("tapas")
+    assert (hiding.way, hiding.protects, hiding.notes) == ("attention_mask", False, ())
+
+
+class OneQuery(nn.Module):
+    """A user's model with one query: of the last token, whose vector it then changes, or of nobody's."""
+
+    def __init__(self, asks):
+        super().__init__()
+        self.asks = asks
+        self.words, self.places = nn.Embedding(64, 8), nn.Embedding(80, 8)
+        self.layers = nn.ModuleList([OneQueryLayer(asks)])
+        self.head = nn.Linear(8, 3)
+        self.config = SimpleNamespace(pad_token_id=0)
+
+    def get_input_embeddings(self):
+        return self.words
+
+    def forward(self, input_ids, attention_mask=None, position_ids=None):
+        tokens = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        if position_ids is None:
+            position_ids = torch.arange(input_ids.shape[1]).expand_as(input_ids)
+        last = (input_ids != 0).int().cumsum(1).argmax(1)  # the last that is no padding, masked or not
+        states = self.layers[0](self.words(input_ids) + self.places(position_ids), tokens.bool(), last)
+        states = states[torch.arange(len(last)), last] if self.asks else states[:, 0]
+        return SimpleNamespace(logits=self.head(torch.tanh(states)))
+
+
+class OneQueryLayer(nn.Module):
+    def __init__(self, asks):
+        super().__init__()
+        self.query, self.key = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.own = None if asks else nn.Parameter(torch.zeros(8))
+
+    def forward(self, states, tokens, last):
+        texts = torch.arange(len(last))
+        query = states[texts, last] if self.own is None else self.own.expand(len(last), 8)
+        scores = self.query(query).unsqueeze(1) @ self.key(states).transpose(1, 2)
+        weights = scores.masked_fill(~tokens.unsqueeze(1), -1e30).softmax(-1)
+        read = weights @ states
+        if self.own is not None:
+            return torch.cat((read, torch.zeros_like(read)), dim=1)  # more rows than queries, but not the text's
+        states = states.clone()
+        states[texts, last] += read.squeeze(1)
+        return states
+
+
+def one_query(asks):
+    torch.manual_seed(0)
+    model = OneQuery(asks).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.4)
+    rows = [torch.randint(1, 64, (length,)) for length in TEXTS]
+    ids = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    inputs = {"input_ids": ids, "attention_mask": (ids != 0).long()}
+    return model, af.cut(model, example=one_of(inputs, 0)), inputs
+
+
+def test_a_token_decides_where_its_query_is_the_only_one():
+    """A global token: the attention has one row, which is no position of the text."""
+    cut = cut_of("longformer")
+    inputs = inputs_of(model_of("longformer"), lengths=TEXTS, seed=2)
+    assert cut.adapter.deciding_tokens(cut.capture(**inputs)).tolist() == [0, 0, 0]
+    model, cut, inputs = one_query(asks=True)
+    deciding = cut.adapter.deciding_tokens(cut.capture(**inputs))
+    assert deciding.tolist() == [length - 1 for length in TEXTS]
+    hiding = hiding_for(cut, one_of(inputs, 0), way=None, mask_id=None, left=False)
+    assert (hiding.way, hiding.protects, hiding.notes) == ("attention_mask", False, ())
+    assert_hidden(model, inputs, hiding.proved(inputs, deciding), deciding, "attention_mask")
+
+
+def test_no_token_decides_where_the_only_query_is_learnt():
+    _, cut, inputs = one_query(asks=False)
+    capture = cut.capture(**inputs)
+    assert cut.adapter.deciding_rows(capture)[0].tolist() == [[0], [0], [0]]
+    assert cut.adapter.deciding_tokens(capture) is None
+
+
 class Described(nn.Module):
     """A user's model with a head of its own on a BERT, cut by an adapter of the user's."""
 

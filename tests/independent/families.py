@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,15 +44,6 @@ BY_MASK = {
     "longformer": "its attention is laid out by distance, not by token",
 }
 """Tokens are hidden from them by the mask, at full length; from all others by leaving out their keys everywhere."""
-UNMENDED = {
-    "bloom": "ALiBi is counted along the mask, so tokens behind a hidden one move up",
-    "esm": "the mask zeroes the deciding token's own vector: it is not hidden as a key, but gone as a query",
-    "flaubert": "the mask zeroes the deciding token's own vector: it is not hidden as a key, but gone as a query",
-    "xlm": "the mask zeroes the deciding token's own vector: it is not hidden as a key, but gone as a query",
-    "xlnet": "a masked token still attends to itself, so the hidden deciding token is attended",
-    "longformer": "its global token is not known as the deciding one, so protect_deciding does nothing",
-}
-"""Where the library's rows at the input level are not those of the definition."""
 DECIDES_ON_PADDING = {
     "xlnet": "it decides at the last position, padding or not; the library refuses batches padded on the right"
 }
@@ -114,19 +104,10 @@ def _tolerance(judged: nn.Module, texts: tuple[Text, ...]) -> float:
     return 1e-6 if look.seen else 1e-8
 
 
-def covered(*, unmended: Collection[str] = ()) -> list[Any]:
-    """Every family that is not listed as uncovered, all but a few under the ``slow`` marker.
-
-    Args:
-        unmended: of `UNMENDED`, those that are expected to fail, until the library is mended.
-    """
-    found = []
-    for name in (name for name in model_types() if name not in UNCOVERED):
-        marks = [] if name in QUICK else [pytest.mark.slow]
-        if name in unmended:
-            marks.append(pytest.mark.xfail(raises=AssertionError, strict=True, reason=UNMENDED[name]))
-        found.append(pytest.param(name, marks=marks))
-    return found
+def covered() -> list[Any]:
+    """Every family that is not listed as uncovered, all but a few under the ``slow`` marker."""
+    names = [name for name in model_types() if name not in UNCOVERED]
+    return [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in names]
 
 
 def slowly(*names: str) -> list[Any]:

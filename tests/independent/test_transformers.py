@@ -18,7 +18,6 @@ from tests.independent.families import (
     SINGLE,
     SIZES,
     UNCOVERED,
-    UNMENDED,
     covered,
     family_of,
     slowly,
@@ -76,7 +75,7 @@ def test_the_final_attention(name):
     seen.check()
 
 
-@pytest.mark.parametrize("name", covered(unmended=UNMENDED))
+@pytest.mark.parametrize("name", covered())
 def test_the_whole_model(name):
     family, seen = family_of(name), Seen()
     check(family, "input", "right", 1, seen=seen)
@@ -86,7 +85,7 @@ def test_the_whole_model(name):
     seen.check()
 
 
-@pytest.mark.parametrize("name", covered(unmended=["bloom", "longformer"]))
+@pytest.mark.parametrize("name", covered())
 def test_padding_on_the_left(name):
     family, seen = family_of(name), Seen()
     check(family, "both", "left", 3, "protect", seen=seen)
@@ -144,7 +143,7 @@ def test_every_family_is_covered_or_listed():
     named = {one.values[0] for one in covered()}
     assert named | set(UNCOVERED) == set(model_types())
     assert not named & set(UNCOVERED)
-    assert {*QUICK, *SEEDS, *SINGLE, *BY_MASK, *UNMENDED, *DECIDES_ON_PADDING} <= named
+    assert {*QUICK, *SEEDS, *SINGLE, *BY_MASK, *DECIDES_ON_PADDING} <= named
     assert len(named) >= 110
 
 
