@@ -10,6 +10,7 @@ This module imports nothing that takes time: `attnfaith/__init__.py` imports it 
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -35,6 +36,9 @@ def install_for_command() -> None:
         return
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
+        # While the interpreter shuts down, Python resets handlers of its own, and an interrupt would end the process by
+        # the signal, without a word, though everything is done. An ignored signal stays ignored.
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from attnfaith.functional.decision import Decision
 from attnfaith.text.annotations import align_scores
 from attnfaith.text.encoded import EncodedText
 from attnfaith.types import Capture
+from attnfaith.validation import short_repr
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ class Batch:
         by_sentence = self.capture.items is not None and self.capture.items.kind == "sentences"
         lines = []
         for place, (row, encoded) in enumerate(zip(self.rows, self.encoded, strict=True)):
-            where = f"Row {row.number}, explanation {ranking.name!r}"
+            where = f"Row {row.number}, explanation {short_repr(ranking.name)}"
             count = int(self.capture.lengths[place]) if by_sentence else None
             lines.append(align_scores(_given(ranking, row, encoded), encoded, where, sentences=count))
         tokens, lengths = self.request.tokens, self.capture.lengths.tolist()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.self_check import relative_difference, scale_of, tolerance_of
 from attnfaith.adapters.attention_watch import AttentionCall
+from attnfaith.adapters.self_check import relative_difference, scale_of, tolerance_of
 from attnfaith.evaluation.hiding_trials import FOREIGN, Trial, refused
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def _is_gone(hiding: Hiding, trial: Trial, own: int) -> bool:
         changed = ids.clone()
         changed[0] = torch.where(changes, others, ids[0])
         inputs = {**trial.inputs, "input_ids": changed}
-        return relative_difference(_logits(hiding, trial, inputs, keep), _logits(hiding, trial, trial.inputs, keep), scale)
+        return relative_difference(
+            _logits(hiding, trial, inputs, keep), _logits(hiding, trial, trial.inputs, keep), scale
+        )
 
     for changes in (itself.expand_as(keeps), keeps):
         pairs = list(zip(changes, keeps, strict=True))

@@ -88,10 +88,10 @@ def rankings_for(
     taken = {one.name for one in found}
     for name, source in explanations.items():
         if name in taken:
-            raise InputError(f"An explanation cannot be called {name!r}: a ranking has that name. Choose another.")
+            raise InputError(f"The explanation {short_repr(name)} has the name of a ranking. Choose another name.")
         if not isinstance(source, str) and not callable(source):
             raise InputError(
-                f"The explanation {name!r} is of type {type(source).__name__}: expected the name of a column of the "
+                f"The explanation {short_repr(name)} is a {type(source).__name__}; expected the name of a column of the "
                 "data that holds a list of scores, or a function from a text to scores."
             )
         found.append(Ranking(name, YOURS, source))

@@ -33,7 +33,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     """
     path = directory / NAME
     try:
-        manifest = json.loads(read_regular(path, MOST_BYTES).decode("utf-8"), object_pairs_hook=_once)
+        content = read_regular(path, MOST_BYTES)
+        manifest = json.loads(content.decode("utf-8"), object_pairs_hook=_once)
         _refuse_deep(manifest)
     except (ValueError, RecursionError, MemoryError, OSError) as error:
         refuse(path, error.strerror if isinstance(error, OSError) and error.strerror else short_reason(error))
@@ -55,6 +56,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     if digest != _digest(manifest):
         refuse(path, f"its checksum is wrong ({short_repr(digest)}), so it has changed since it was written")
     _check(path, manifest)
+    if content != written(manifest):
+        refuse(path, "it says what it said, but not in the bytes that attnfaith writes")
     return manifest
 
 

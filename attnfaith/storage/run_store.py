@@ -472,7 +472,8 @@ class Store:
         if found is not None:
             raise InputError(
                 f"The run in {str(self.directory)!r} was made with other arguments: {found[0]} is "
-                f"{short_repr(found[1])} there and {short_repr(found[2])} here. Give another output_dir, or the same arguments."
+                f"{short_repr(found[1])} there and {short_repr(found[2])} here. Give another output_dir, or the "
+                "same arguments."
             )
 
     def _refuse_foreign(self, present: Sequence[Path]) -> None:

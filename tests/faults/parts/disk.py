@@ -289,8 +289,9 @@ def folder_read_only(draw: random.Random) -> None:
 def half_done_read_only(draw: random.Random) -> None:
     """A run is half done when its folder may no longer be written."""
     folder = material.fresh("locked")
-    forked(_evaluate_on_bad_disk, _asked(folder), str(folder), draw.randrange(8, operations() - 4), True)
-    assert (folder / "run" / "manifest.json").exists()
+    first = draw.randrange(operations() // 2, operations() - 4)  # by then the manifest is there
+    forked(_evaluate_on_bad_disk, _asked(folder), str(folder), first, True)
+    assert (folder / "run" / "manifest.json").exists(), f"no manifest before operation {first}"
     _locked(folder, locks=folder / "run")
 
 

@@ -88,18 +88,18 @@ def stopped_and_resumed(signum: signal.Signals, after: float, *, starts_cold: bo
         ended = forked(children.evaluate, *_asked(folder), signum=signum, after=after)
     assert not ended.hung, "it did not end after the signal"
     if ended.code == 0:  # done before the signal came
-        assert _verdict(ended) == undisturbed()[1]
+        assert _verdict(ended) == undisturbed()[1], f"another verdict: {_verdict(ended)[:200]}"
     elif signum != signal.SIGINT:
         assert ended.code == -signum, f"exit code {ended.code}: {ended.stderr[-300:]}"
         assert ended.stderr == "", f"SIGTERM or SIGKILL, and it said {ended.stderr[-300:]!r}"
     elif "attnfaith" not in ended.stderr and "Interrupted." not in ended.stderr:
         # Python itself was starting: nothing of attnfaith had run, nothing can have been written.
         assert starts_cold, f"exit code {ended.code}, and it said {ended.stderr!r}"
-        assert not (folder / "run").exists()
+        assert not (folder / "run").exists(), f"exit code {ended.code} after {after:.2f} s without a word"
     else:
         ended.assert_plain()
         assert ended.code == 130, f"exit code {ended.code}: {ended.stderr[-300:]}"
-        assert "Interrupted." in ended.stderr
+        assert "Interrupted." in ended.stderr, f"not told: {ended.stderr[-300:]}"
         assert not list(folder.rglob(".*")), "an interrupted run left a file half written"
     _resumed(folder)
 
