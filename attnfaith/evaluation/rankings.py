@@ -91,8 +91,8 @@ def rankings_for(
             raise InputError(f"The explanation {short_repr(name)} has the name of a ranking. Choose another name.")
         if not isinstance(source, str) and not callable(source):
             raise InputError(
-                f"The explanation {short_repr(name)} is a {type(source).__name__}; expected the name of a column of the "
-                "data that holds a list of scores, or a function from a text to scores."
+                f"The explanation {short_repr(name)} is a {type(source).__name__}; expected a column of the "
+                "data that holds lists of scores, or a function from a text to scores."
             )
         found.append(Ranking(name, YOURS, source))
     return found
