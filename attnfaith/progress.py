@@ -14,7 +14,7 @@ def progress(things: Sequence[Thing] | Iterable[Thing], what: str, *, quiet: boo
     """Go through things, with a bar on standard error if that is a terminal; silent otherwise.
 
     Example:
-        >>> list(progress([1, 2], "counting"))
+        >>> list(progress([1, 2], "progress_bar"))
         [1, 2]
     """
     if quiet or not sys.stderr.isatty():
@@ -27,7 +27,7 @@ def progress(things: Sequence[Thing] | Iterable[Thing], what: str, *, quiet: boo
 
 
 @contextmanager
-def counting(what: str, total: int | None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int | None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
     """A bar with an estimate of the time left, moved on by calling what is yielded; silent away from a terminal.
 
     Args:
@@ -36,7 +36,7 @@ def counting(what: str, total: int | None, *, quiet: bool = False) -> Iterator[C
         quiet: show nothing.
 
     Example:
-        >>> with counting("texts", 10) as advance:
+        >>> with progress_bar("texts", 10) as advance:
         ...     advance(4)
     """
     if quiet or not sys.stderr.isatty():

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attnfaith.adapters.attention_watch import AttentionCall
 from attnfaith.adapters.embeddings import read_vectors, run_on_vectors
 from attnfaith.adapters.forward_pass import logits_of
-from attnfaith.adapters.positions import each
+from attnfaith.adapters.positions import repeat_index
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums, sums_without_each
 from attnfaith.registry import Registry
@@ -91,7 +91,7 @@ class Adapter(ABC):
         affine = self.affine(capture)
         if affine is None:
             keep = prefix_keeps(order, capture.mask, start, stop)
-            texts = each(keep.shape[0], keep.shape[1], keep.device)
+            texts = repeat_index(keep.shape[0], keep.shape[1], keep.device)
             return self.rerun_sets(capture, texts, keep.flatten(0, 1), room).unflatten(0, keep.shape[:2])
         assert capture.log_weights is not None
         mass = capture.weights[:, 0].double().sum(-1)

@@ -14,7 +14,7 @@ from attnfaith.types import Capture, Items
 
 
 @dataclass(frozen=True)
-class PooledState:
+class AffineState:
     """What the tail needs.
 
     Attributes:
@@ -35,7 +35,7 @@ class PooledState:
         return Affine(self.values @ weight.T, offset)
 
 
-class PooledAdapter(Adapter):
+class AffineAdapter(Adapter):
     """A model that averages its items once, with one distribution, and classifies the average by a linear layer."""
 
     model: Any
@@ -51,7 +51,7 @@ class PooledAdapter(Adapter):
             logits=self.model.decide(seen.context, seen.offset),
             items=Items("sentences" if self.model.config.by_sentences else "tokens", seen.spans),
             log_weights=seen.log_weights.double().unsqueeze(1),
-            state=PooledState(
+            state=AffineState(
                 seen.values.detach(),
                 None if seen.offset is None else seen.offset.detach(),
                 self.model.head_weight_bias(),
@@ -60,17 +60,17 @@ class PooledAdapter(Adapter):
 
     def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
         """Average the values by other weights, and classify."""
-        state: PooledState = capture.state
+        state: AffineState = capture.state
         return self.model.decide(weights.squeeze(2).to(state.values.dtype) @ state.values, state.offset)
 
     def affine(self, capture: Capture) -> Affine:
         """Computed once for each capture."""
-        state: PooledState = capture.state
+        state: AffineState = capture.state
         return state.affine
 
     def attended(self, capture: Capture) -> Tensor:
         """The values, ``[B, 1, N, D]``."""
-        state: PooledState = capture.state
+        state: AffineState = capture.state
         return state.values.unsqueeze(1)
 
     def vectors(self, inputs: Mapping[str, Any]) -> Tensor:
@@ -87,5 +87,5 @@ class PooledAdapter(Adapter):
 
     def candidate_bytes(self, capture: Capture) -> int:
         """One attended vector, the weights behind it, and the logits."""
-        state: PooledState = capture.state
+        state: AffineState = capture.state
         return 4 * (4 * capture.shape[2] + 2 * state.values.shape[2]) + super().candidate_bytes(capture)

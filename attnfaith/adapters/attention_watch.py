@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.positions import pick_rows
+from attnfaith.adapters.positions import select_query_rows
 from attnfaith.adapters.torch_mode import FunctionInterceptor
 
 HIDDEN = -5000.0  # a log-weight below this is a mask (additive masks are -10000 or lower), not a small weight
@@ -84,10 +84,10 @@ class AttentionCall:
             logs = _mask_hidden(torch.log_softmax(self._fused_scores(rows), dim=-1).double())
             return logs.exp().to(self.operand.dtype), logs
         assert self.given is not None
-        weights = pick_rows(self.layout.weights(self.given).expand(self.shape), rows)
+        weights = select_query_rows(self.layout.weights(self.given).expand(self.shape), rows)
         exact = weights.double().clamp_min(0).log()
         if self.scores is not None:
-            scores = pick_rows(self.layout.weights(self.scores).expand(self.shape), rows).double()
+            scores = select_query_rows(self.layout.weights(self.scores).expand(self.shape), rows).double()
             logs = _mask_hidden(torch.log_softmax(scores, dim=-1))
             agree = (logs.exp() - weights.double()).abs().amax(-1, keepdim=True) < 1e-2
             exact = torch.where(agree & (weights < 1e-25), logs, exact)
@@ -103,7 +103,7 @@ class AttentionCall:
             key = key.repeat_interleave(heads // key.shape[1], dim=1)
         precise = torch.float64 if query.dtype == torch.float64 else torch.float32
         scale = 1 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
-        scores = pick_rows(query, rows).to(precise) @ key.to(precise).transpose(-1, -2) * scale
+        scores = select_query_rows(query, rows).to(precise) @ key.to(precise).transpose(-1, -2) * scale
         bias = self.bias
         if self.causal:
             bias = torch.ones(total, key.shape[-2], dtype=torch.bool, device=query.device).tril()
@@ -116,7 +116,7 @@ class AttentionCall:
         while bias.dim() < 4:
             bias = bias.unsqueeze(0)
         bias = bias.expand(query.shape[0], bias.shape[1], total if rows is not None else bias.shape[2], bias.shape[3])
-        bias = pick_rows(bias, rows)
+        bias = select_query_rows(bias, rows)
         if bias.dtype == torch.bool:
             return scores.masked_fill(~bias, -torch.inf)
         return scores + bias.to(precise)

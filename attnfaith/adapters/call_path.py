@@ -94,7 +94,7 @@ class _Call:
         return [] if self.parent is None else [*self.parent.chain(), self]
 
 
-def find_trails(
+def find_call_paths(
     model: nn.Module,
     run: Callable[[], Any],
     length: int,

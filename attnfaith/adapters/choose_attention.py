@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from attnfaith.adapters.attention_watch import AttentionCall
-from attnfaith.adapters.call_path import CallPath, find_trails
-from attnfaith.adapters.choose_tail import prove_traced
-from attnfaith.adapters.forward_pass import check_finite, logits_of, mixed, read_rows
-from attnfaith.adapters.self_check import SelfCheck, brief, first_unpadded
+from attnfaith.adapters.call_path import CallPath, find_call_paths
+from attnfaith.adapters.choose_tail import choose_tail
+from attnfaith.adapters.forward_pass import check_finite, logits_of, mix_logits, read_rows
+from attnfaith.adapters.self_check import SelfCheck, first_unpadded, one_line
 from attnfaith.adapters.tail import FULL_FORWARD
 from attnfaith.adapters.traced import TracedAdapter
 from attnfaith.errors import InputError, UnsupportedModelError
@@ -34,9 +34,9 @@ def traced_adapter(
         return slow, None, "not looked at"
     decided = None
     if layer is None:  # the logits read it directly, so the gradients of the survey tell its rows
-        gradients = torch.autograd.grad(mixed(survey.logits), [survey.leaves[chosen]])
+        gradients = torch.autograd.grad(mix_logits(survey.logits), [survey.leaves[chosen]])
         decided = read_rows(gradients, survey.products[chosen], 1, trail.name)[0]
-    return prove_traced(slow, single, 1, decided)
+    return choose_tail(slow, single, 1, decided)
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ def _surveyed(model: nn.Module, single: dict[str, Any]) -> _Survey:
             return leaves[-1].clone()
 
         try:
-            trails, output = find_trails(
+            trails, output = find_call_paths(
                 model, lambda: model(**single), length, on_product, any_distribution=any_distribution
             )
         except Exception as error:
             raise UnsupportedModelError(
-                f"The model's own forward pass failed on one text of {length} tokens ({brief(error)}). If it needs "
+                f"The model's own forward pass failed on one text of {length} tokens ({one_line(error)}). If it needs "
                 "other inputs than these, pass example= with a batch that it can run."
             ) from error
         if trails:
@@ -96,7 +96,7 @@ def _choose(survey: _Survey, layer: int | None) -> int:
         if not -len(trails) <= layer < len(trails):
             raise InputError(f"layer={layer} is out of range: there are {len(trails)} attentions ({listing}).")
         return layer % len(trails)
-    read = [index for index, yes in enumerate(_reads(mixed(survey.logits), survey.leaves)) if yes]
+    read = [index for index, yes in enumerate(_reads(mix_logits(survey.logits), survey.leaves)) if yes]
     if not read:
         raise UnsupportedModelError(
             f"No logit depends on any attention of this model ({listing}), as far as gradients tell. If its layers are "

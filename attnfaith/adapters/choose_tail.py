@@ -15,10 +15,10 @@ from attnfaith.adapters.inference_state import patch_forward
 from attnfaith.adapters.original_model import padding_id
 from attnfaith.adapters.self_check import (
     SelfCheck,
-    brief,
     first_unpadded,
+    one_line,
+    refuse_unless,
     relative_difference,
-    require,
     scale_of,
     tolerance_of,
     trial_weights,
@@ -34,7 +34,7 @@ from attnfaith.types import Capture
 FAILURES = (AttnFaithError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
 
 
-def prove_traced(
+def choose_tail(
     slow: TracedAdapter, single: dict[str, Any], texts: int, decided: Tensor | None
 ) -> tuple[TracedAdapter, SelfCheck, str]:
     """Try the tails from the fastest to the full forward pass, and take the first that equals the full forward pass.
@@ -49,7 +49,7 @@ def prove_traced(
         The cut on its fastest tail, the figures, and the deciding rows in words.
     """
     try:
-        slow = slow.with_path(FULL_FORWARD, every_row=_moves(slow, single, decided))
+        slow = slow.with_tail(FULL_FORWARD, every_row=_moves(slow, single, decided))
         whole, capture = _captured(slow, single)
     except FAILURES as error:
         raise refusal(error) from error
@@ -70,14 +70,14 @@ def prove_traced(
         except FAILURES as error:
             if path == FULL_FORWARD:
                 raise refusal(error) from error
-            reasons[path] = brief(error)
+            reasons[path] = one_line(error)
             continue
         own, effect = (
             relative_difference(twin[:, 0], capture.logits, scale),
             relative_difference(twin[:, 1], twin[:, 0], scale),
         )
-        require(own <= tolerance, f"its final attention, put back unchanged, changes its logits (by {own:.1e}).")
-        require(effect > 1e-6, "its logits do not depend on the final attention.")
+        refuse_unless(own <= tolerance, f"its final attention, put back unchanged, changes its logits (by {own:.1e}).")
+        refuse_unless(effect > 1e-6, "its logits do not depend on the final attention.")
         identity, edit = (
             relative_difference(logits[:, 0], capture.logits, scale),
             relative_difference(logits[:, 1], twin[:, 1], scale * effect),
@@ -90,7 +90,7 @@ def prove_traced(
         except FAILURES as error:
             if path == FULL_FORWARD or isinstance(error, AttnFaithError):
                 raise refusal(error) from error
-            reasons[path] = f"in a padded batch, {brief(error)}"
+            reasons[path] = f"in a padded batch, {one_line(error)}"
             texts += 2
             continue
         texts += more
@@ -111,7 +111,7 @@ def _moves(slow: TracedAdapter, single: dict[str, Any], decided: Tensor | None) 
     So it is where every token does, and where other rows decide once the attention is edited: under a maximum over
     positions, or behind gates that open and shut.
     """
-    rows = slow.rows_when_disturbed(single, original=decided is None)
+    rows = slow.rows_read_under_noise(single, original=decided is None)
     before = rows[0] if decided is None else decided
     read = rows.any(0) | before
     tokens = single["attention_mask"][0].bool()
@@ -129,7 +129,7 @@ def _captured(slow: TracedAdapter, single: dict[str, Any]) -> tuple[TracedAdapte
     """A capture that every path can be prepared from."""
     ways = [{"at_block": True}, {"at_block": True, "rows_second": False}, {"at_block": False}]
     for way in ways if slow.trail.block is not None else ways[-1:]:
-        whole = slow.with_path(LAST_BLOCK, **way)
+        whole = slow.with_tail(LAST_BLOCK, **way)
         try:
             return whole, whole.capture(**single)
         except UnsupportedModelError as error:
@@ -141,13 +141,13 @@ def refusal(error: BaseException) -> UnsupportedModelError:
     """The error that refuses a model because of another one."""
     if isinstance(error, UnsupportedModelError):
         return error
-    return UnsupportedModelError(f"This model cannot be cut faithfully: {brief(error)}")
+    return UnsupportedModelError(f"This model cannot be cut faithfully: {one_line(error)}")
 
 
 def _prepared(whole: TracedAdapter, capture: Capture, path: str) -> tuple[TracedAdapter, Capture]:
     """An adapter that keeps only the memories its tail reads, and the capture as it would have made it."""
-    fast = whole.with_path(path)
-    short = replace(capture, state=fast.trimmed(capture.state))
+    fast = whole.with_tail(path)
+    short = replace(capture, state=fast.for_tail(capture.state))
     if path == FULL_FORWARD:
         return fast, short
     leaves: dict[tuple[int, int], Tensor] = {}
@@ -174,7 +174,7 @@ def _prepared(whole: TracedAdapter, capture: Capture, path: str) -> tuple[Traced
             if "N" in dims and "B" not in dims:
                 raise UnsupportedModelError("what comes before runs texts into one another (or is the same for all)")
     live = {index: frozenset(places) for index, places in kept.items()}
-    fast = fast.with_path(path, live=live)
+    fast = fast.with_tail(path, live=live)
     memories = {
         index: [tensor if place in live.get(index, ()) else None for place, tensor in enumerate(tensors)]
         for index, tensors in short.state.memories.items()
@@ -216,8 +216,8 @@ def _batched(
             f"{gaps[1]:.1e} on the left): the mask is not honoured."
         )
     before, after = int(capture.lengths), int(together.lengths[0])
-    require(before == after, f"padding changes how many items its attention has (from {before} to {after}).")
-    require(
+    refuse_unless(before == after, f"padding changes how many items its attention has (from {before} to {after}).")
+    refuse_unless(
         together.shape[2] > capture.shape[2],
         f"its attention in {fast.trail.name} has {capture.shape[2]} items whatever the text: they are not its tokens.",
     )
@@ -266,10 +266,12 @@ def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:
     with torch.no_grad(), ExitStack() as undo:
         patch_forward(undo, embed, noisy)
         leak = relative_difference(fast.forward(inputs), longer.logits, scale)
-    require(leak <= 1e-6, f"what stands at the padding changes its logits (by {leak:.1e}): the mask is not honoured.")
+    refuse_unless(
+        leak <= 1e-6, f"what stands at the padding changes its logits (by {leak:.1e}): the mask is not honoured."
+    )
 
 
-def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck, str]:
+def prove_registered_adapter(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck, str]:
     """Prove a cut that somebody described: identity, effect, every form of the edit, padding."""
     single = first_unpadded(inputs)
     capture = adapter.capture(**single)
@@ -279,9 +281,9 @@ def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck
         identity = relative_difference(
             adapter.rerun(capture, capture.weights.unsqueeze(1))[:, 0], capture.logits, scale
         )
-        require(identity <= tolerance, f"its tail does not reproduce its own logits (off by {identity:.1e}).")
+        refuse_unless(identity <= tolerance, f"its tail does not reproduce its own logits (off by {identity:.1e}).")
         _, effect = trial_weights(capture, adapter)
-        require(effect > 1e-6, "its logits do not depend on the attention.")
+        refuse_unless(effect > 1e-6, "its logits do not depend on the attention.")
         order = capture.mask.int().argsort(dim=-1, descending=True, stable=True)
         steps = capture.shape[2] + 1
         prefixes = adapter.rerun_prefixes(capture, order, 0, steps, steps)
@@ -290,15 +292,15 @@ def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck
         )
         twin = adapter.rerun(capture, erased)
         edit = relative_difference(prefixes, twin, max(relative_difference(twin, twin[:, :1], 1.0), scale))
-        require(edit <= tolerance, f"its fast path is not equal to its own tail (off by {edit:.1e}).")
+        refuse_unless(edit <= tolerance, f"its fast path is not equal to its own tail (off by {edit:.1e}).")
     padding, texts, pad_id = float("nan"), 1, pad_id_of(adapter)
     if pad_id is not None:
         longer = adapter.capture(**with_longer_text(single, pad_id))
         _check_capture(adapter, longer)
         padding, texts = relative_difference(longer.logits[:1], capture.logits, scale), 3
-        require(padding <= tolerance, f"padding changes its logits (by {padding:.1e}): it ignores the mask.")
+        refuse_unless(padding <= tolerance, f"padding changes its logits (by {padding:.1e}): it ignores the mask.")
     groups = capture.shape[1]
-    return SelfCheck(identity, effect, edit, padding, texts), plural(groups, "distribution")
+    return SelfCheck(identity, effect, edit, padding, texts), with_noun(groups, "distribution")
 
 
 def _unsqueezed(tensor: Tensor | None) -> Tensor | None:
@@ -312,7 +314,7 @@ def _check_capture(adapter: Adapter, capture: Capture) -> None:
         if got != expected:
             raise UnsupportedModelError(f"{type(adapter).__name__}.capture: {name} is {got}, expected {expected}.")
     loose = (capture.weights * ~capture.mask.unsqueeze(1)).abs().max().item()
-    require(loose == 0, f"padding carries attention (up to {loose:.1e}).")
+    refuse_unless(loose == 0, f"padding carries attention (up to {loose:.1e}).")
 
 
 def _words(capture: Capture, adapter: TracedAdapter) -> str:
@@ -326,9 +328,9 @@ def _words(capture: Capture, adapter: TracedAdapter) -> str:
         where = "every token"
     else:
         where = f"positions {', '.join(map(str, rows))} of {length}"
-    return f"{where}, {plural(heads, 'head')}" + ("" if adapter.heads is None else f" of {total}")
+    return f"{where}, {with_noun(heads, 'head')}" + ("" if adapter.heads is None else f" of {total}")
 
 
-def plural(count: int, noun: str) -> str:
+def with_noun(count: int, noun: str) -> str:
     """A count with its noun."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

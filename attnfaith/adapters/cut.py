@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from attnfaith import validation
 from attnfaith.adapters.adapter import Adapter, adapter_for
 from attnfaith.adapters.choose_attention import traced_adapter
-from attnfaith.adapters.choose_tail import prove_described
+from attnfaith.adapters.choose_tail import prove_registered_adapter
 from attnfaith.adapters.forward_pass import check_finite
 from attnfaith.adapters.inference_state import inference_state, unwrapped
 from attnfaith.adapters.input_checks import (
@@ -26,7 +26,7 @@ from attnfaith.adapters.input_checks import (
 )
 from attnfaith.adapters.model_copy import shared_copy
 from attnfaith.adapters.original_model import OriginalRun, look_around, prove_run
-from attnfaith.adapters.positions import each
+from attnfaith.adapters.positions import repeat_index
 from attnfaith.adapters.self_check import SelfCheck, relative_difference, scale_of, tolerance_of
 from attnfaith.adapters.tail import PATHS
 from attnfaith.errors import InputError, NumericalError
@@ -112,7 +112,7 @@ class Cut:
             )
         if keep is not None:
             keep = check_keep(capture, keep)
-            texts = each(keep.shape[0], keep.shape[1], keep.device)
+            texts = repeat_index(keep.shape[0], keep.shape[1], keep.device)
             return self.rerun_sets(capture, texts, keep.flatten(0, 1)).unflatten(0, keep.shape[:2])
         edit = check_weights(capture, weights)
         if not edit.shape[1]:
@@ -273,7 +273,7 @@ def cut(
             found = Cut(*traced_adapter(copy, inputs, layer=layer, heads=heads, check=check), memory)
         else:
             adapter = known(copy)
-            report, rows = prove_described(adapter, inputs) if check else (None, "not looked at")
+            report, rows = prove_registered_adapter(adapter, inputs) if check else (None, "not looked at")
             found = Cut(adapter, report, rows, memory)
         run.prove_capture(found.adapter.capture)
     return found

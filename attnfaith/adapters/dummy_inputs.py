@@ -17,7 +17,7 @@ SPECIAL_NAMES = re.compile(r"_token_ids?$|_token_index$|^(pad|bos|eos|unk|mask|c
 _LARGEST_COORDINATE = 1000  # the page that the layout families' tokenizers scale to
 
 
-def made_up_inputs(
+def make_dummy_inputs(
     model: nn.Module, lengths: Sequence[int] = (9, 6), padding_side: str = "right", seed: int = 0
 ) -> dict[str, Tensor]:
     """Return random inputs that ``model`` accepts, from what its configuration says.
@@ -39,7 +39,7 @@ def made_up_inputs(
 
     Example:
         >>> from attnfaith.tiny_models import tiny_model
-        >>> made_up_inputs(tiny_model("bert"))["attention_mask"].sum(1)
+        >>> make_dummy_inputs(tiny_model("bert"))["attention_mask"].sum(1)
         tensor([9, 6])
     """
     config = getattr(model, "config", None)
@@ -52,9 +52,9 @@ def made_up_inputs(
     _check(model, config, lengths, padding_side)
 
     size = _vocabulary_size(model, config)
-    pad = setting(config, "pad_token_id", "pad_index")
+    pad = config_value(config, "pad_token_id", "pad_index")
     if pad is None or not 0 <= pad < size:
-        if any(hasattr(part, "pad_token_id") for part in parts_of(config)):
+        if any(hasattr(part, "pad_token_id") for part in text_configs(config)):
             lengths = (max(lengths),)
         pad = 0  # never seen, or the family has no such notion and goes by the attention mask
     ordinary = _ordinary_ids(config, size, pad)
@@ -95,18 +95,18 @@ def _check(model: nn.Module, config: Any, lengths: tuple[int, ...], padding_side
         )
 
 
-def parts_of(config: Any) -> Iterator[Any]:
+def text_configs(config: Any) -> Iterator[Any]:
     """The configuration, then those inside it that may speak of text."""
     yield config
     for name in ("text_config", "encoder", "decoder"):
         part = getattr(config, name, None)
         if hasattr(part, "to_dict"):
-            yield from parts_of(part)
+            yield from text_configs(part)
 
 
-def setting(config: Any, *names: str) -> Any:
+def config_value(config: Any, *names: str) -> Any:
     """The first value that is not None; of several ids for one purpose, the first."""
-    for part in parts_of(config):
+    for part in text_configs(config):
         for name in names:
             value = getattr(part, name, None)
             if value is not None:
@@ -129,7 +129,7 @@ def position_limit(model: nn.Module) -> int | None:
     ]
     relative = any(getattr(config, name, None) for name in ("relative_attention", "relative_attention_num_buckets"))
     if tables or not relative:
-        limits.append(setting(config, "max_position_embeddings", "n_positions", "max_seq_len"))
+        limits.append(config_value(config, "max_position_embeddings", "n_positions", "max_seq_len"))
     return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
 
 
@@ -143,7 +143,7 @@ def position_tables(model: nn.Module) -> list[nn.Embedding]:
 
 
 def _vocabulary_size(model: Any, config: Any) -> int:
-    size = setting(config, "vocab_size")
+    size = config_value(config, "vocab_size")
     if size is None and _reads_code_points(config):
         return sys.maxunicode + 1
     return int(model.get_input_embeddings().num_embeddings if size is None else size)
@@ -157,7 +157,7 @@ def _ordinary_ids(config: Any, size: int, pad: int) -> Tensor:
     if _reads_code_points(config):
         return torch.arange(ord("a"), ord("z") + 1)
     special: set[Any] = {pad}
-    for part in parts_of(config):
+    for part in text_configs(config):
         for name in {*part.to_dict(), *part.attribute_map}:
             if SPECIAL_NAMES.search(name):
                 value = getattr(part, name, None)
@@ -169,8 +169,8 @@ def _ordinary_ids(config: Any, size: int, pad: int) -> Tensor:
 
 
 def _start_and_end(config: Any, pad: int) -> tuple[int | None, int | None]:
-    start = setting(config, "cls_token_id", "bos_token_id", "bos_index")
-    end = setting(config, "eos_token_id", "eos_index") if getattr(config, "is_encoder_decoder", False) else None
+    start = config_value(config, "cls_token_id", "bos_token_id", "bos_index")
+    end = config_value(config, "eos_token_id", "eos_index") if getattr(config, "is_encoder_decoder", False) else None
     return (None if start in (pad, end) else start), end
 
 

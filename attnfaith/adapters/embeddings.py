@@ -13,7 +13,7 @@ from attnfaith.adapters.inference_state import patch_forward
 from attnfaith.errors import UnsupportedModelError
 
 
-def embedding_of(model: nn.Module) -> nn.Module:
+def find_embedding(model: nn.Module) -> nn.Module:
     """The module that turns ids into vectors."""
     find = getattr(model, "get_input_embeddings", None)
     try:
@@ -31,9 +31,9 @@ def embedding_of(model: nn.Module) -> nn.Module:
     return module
 
 
-def lookups_of(model: nn.Module) -> list[nn.Module]:
+def find_lookups(model: nn.Module) -> list[nn.Module]:
     """The embedding and its doubles: encoder and decoder may look ids up in modules of their own that share weights."""
-    found = embedding_of(model)
+    found = find_embedding(model)
     weights = {id(parameter) for parameter in found.parameters(recurse=False)}
     doubles = [
         module
@@ -46,7 +46,7 @@ def lookups_of(model: nn.Module) -> list[nn.Module]:
 def read_vectors(model: nn.Module, ids: Tensor) -> Tensor:
     """The vectors ``[B, L, E]`` of ids."""
     with torch.no_grad():
-        return _vectors(embedding_of(model)(ids))
+        return _vectors(find_embedding(model)(ids))
 
 
 def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor, vectors: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor,
         return call
 
     with ExitStack() as undo:
-        for module in lookups_of(model):
+        for module in find_lookups(model):
             patch_forward(undo, module, replacing)
         output = forward()
     if not read:

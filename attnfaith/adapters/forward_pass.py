@@ -92,7 +92,7 @@ def observe(
         raise UnsupportedModelError(
             f"No logit depends on the attention in {trail.name}. If another attention decides, name it with layer=."
         )
-    gradients = torch.autograd.grad(mixed(logits), [*leaves, *states], allow_unused=True)
+    gradients = torch.autograd.grad(mix_logits(logits), [*leaves, *states], allow_unused=True)
     gradients, passed = gradients[: len(leaves)], gradients[len(leaves) :]
     read = read_rows(gradients, products[0], batch, trail.name, "QB"[rows_second] if at_block else None)
     count = read.sum(-1)
@@ -101,7 +101,7 @@ def observe(
         raise UnsupportedModelError(
             f"No logit of text {text} of the batch depends on the attention in {trail.name}: its gradient is zero."
         )
-    rows, row_mask = packed(read if tokens is None else tokens)
+    rows, row_mask = pack_rows(read if tokens is None else tokens)
     return Observation(
         logits.detach(), products[0], rows, row_mask, remembered, _token(passed, batch, products[0].shape[3])
     )
@@ -145,7 +145,7 @@ def read_rows(
     return read
 
 
-def packed(read: Tensor) -> tuple[Tensor, Tensor]:
+def pack_rows(read: Tensor) -> tuple[Tensor, Tensor]:
     """Rows ``[B, Q]`` as positions: ``[B, R]``, 0 where a text has fewer, and which of them exist."""
     count = read.sum(-1)
     width = int(count.max())
@@ -166,7 +166,7 @@ def check_attended(logs: Tensor, exists: Tensor, mask: Tensor) -> None:
         )
 
 
-def items_of(tokens: Tensor, logs: Tensor, name: str) -> tuple[Tensor, Items]:
+def attended_items(tokens: Tensor, logs: Tensor, name: str) -> tuple[Tensor, Items]:
     """The mask of the items and what they are; ``tokens`` is the mask of the input, ``logs`` ``[B, H, R, N]``."""
     seen = (logs > -torch.inf).any(1).any(1)
     count, length = seen.shape[1], tokens.shape[1]
@@ -208,7 +208,7 @@ def check_finite(name: str, values: Tensor) -> None:
         )
 
 
-def mixed(logits: Tensor) -> Tensor:
+def mix_logits(logits: Tensor) -> Tensor:
     """One number that depends on every logit: coefficients without a pattern that the logits could cancel."""
     coefficients = torch.cos(1 + torch.arange(logits.shape[-1], device=logits.device, dtype=torch.float64))
     return (logits.double() * coefficients).sum()

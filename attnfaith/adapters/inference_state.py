@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnfaith.adapters.model_copy import SharedCopy, kept_random_state, shared_copy
+from attnfaith.adapters.model_copy import SharedCopy, preserve_random_state, shared_copy
 
 WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}
 
@@ -43,7 +43,7 @@ def inference_state(model: nn.Module, *, gradients: bool = True) -> Iterator[nn.
         shared.users += 1
         undo.callback(_leave, shared)
         if shared.draws:
-            undo.enter_context(kept_random_state())
+            undo.enter_context(preserve_random_state())
         if shared.root is shared.owner:
             _lend(shared.owner, undo, gradients=gradients)
         yield shared.root

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnfaith.adapters.dummy_inputs import made_up_inputs, parts_of, position_tables
+from attnfaith.adapters.dummy_inputs import make_dummy_inputs, position_tables, text_configs
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.types import Capture
 from attnfaith.validation import short_repr
@@ -63,7 +63,7 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
     empty = (mask == 0).all(-1).nonzero().flatten().tolist()
     if empty:
         raise InputError(f"The attention_mask of texts {empty} hides every token: there is nothing to attend.")
-    pads = [part.pad_token_id for part in parts_of(getattr(model, "config", None)) if hasattr(part, "pad_token_id")]
+    pads = [part.pad_token_id for part in text_configs(getattr(model, "config", None)) if hasattr(part, "pad_token_id")]
     if pads and all(pad is None for pad in pads) and bool((mask == 0).any()):
         raise InputError(
             "The batch is padded, but the model has no padding token and cannot tell padding from text. Set "
@@ -81,7 +81,7 @@ def _check_others(model: nn.Module, others: dict[str, Any], ids: Tensor) -> None
     parameters = inspect.signature(model.forward).parameters.values()
     known = {parameter.name for parameter in parameters}
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    types = next((count for part in parts_of(getattr(model, "config", None)) if (count := _types_of(part))), None)
+    types = next((count for part in text_configs(getattr(model, "config", None)) if (count := _types_of(part))), None)
     for name, value in others.items():
         if "input_ids" in known and name not in known and not open_ended:
             raise InputError(
@@ -203,4 +203,4 @@ def example_for(model: nn.Module) -> dict[str, Any]:
     config = getattr(model, "config", None)
     sizes |= {value for value in vars(config).values() if isinstance(value, int)} if config is not None else set()
     length = next((size for size in (9, 11, 13, 17, 19, 23) if size not in sizes), 9)
-    return made_up_inputs(model, lengths=(length,))
+    return make_dummy_inputs(model, lengths=(length,))

@@ -286,7 +286,7 @@ def _content(cell: Any) -> Any:
         return cell
 
 
-def kept_random_state() -> AbstractContextManager[None]:
+def preserve_random_state() -> AbstractContextManager[None]:
     """Restore the global random state on the way out; for other threads it goes back as well, so only where needed."""
     return torch.random.fork_rng(devices=range(torch.cuda.device_count()) if torch.cuda.is_available() else ())
 

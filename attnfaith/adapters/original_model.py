@@ -13,12 +13,12 @@ from torch.utils import _pytree as pytree
 
 from attnfaith.adapters.adapter import Adapter
 from attnfaith.adapters.attention_watch import AttentionCall, AttentionWatch
-from attnfaith.adapters.dummy_inputs import setting
+from attnfaith.adapters.dummy_inputs import config_value
 from attnfaith.adapters.forward_pass import logits_of
-from attnfaith.adapters.model_copy import SharedCopy, kept_random_state
+from attnfaith.adapters.model_copy import SharedCopy, preserve_random_state
 from attnfaith.adapters.self_check import (
-    brief,
     first_unpadded,
+    one_line,
     relative_difference,
     scale_of,
     tolerance_of,
@@ -78,7 +78,7 @@ class OriginalRun:
                 if batch is single:
                     raise UnsupportedModelError(
                         f"The model's own forward pass failed on one text of {single['input_ids'].shape[1]} tokens "
-                        f"({brief(error)}). If it needs other inputs than these, pass example= with a batch that it "
+                        f"({one_line(error)}). If it needs other inputs than these, pass example= with a batch that it "
                         "can run."
                     ) from error
                 continue
@@ -120,7 +120,7 @@ class OriginalRun:
             try:
                 logits = self.logits(model, batch)
             except Exception as error:
-                return brief(error)
+                return one_line(error)
             if logits.shape != expected.shape:
                 return f"its logits have the shape {tuple(logits.shape)}, not {tuple(expected.shape)}"
             off = relative_difference(logits, expected, scale_of(expected))
@@ -147,7 +147,7 @@ class OriginalRun:
         except Exception as error:
             raise UnsupportedModelError(
                 f"Whether the model is run as its owner runs it cannot be proved: another attention in its place fails "
-                f"({brief(error)})."
+                f"({one_line(error)})."
             ) from error
 
     def prove_capture(self, capture: Callable[..., Capture]) -> None:
@@ -189,7 +189,7 @@ class _Surroundings(FunctionInterceptor):
             self.leaks |= trains or any(id(leaf) in self.parameters for leaf in pytree.tree_leaves((args, kwargs)))
         if (trains or name in DRAWS) and kwargs.get("generator") is None and not self.draws:
             self.draws = True
-            self.undo.enter_context(kept_random_state())
+            self.undo.enter_context(preserve_random_state())
         return func(*args, **kwargs)
 
 
@@ -209,7 +209,7 @@ def prove_run(run: OriginalRun, shared: SharedCopy) -> None:
     same and cannot be watched, and the replacement is proved on this very model. Every other one stays as it is,
     the owner's own functions too.
     """
-    hidden = sorted(name for name in shared.implementations() if hides(name))
+    hidden = sorted(name for name in shared.implementations() if hides_weights(name))
     if not hidden:
         reason = run.difference(shared.root)
         if reason:
@@ -233,7 +233,7 @@ def prove_run(run: OriginalRun, shared: SharedCopy) -> None:
     )
 
 
-def hides(name: str) -> bool:
+def hides_weights(name: str) -> bool:
     """Whether an attention implementation is a kernel of Transformers that shows no weights; not a user's function."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -246,7 +246,7 @@ def hides(name: str) -> bool:
 def padding_id(model: nn.Module) -> int | None:
     """The id that pads; 0 for a model without a configuration, None for a model that says it cannot be padded."""
     config = getattr(model, "config", None)
-    pad_id = 0 if config is None else setting(config, "pad_token_id", "pad_index")
+    pad_id = 0 if config is None else config_value(config, "pad_token_id", "pad_index")
     return None if pad_id is None or pad_id < 0 else int(pad_id)
 
 

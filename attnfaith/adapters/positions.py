@@ -12,24 +12,24 @@ Dims = tuple[str | int, ...]
 """The dimensions of a tensor: "B" for the batch, "N" for the length, else a size."""
 
 
-def pick_rows(tensor: Tensor, rows: Tensor | None) -> Tensor:
+def select_query_rows(tensor: Tensor, rows: Tensor | None) -> Tensor:
     """Select query rows ``[B, R]`` from ``[B, H, Q, X]``, to ``[B, H, R, X]``; None selects all."""
     if rows is None:
         return tensor
     return tensor.gather(2, rows[:, None, :, None].expand(-1, tensor.shape[1], -1, tensor.shape[3]))
 
 
-def each(batch: int, count: int, device: torch.device | None = None) -> Tensor:
+def repeat_index(batch: int, count: int, device: torch.device | None = None) -> Tensor:
     """The numbers of ``batch`` texts, ``count`` times in a row each."""
     return torch.arange(batch, device=device).repeat_interleave(count)
 
 
 def repeat_inputs(inputs: Mapping[str, Any], batch: int, count: int) -> dict[str, Any]:
     """Every text's inputs ``count`` times in a row."""
-    return choose_inputs(inputs, batch, each(batch, count, inputs["input_ids"].device))
+    return select_texts(inputs, batch, repeat_index(batch, count, inputs["input_ids"].device))
 
 
-def choose_inputs(inputs: Mapping[str, Any], batch: int, texts: Tensor) -> dict[str, Any]:
+def select_texts(inputs: Mapping[str, Any], batch: int, texts: Tensor) -> dict[str, Any]:
     """The inputs of texts ``[M]`` out of a batch, any of them any number of times."""
     return {
         name: value.index_select(0, texts)
@@ -39,7 +39,7 @@ def choose_inputs(inputs: Mapping[str, Any], batch: int, texts: Tensor) -> dict[
     }
 
 
-def take_rows(tensor: Tensor, dims: Dims, rows: Tensor) -> Tensor | None:
+def select_positions(tensor: Tensor, dims: Dims, rows: Tensor) -> Tensor | None:
     """Select each text's rows along every "N" dimension of a tensor, ``rows`` being ``[B, R]``.
 
     None for a tensor with positions but no batch (a table of position biases): texts with other rows cannot share it.
@@ -62,19 +62,19 @@ def take_rows(tensor: Tensor, dims: Dims, rows: Tensor) -> Tensor | None:
     return tensor
 
 
-def pick_inputs(tensor: Tensor, rows: Tensor) -> Tensor:
+def select_input_positions(tensor: Tensor, rows: Tensor) -> Tensor:
     """Select each text's rows of a model input ``[B, L, ...]``."""
     return tensor[torch.arange(rows.shape[0], device=rows.device).unsqueeze(-1), rows]
 
 
-def choose_texts(tensor: Tensor, dims: Dims, batch: int, texts: Tensor) -> Tensor:
+def select_cached_texts(tensor: Tensor, dims: Dims, batch: int, texts: Tensor) -> Tensor:
     """The parts of texts ``[M]``; what broadcasts over the batch goes on doing so."""
     if "B" not in dims or tensor.shape[dims.index("B")] != batch:
         return tensor.clone()
     return tensor.index_select(dims.index("B"), texts)
 
 
-def put_rows(context: Tensor, edited: Tensor, rows: Tensor, row_mask: Tensor) -> Tensor:
+def replace_query_rows(context: Tensor, edited: Tensor, rows: Tensor, row_mask: Tensor) -> Tensor:
     """Replace rows of ``[B, H, Q, D]`` by ``[B, H, R, D]``; rows that do not exist change nothing."""
     index = rows[:, None, :, None].expand(edited.shape)
     delta = torch.where(row_mask[:, None, :, None], edited - context.gather(2, index), 0)

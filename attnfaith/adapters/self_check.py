@@ -94,7 +94,7 @@ def trial_weights(capture: Capture, adapter: Adapter) -> tuple[Tensor, float]:
     return weights, effect
 
 
-def require(holds: bool, what: str) -> None:
+def refuse_unless(holds: bool, what: str) -> None:
     """Refuse the model unless a property holds."""
     if not holds:
         raise UnsupportedModelError(f"This model cannot be cut faithfully: {what}")
@@ -106,14 +106,14 @@ def first_unpadded(inputs: Mapping[str, Any], *, padding: bool = False) -> dict[
     batch, length = ids.shape[:2]
     mask = inputs.get("attention_mask")
     real = torch.ones_like(ids[0]).bool() if mask is None or padding else mask[0].bool()
-    trimmed: dict[str, Any] = {}
+    for_tail: dict[str, Any] = {}
     for name, value in inputs.items():
         if isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] == batch:
             value = value[:1]
             if value.dim() > 1 and value.shape[1] == length:
                 value = value[:, real]
-        trimmed[name] = value
-    return trimmed
+        for_tail[name] = value
+    return for_tail
 
 
 def with_longer_text(inputs: Mapping[str, Any], pad_id: int, *, left: bool = False) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def with_longer_text(inputs: Mapping[str, Any], pad_id: int, *, left: bool = Fal
     return together
 
 
-def brief(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """An exception in one line."""
     text = str(error).strip().splitlines()
     if isinstance(error, AttnFaithError) and text:

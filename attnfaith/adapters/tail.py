@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnfaith.adapters.attention_watch import AttentionCall
 from attnfaith.adapters.call_path import CachedCall, CallPath, TracedRun
-from attnfaith.adapters.positions import choose_inputs, choose_texts, pick_inputs, put_rows
+from attnfaith.adapters.positions import replace_query_rows, select_cached_texts, select_input_positions, select_texts
 
 ONE_POSITION, LAST_BLOCK, FULL_FORWARD = "one position", "last block", "full forward"
 PATHS = {
@@ -81,9 +81,9 @@ def run_tail(
             whole = context
         elif path == LAST_BLOCK:
             assert state.context is not None
-            whole = put_rows(state.context[texts], context, rows, row_mask)
+            whole = replace_query_rows(state.context[texts], context, rows, row_mask)
         else:
-            whole = put_rows(product.layout.read(product.output), context, rows, row_mask)
+            whole = replace_query_rows(product.layout.read(product.output), context, rows, row_mask)
         return product.layout.write(whole)
 
     def recall(index: int) -> list[Any]:
@@ -93,7 +93,7 @@ def run_tail(
 
     inputs = _row_inputs(state, pad) if path == ONE_POSITION else state.inputs
     walk = TracedRun(trail, len(texts), on_product, recall=None if path == FULL_FORWARD else recall)
-    return walk.run(lambda: forward(choose_inputs(inputs, batch, texts)))
+    return walk.run(lambda: forward(select_texts(inputs, batch, texts)))
 
 
 def _recalled(
@@ -113,7 +113,7 @@ def _recalled(
             continue
         tensor = None if stored is None else stored[place]
         if tensor is not None:
-            leaves[place] = choose_texts(tensor, dims, batch, texts)
+            leaves[place] = select_cached_texts(tensor, dims, batch, texts)
             continue
         seen = dims if shapes is None else shapes[place]
         sizes = tuple(
@@ -133,7 +133,7 @@ def _row_inputs(state: TracedState, pad: int) -> dict[str, Any]:
     picked: dict[str, Any] = dict(state.inputs)
     for name, value in state.inputs.items():
         if isinstance(value, Tensor) and value.dim() > 1 and value.shape[:2] == (batch, state.length):
-            picked[name] = pick_inputs(value, state.rows)
+            picked[name] = select_input_positions(value, state.rows)
     picked["attention_mask"] = state.row_mask.to(picked["attention_mask"].dtype)  # a row that decides is read
     picked["input_ids"] = torch.where(state.row_mask, picked["input_ids"], pad)
     return picked

@@ -14,15 +14,15 @@ from attnfaith.adapters.adapter import Adapter
 from attnfaith.adapters.attention_watch import AttentionCall, AttentionWatch
 from attnfaith.adapters.call_path import CallPath, TracedRun
 from attnfaith.adapters.embeddings import run_on_vectors
-from attnfaith.adapters.forward_pass import check_attended, items_of, mixed, observe, read_rows
-from attnfaith.adapters.positions import each, pick_rows, repeat_inputs, take_rows
+from attnfaith.adapters.forward_pass import attended_items, check_attended, mix_logits, observe, read_rows
+from attnfaith.adapters.positions import repeat_index, repeat_inputs, select_positions, select_query_rows
 from attnfaith.adapters.tail import FULL_FORWARD, LAST_BLOCK, ONE_POSITION, TracedState, run_tail
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase
 from attnfaith.types import Capture
 
 
-class _Reached(BaseException):
+class _StopForward(BaseException):
     """Stops a forward pass at the attention; no model's code catches it."""
 
 
@@ -65,7 +65,7 @@ class TracedAdapter(Adapter):
         self.rows_second = rows_second
         self.reasons: Mapping[str, str] = {}
 
-    def with_path(self, path: str, **changes: Any) -> TracedAdapter:
+    def with_tail(self, path: str, **changes: Any) -> TracedAdapter:
         """The same cut, its tail run another way."""
         settings: dict[str, Any] = {
             "heads": self.heads,
@@ -96,7 +96,7 @@ class TracedAdapter(Adapter):
         )
         # whatever asked for gradients inside the model (input gradients for checkpointing), a capture has no graph
         weights, logs = (tensor.detach() for tensor in seen.product.distributions(seen.rows))
-        mask, items = items_of(tokens, logs, self.trail.name)
+        mask, items = attended_items(tokens, logs, self.trail.name)
         weights, logs = (tensor[:, self._chosen(tensor.shape[1]), :, : mask.shape[1]] for tensor in (weights, logs))
         exists = seen.row_mask[:, None, :].expand(weights.shape[:3])
         check_attended(logs, exists, mask)
@@ -117,7 +117,7 @@ class TracedAdapter(Adapter):
             items=items,
             groups=exists.flatten(1, 2),
             log_weights=torch.where(exists.unsqueeze(-1), logs, -torch.inf).flatten(1, 2),
-            state=self.trimmed(state),
+            state=self.for_tail(state),
         )
 
     def _chosen(self, heads: int) -> list[int]:
@@ -127,7 +127,7 @@ class TracedAdapter(Adapter):
         live = self.live.get(index, ())
         return [tensor.detach() if place in live else None for place, tensor in enumerate(tensors)]
 
-    def trimmed(self, state: TracedState) -> TracedState:
+    def for_tail(self, state: TracedState) -> TracedState:
         """Of a state for the tail at full length, what this path reads."""
         if self.path == LAST_BLOCK:
             return state
@@ -138,7 +138,7 @@ class TracedAdapter(Adapter):
         for index, tensors in state.memories.items():
             dims = self.trail.memories[index].dims
             memories[index] = [
-                None if tensor is None else take_rows(tensor, dims[place] or (), state.rows)
+                None if tensor is None else select_positions(tensor, dims[place] or (), state.rows)
                 for place, tensor in enumerate(tensors)
             ]
         return replace(state, memories=memories, shapes={}, context=context)
@@ -147,10 +147,10 @@ class TracedAdapter(Adapter):
         """Run the tail on other weights, ``[B, K, G, N]``."""
         state: TracedState = capture.state
         batch, count = weights.shape[:2]
-        texts = each(batch, count, weights.device)
+        texts = repeat_index(batch, count, weights.device)
         return self._tail(state, self._contexts(state, weights).flatten(0, 1), texts).unflatten(0, (batch, count))
 
-    def rows_when_disturbed(self, inputs: Mapping[str, Any], *, original: bool) -> Tensor:
+    def rows_read_under_noise(self, inputs: Mapping[str, Any], *, original: bool) -> Tensor:
         """Which query rows the logits of one text read when all rows read noise, and when they read its opposite.
 
         What one of them shuts (a rectified gate) the other opens. With ``original`` the first answer is for the text as
@@ -174,7 +174,7 @@ class TracedAdapter(Adapter):
         if not logits.requires_grad:
             raise UnsupportedModelError(f"No logit depends on the attention in {self.trail.name}.")
         product, leaf = seen[0]
-        gradients = torch.autograd.grad(mixed(logits), [leaf], allow_unused=True)
+        gradients = torch.autograd.grad(mix_logits(logits), [leaf], allow_unused=True)
         return read_rows(gradients, product, count, self.trail.name)
 
     def _contexts(self, state: TracedState, weights: Tensor) -> Tensor:
@@ -227,7 +227,7 @@ class TracedAdapter(Adapter):
     def _tail(self, state: TracedState, context: Tensor, texts: Tensor) -> Tensor:
         if self.heads is not None:
             assert state.context is not None
-            whole = pick_rows(state.context, state.rows)[texts]
+            whole = select_query_rows(state.context, state.rows)[texts]
             whole[:, list(self.heads)] = context.to(whole.dtype)
             context = whole
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
@@ -244,7 +244,7 @@ class TracedAdapter(Adapter):
 
         def stop(product: AttentionCall) -> None:
             seen.append(product)
-            raise _Reached
+            raise _StopForward
 
         def keeper(index: int) -> Callable[[list[Any]], None]:
             return lambda tensors: remembered.__setitem__(index, tensors)
@@ -256,7 +256,7 @@ class TracedAdapter(Adapter):
         def run() -> Tensor:
             return walk.run(lambda: self.forward(inputs))
 
-        with suppress(_Reached):
+        with suppress(_StopForward):
             run() if vectors is None else run_on_vectors(self.model, run, ids, vectors)
         values = seen[0].values()
         state = TracedState(
@@ -269,7 +269,7 @@ class TracedAdapter(Adapter):
             shapes={},
         )
         context = seen[0].distributions(rows[0])[0].to(values.dtype) @ values
-        return self._tail(self.trimmed(state), context, torch.arange(len(ids), device=ids.device))
+        return self._tail(self.for_tail(state), context, torch.arange(len(ids), device=ids.device))
 
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
         """Every attention that can be seen in a forward pass."""

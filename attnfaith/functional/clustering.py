@@ -28,7 +28,7 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def first_centres(vectors: Vectors, most: int, *, seed: int) -> Vectors:
+def initial_centres(vectors: Vectors, most: int, *, seed: int) -> Vectors:
     """Where clusters begin: k-means++ centres ``[K, D]`` among the vectors ``[n, D]``, K at most ``most`` and n.
 
     The first of them are the centres that the same seed gives for fewer clusters. That holds because the number of
@@ -36,7 +36,7 @@ def first_centres(vectors: Vectors, most: int, *, seed: int) -> Vectors:
 
     Example:
         >>> vectors = np.array([[0.0], [1.0], [3.0]], dtype=np.float32)
-        >>> bool((first_centres(vectors, 3, seed=0)[:2] == first_centres(vectors, 2, seed=0)).all())
+        >>> bool((initial_centres(vectors, 3, seed=0)[:2] == initial_centres(vectors, 2, seed=0)).all())
         True
     """
     from sklearn.cluster import kmeans_plusplus  # type: ignore[import-untyped, unused-ignore]
@@ -45,14 +45,14 @@ def first_centres(vectors: Vectors, most: int, *, seed: int) -> Vectors:
     return np.asarray(centres, dtype=vectors.dtype)
 
 
-def quantised(vectors: Vectors, centres: Vectors) -> Codes:
+def assign_clusters(vectors: Vectors, centres: Vectors) -> Codes:
     """The cluster of each vector, ``[n, D]`` and first centres ``[K, D]`` to ``[n]`` (Lloyd's algorithm).
 
     A centre that equals an earlier one but for rounding makes no cluster.
 
     Example:
         >>> vectors = np.array([[0.0], [0.1], [1.0]], dtype=np.float32)
-        >>> quantised(vectors, vectors[[0, 2]])
+        >>> assign_clusters(vectors, vectors[[0, 2]])
         array([0, 0, 1])
     """
     from sklearn.cluster import KMeans  # type: ignore[import-untyped, unused-ignore]
@@ -73,11 +73,11 @@ def _distinct(centres: Vectors) -> Vectors:
     return centres[~np.tril(apart <= near, -1).any(1)]
 
 
-def singletons(codes: Codes) -> int:
+def count_singletons(codes: Codes) -> int:
     """How many clusters hold one vector only.
 
     Example:
-        >>> singletons(np.array([0, 0, 2]))
+        >>> count_singletons(np.array([0, 0, 2]))
         1
     """
     return int((np.bincount(codes) == 1).sum())
@@ -90,7 +90,7 @@ def number_of_clusters(
 
     Args:
         samples: each makes vectors ``[n, D]``, n the same for all.
-        centres: of each sample, see `first_centres`.
+        centres: of each sample, see `initial_centres`.
         smallest: look for the smallest such number instead.
 
     Returns:
@@ -99,7 +99,7 @@ def number_of_clusters(
 
     Example:
         >>> vectors = np.random.default_rng(0).random((400, 1)).astype(np.float32)
-        >>> number_of_clusters([lambda: vectors], [first_centres(vectors, 200, seed=0)], smallest=True)
+        >>> number_of_clusters([lambda: vectors], [initial_centres(vectors, 200, seed=0)], smallest=True)
         (50, True)
     """
     half = len(samples[0]()) // 2
@@ -107,7 +107,7 @@ def number_of_clusters(
     order = list(range(len(samples)))
     for count in range(low, high + 1) if smallest else range(high, low - 1, -1):
         for place in order:
-            if singletons(quantised(samples[place](), centres[place][:count])):
+            if count_singletons(assign_clusters(samples[place](), centres[place][:count])):
                 order.remove(place)
                 order.insert(0, place)  # what fails now is likely to fail next time: it is tried first
                 break

@@ -89,7 +89,7 @@ class EditableAttention:
         return self.logs > _NOWHERE
 
 
-def freedom_of(
+def editable_attention(
     weights: Tensor, free: Tensor, *, log_weights: Tensor | None = None, groups: Tensor | None = None
 ) -> EditableAttention:
     """What may be changed in attention ``[B, G, N]``, where each distribution keeps its mass.
@@ -102,7 +102,7 @@ def freedom_of(
         groups: ``[B, G]``, the distributions that exist; all by default.
 
     Example:
-        >>> found = freedom_of(torch.tensor([[[0.5, 0.25, 0.25]]]), torch.tensor([[True, True, False]]))
+        >>> found = editable_attention(torch.tensor([[[0.5, 0.25, 0.25]]]), torch.tensor([[True, True, False]]))
         >>> found.logs.exp(), found.scale, found.part
         (tensor([[[0.6667, 0.3333, 0.0000]]]), tensor([[0.7500]]), tensor([[0.7500]]))
     """
@@ -117,28 +117,28 @@ def freedom_of(
     return EditableAttention(shares.to(weights.dtype), scale.to(weights.dtype), fixed, part.to(weights.dtype))
 
 
-def weights_of(freedom: EditableAttention, shares: Tensor) -> Tensor:
+def edited_attention(freedom: EditableAttention, shares: Tensor) -> Tensor:
     """The attention in which the free items have other shares, ``[B, K, G, N]`` to the same shape."""
     return torch.addcmul(freedom.fixed.unsqueeze(1), freedom.scale[:, None, :, None], shares)
 
 
-def divergence_of(freedom: EditableAttention, shares: Tensor) -> Tensor:
+def divergence_from_original(freedom: EditableAttention, shares: Tensor) -> Tensor:
     """The mean over distributions of JS(original, other) in nats, ``[B, K, G, N]`` to ``[B, K]`` float64.
 
     Example:
-        >>> freedom = freedom_of(torch.tensor([[[1.0, 0.0]]]), torch.tensor([[True, True]]))
-        >>> divergence_of(freedom, torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]]))
+        >>> freedom = editable_attention(torch.tensor([[[1.0, 0.0]]]), torch.tensor([[True, True]]))
+        >>> divergence_from_original(freedom, torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]]))
         tensor([[0.0000, 0.6931]], dtype=torch.float64)
     """
     original = freedom.logs.double().exp().unsqueeze(1)
     return (freedom.part.double().unsqueeze(1) * jensen_shannon(original, shares.double())).sum(-1)
 
 
-def most_of(freedom: EditableAttention) -> Tensor:
+def max_divergence(freedom: EditableAttention) -> Tensor:
     """The largest divergence of a text that any weights have, whatever the output, ``[B]`` float64 in nats.
 
     Example:
-        >>> most_of(freedom_of(torch.tensor([[[0.75, 0.25]]]), torch.tensor([[True, True]])))
+        >>> max_divergence(editable_attention(torch.tensor([[[0.75, 0.25]]]), torch.tensor([[True, True]])))
         tensor([0.3804], dtype=torch.float64)
     """
     least = freedom.logs.double().masked_fill(~freedom.attended, 0.0).amin(-1).exp()
@@ -162,7 +162,7 @@ class AdversaryResult:
     satisfied: Tensor
 
 
-def search(
+def search_adversary(
     freedom: EditableAttention,
     distance: Callable[[Tensor], Tensor],
     start: Tensor,
@@ -186,9 +186,9 @@ def search(
         diversity: what the divergence between candidates counts for.
 
     Example:
-        >>> freedom = freedom_of(torch.tensor([[[0.7, 0.2, 0.1]]]), torch.ones(1, 3, dtype=torch.bool))
+        >>> freedom = editable_attention(torch.tensor([[[0.7, 0.2, 0.1]]]), torch.ones(1, 3, dtype=torch.bool))
         >>> start = torch.randn(1, 5, 1, 3, generator=torch.Generator().manual_seed(0))
-        >>> found = search(freedom, lambda weights: weights[..., 0, 0] * 0, start, epsilon=0.01)
+        >>> found = search_adversary(freedom, lambda weights: weights[..., 0, 0] * 0, start, epsilon=0.01)
         >>> round(float(found.js), 2), round(float(found.weights[0, 0, 2]), 2), int(found.satisfied)
         (0.51, 0.99, 5)
     """
@@ -204,7 +204,7 @@ def search(
     for step in range(1, steps + 1):
         lines = moved.log_softmax(-1)
         shares = lines.exp()
-        over, slope = _overstep(distance, weights_of(freedom, shares), epsilon * (1 - MARGIN), penalty)
+        over, slope = _overstep(distance, edited_attention(freedom, shares), epsilon * (1 - MARGIN), penalty)
         middle = _log_mean(shares, original)
         js = ((shares * (lines - middle)).sum(-1) + known - (original * middle).sum(-1)).mul_(part.squeeze(-1) / 2)
         inside = ~over
@@ -219,12 +219,12 @@ def search(
             uphill.addcmul_(slope, scale, value=-1)
         uphill -= (shares * uphill).sum(-1, keepdim=True)
         _climb(moved, uphill.mul_(shares), first, second, step, rate)
-    found = weights_of(freedom, best.unsqueeze(1))
-    js = divergence_of(freedom, best.unsqueeze(1))[:, 0]
+    found = edited_attention(freedom, best.unsqueeze(1))
+    js = divergence_from_original(freedom, best.unsqueeze(1))[:, 0]
     with torch.no_grad():
         final = distance(found)[:, 0]
     stays = (reached > 0) & (final <= epsilon)
-    original = weights_of(freedom, freedom.logs.exp().unsqueeze(1))
+    original = edited_attention(freedom, freedom.logs.exp().unsqueeze(1))
     weights = torch.where(stays[:, None, None], found[:, 0], original[:, 0])
     return AdversaryResult(weights, torch.where(stays, js, 0.0), torch.where(stays, final, 0.0), satisfied.sum(1))
 

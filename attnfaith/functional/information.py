@@ -80,7 +80,7 @@ def miller_madow(counts: ArrayLike) -> Array:
         return mutual_information(found) + seen / (2 * found.sum((-1, -2)))
 
 
-def informations(left: Codes, right: Codes, draws: NDArray[np.int64], *, shuffled: bool) -> Array:
+def resampled_information(left: Codes, right: Codes, draws: NDArray[np.int64], *, shuffled: bool) -> Array:
     """The mutual information of ``[n]`` pairs, drawn anew ``[P, m]`` times, to ``[P]``.
 
     Args:
@@ -92,7 +92,7 @@ def informations(left: Codes, right: Codes, draws: NDArray[np.int64], *, shuffle
     Example:
         >>> left = right = np.array([0, 0, 1, 1])
         >>> draws = np.array([[0, 1, 2, 3], [0, 2, 1, 3]])
-        >>> informations(left, right, draws, shuffled=True).round(4)
+        >>> resampled_information(left, right, draws, shuffled=True).round(4)
         array([0.6931, 0.    ])
     """
     size = (int(left.max(initial=0)) + 1) * (int(right.max(initial=0)) + 1)
@@ -102,27 +102,27 @@ def informations(left: Codes, right: Codes, draws: NDArray[np.int64], *, shuffle
     return np.concatenate(found) if found else np.zeros(0)
 
 
-def recentred(draws: Array, value: Array) -> Array:
+def recentre(draws: Array, value: Array) -> Array:
     """Figures drawn anew ``[P, ...]``, moved so that their mean is the figure itself ``[...]``.
 
     Information from part of the data is biased by more than that from all, by about the same in each draw. Its spread
     over random halves is that of the figure over samples.
 
     Example:
-        >>> recentred(np.array([1.0, 3.0]), np.array(1.5))
+        >>> recentre(np.array([1.0, 3.0]), np.array(1.5))
         array([0.5, 2.5])
     """
     return draws - draws.mean(0) + value if len(draws) else draws
 
 
-def above_chance(values: Array, null: Array) -> Array:
+def corrected_p_values(values: Array, null: Array) -> Array:
     """P values of several informations ``[k]`` under one set of permutations ``[P, k]``, corrected for being k.
 
     Each is compared, in standard deviations from its own mean by chance, with the largest of all k in each permutation.
 
     Example:
         >>> null = np.random.default_rng(0).normal(size=(99, 2))
-        >>> above_chance(np.array([0.0, 9.0]), null).round(2)
+        >>> corrected_p_values(np.array([0.0, 9.0]), null).round(2)
         array([0.73, 0.01])
     """
     middle, spread = null.mean(0), null.std(0)
@@ -160,14 +160,14 @@ def weighted_kendall(weights: ArrayLike, values: ArrayLike, form: str = "product
     return float(found.statistic)
 
 
-class Reach(NamedTuple):
+class UsableRanks(NamedTuple):
     """How many ranks can be looked at: by the lengths of the texts, and by the weights at each rank."""
 
     by_length: int
     by_weight: int
 
 
-def usable_ranks(lengths: ArrayLike, weights: ArrayLike) -> Reach:
+def usable_ranks(lengths: ArrayLike, weights: ArrayLike) -> UsableRanks:
     """Up to which rank there are enough texts, and enough attention (Wen et al., 3.2.1); the smaller of the two is k.
 
     Args:
@@ -180,21 +180,21 @@ def usable_ranks(lengths: ArrayLike, weights: ArrayLike) -> Reach:
 
     Example:
         >>> usable_ranks([2, 3], [[0.7, 0.3, np.nan], [0.9, 0.1, 0.0]])
-        Reach(by_length=2, by_weight=2)
+        UsableRanks(by_length=2, by_weight=2)
     """
     count, table = np.asarray(lengths, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if not len(count):
-        return Reach(0, 0)
+        return UsableRanks(0, 0)
     there = (~np.isnan(table)).sum(0)
     enough = ((table > NEGLIGIBLE).sum(0) >= _SHARE * there) & (there > 0)
-    return Reach(int(np.percentile(count, _PERCENTILE)), int(np.flatnonzero(enough).max(initial=-1)) + 1)
+    return UsableRanks(int(np.percentile(count, _PERCENTILE)), int(np.flatnonzero(enough).max(initial=-1)) + 1)
 
 
-def codes_of(values: Any) -> Codes:
+def encode_values(values: Any) -> Codes:
     """Any values as numbers from 0, equal ones alike; lists (sets of labels) too.
 
     Example:
-        >>> codes_of([[0, 2], [], [0, 2]])
+        >>> encode_values([[0, 2], [], [0, 2]])
         array([0, 1, 0])
     """
     seen: dict[Any, int] = {}

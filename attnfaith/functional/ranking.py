@@ -29,15 +29,15 @@ def order_of(scores: Tensor, mask: Tensor, rest: Sequence[Tensor] = ()) -> Tenso
     undefined = keyed.isnan() & mask
     keyed = keyed.nan_to_num(0.0, torch.inf, -torch.inf)
     order = keyed.argsort(dim=-1, descending=True, stable=True)
-    return in_groups(order, (mask & ~undefined, undefined, *(rest or (~mask,))))
+    return order_by_group(order, (mask & ~undefined, undefined, *(rest or (~mask,))))
 
 
-def in_groups(order: Tensor, groups: Sequence[Tensor]) -> Tensor:
+def order_by_group(order: Tensor, groups: Sequence[Tensor]) -> Tensor:
     """An order ``[..., N]`` with the items of the first group in front, then those of the second ..., else as it was.
 
     Example:
         >>> even = torch.tensor([[True, False, True, False]])
-        >>> in_groups(torch.tensor([[3, 2, 1, 0]]), (even, ~even))
+        >>> order_by_group(torch.tensor([[3, 2, 1, 0]]), (even, ~even))
         tensor([[2, 0, 3, 1]])
     """
     places = torch.empty_like(order)
@@ -60,7 +60,7 @@ def ranks_of(order: Tensor) -> Tensor:
     return torch.empty_like(order).scatter_(-1, order, places)
 
 
-def ties_in(scores: Tensor, mask: Tensor, order: Tensor | None = None) -> Tensor:
+def count_ties(scores: Tensor, mask: Tensor, order: Tensor | None = None) -> Tensor:
     """How many items of each text share their score with an earlier one, ``[..., B]``; NaN is like nothing.
 
     Args:
@@ -69,7 +69,7 @@ def ties_in(scores: Tensor, mask: Tensor, order: Tensor | None = None) -> Tensor
         order: the items by descending score, where it is known already.
 
     Example:
-        >>> ties_in(torch.tensor([[0.5, 0.5, 0.1, 0.5]]), torch.ones(1, 4, dtype=torch.bool))
+        >>> count_ties(torch.tensor([[0.5, 0.5, 0.1, 0.5]]), torch.ones(1, 4, dtype=torch.bool))
         tensor([2])
     """
     order = order_of(scores, mask) if order is None else order

@@ -65,7 +65,7 @@ def only_top(order: Tensor, everything: Tensor, erasable: Tensor, top: Tensor) -
     return ((ranks_of(order).unsqueeze(-2) < top.unsqueeze(-1)) | ~erasable.unsqueeze(-2)) & everything.unsqueeze(-2)
 
 
-def each_once(texts: Tensor, keep: Tensor, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def run_unique_sets(texts: Tensor, keep: Tensor, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """The logits of sets, of which equal ones of the same text are run once.
 
     Args:
@@ -78,7 +78,7 @@ def each_once(texts: Tensor, keep: Tensor, run: Callable[[Tensor, Tensor], Tenso
 
     Example:
         >>> texts, keep = torch.tensor([0, 0, 1]), torch.tensor([[True, False], [True, False], [True, False]])
-        >>> each_once(texts, keep, lambda some, sets: (print(len(some)), sets.double())[1]).shape
+        >>> run_unique_sets(texts, keep, lambda some, sets: (print(len(some)), sets.double())[1]).shape
         2
         torch.Size([3, 2])
     """
@@ -125,11 +125,11 @@ def average_precision(scores: Tensor, relevant: Tensor, mask: Tensor) -> Tensor:
     return found.masked_fill((total == 0) | (total == mask.sum(1)), torch.nan)
 
 
-def runs(marked: Iterable[bool]) -> list[Span]:
+def marked_runs(marked: Iterable[bool]) -> list[Span]:
     """The longest spans of neighbours that are marked.
 
     Example:
-        >>> runs([True, True, False, True])
+        >>> marked_runs([True, True, False, True])
         [(0, 2), (3, 4)]
     """
     flags = np.concatenate(([0], np.fromiter(marked, dtype=np.int8), [0]))
@@ -137,11 +137,11 @@ def runs(marked: Iterable[bool]) -> list[Span]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def matched(predicted: Sequence[Span], gold: Sequence[Span], threshold: float = 0.5) -> int:
+def count_matches(predicted: Sequence[Span], gold: Sequence[Span], threshold: float = 0.5) -> int:
     """How many predicted spans have a gold one with which they share enough: intersection over union.
 
     Example:
-        >>> matched([(0, 2), (5, 6)], [(0, 3), (5, 8)])
+        >>> count_matches([(0, 2), (5, 6)], [(0, 3), (5, 8)])
         1
     """
     if not predicted or not gold:
@@ -161,15 +161,15 @@ def agreement(chosen: Sequence[int], relevant: Iterable[int], gold: Sequence[Spa
         gold: spans, at least one.
 
     Returns:
-        The F1 of the places; and the precision and recall of the runs, where one counts that is `matched`.
+        The F1 of the places; and the precision and recall of the runs, where one counts that is `count_matches`.
 
     Example:
         >>> agreement([0, 1, 5], [0, 1, 2, 3], [(0, 4)])
         (0.5714285714285714, 0.5, 1.0)
     """
     own, others = set(np.asarray(chosen).tolist()), set(relevant)
-    predicted = runs(place in own for place in range(max(own) + 1))
-    both = matched(predicted, gold)
+    predicted = marked_runs(place in own for place in range(max(own) + 1))
+    both = count_matches(predicted, gold)
     return 2 * len(own & others) / (len(own) + len(others)), both / len(predicted), both / len(gold)
 
 

@@ -12,7 +12,7 @@ WAYS = ("permuted", "normal")
 """The tensor's own values in another order; or a normal distribution with its mean and standard deviation."""
 
 
-def reinitialized(values: Tensor, generator: torch.Generator, how: str = "permuted") -> Tensor:
+def reinitialize(values: Tensor, generator: torch.Generator, how: str = "permuted") -> Tensor:
     """A tensor of the same shape, precision and device, with nothing of the old one but the scale of its values.
 
     A tensor of one value, and one whose values are all equal, stay what they are.
@@ -23,7 +23,7 @@ def reinitialized(values: Tensor, generator: torch.Generator, how: str = "permut
         how: one of `WAYS`.
 
     Example:
-        >>> reinitialized(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.Generator().manual_seed(1))
+        >>> reinitialize(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.Generator().manual_seed(1))
         tensor([[2., 4.],
                 [3., 1.]])
     """
@@ -41,11 +41,11 @@ def reinitialized(values: Tensor, generator: torch.Generator, how: str = "permut
     return drawn.to(flat).reshape(values.shape)
 
 
-def evenly(count: int, chosen: int | None = None) -> list[int]:
+def evenly_spaced(count: int, chosen: int | None = None) -> list[int]:
     """Some of the numbers from 1 to ``count``, evenly spaced, both ends among them; of one, the last; None for all.
 
     Example:
-        >>> evenly(14, 4), evenly(14, 1), evenly(3, 8)
+        >>> evenly_spaced(14, 4), evenly_spaced(14, 1), evenly_spaced(3, 8)
         ([1, 5, 10, 14], [14], [1, 2, 3])
     """
     if chosen is None or chosen >= count:

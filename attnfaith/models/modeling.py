@@ -12,7 +12,7 @@ from transformers import initialization as init
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from attnfaith.adapters.adapter import register_adapter
-from attnfaith.adapters.affine import PooledAdapter
+from attnfaith.adapters.affine import AffineAdapter
 from attnfaith.errors import InputError
 from attnfaith.models.attention_scores import ATTENTIONS, Normaliser
 from attnfaith.models.configuration import AttentionClassifierConfig
@@ -282,4 +282,4 @@ def _given(argument: bool | None, default: bool | None) -> bool:
 
 # In place of the stand-in that `attnfaith.models.auto_classes` files without loading this module.
 AutoModelForSequenceClassification.register(AttentionClassifierConfig, AttentionClassifier, exist_ok=True)
-register_adapter(AttentionClassifier)(PooledAdapter)
+register_adapter(AttentionClassifier)(AffineAdapter)

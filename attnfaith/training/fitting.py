@@ -23,7 +23,7 @@ from attnfaith.text.encoder import TextEncoder
 from attnfaith.training.best_epoch import BestEpoch
 from attnfaith.training.dataset import TrainingRows
 from attnfaith.training.recipes import make_optimizer
-from attnfaith.training.restore_state import as_before
+from attnfaith.training.restore_state import restore_after_training
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,12 @@ def fit(
     rows = read(train, "train")
     held_out = None if validation is None else read(validation, "validation")
     watch = BestEpoch(model, patience=patience, epochs=epochs, quiet=quiet)
-    with tempfile.TemporaryDirectory() as folder, _frozen_vectors(model, freeze_vectors), as_before(model), watch:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _frozen_vectors(model, freeze_vectors),
+        restore_after_training(model),
+        watch,
+    ):
         made = make_optimizer(
             model,
             optimizer=optimizer,

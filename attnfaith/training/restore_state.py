@@ -13,7 +13,7 @@ from torch import nn
 
 
 @contextmanager
-def as_before(model: nn.Module) -> Iterator[None]:
+def restore_after_training(model: nn.Module) -> Iterator[None]:
     """Let training change weights only, also when it stops by an error.
 
     Random states, accelerate's state, the model's device and what it says of caching are put back. The model is left
@@ -22,7 +22,7 @@ def as_before(model: nn.Module) -> Iterator[None]:
     Example:
         >>> model = nn.Linear(1, 1)
         >>> before = torch.get_rng_state()
-        >>> with as_before(model):
+        >>> with restore_after_training(model):
         ...     _ = torch.rand(1)
         >>> torch.equal(torch.get_rng_state(), before)
         True

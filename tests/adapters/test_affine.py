@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import attnfaith as af
-from attnfaith.adapters.dummy_inputs import made_up_inputs
+from attnfaith.adapters.dummy_inputs import make_dummy_inputs
 from tests.helpers.comparing import assert_close
 from tests.helpers.full_forward import erase_slow
 
@@ -19,7 +19,7 @@ def test_prefixes_are_the_head_on_what_is_kept(name, query):
     torch.manual_seed(0)
     settings = {"query": True} if query else {}
     model = af.models.from_preset(name, num_labels=3, vocab_size=60, **settings).double().eval()
-    inputs = made_up_inputs(model, (12, 7))
+    inputs = make_dummy_inputs(model, (12, 7))
     if name.startswith("HAN"):
         inputs["input_ids"][:, 3::3] = model.config.sentence_token_id
     cut = af.cut(model)

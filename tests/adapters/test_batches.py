@@ -165,7 +165,7 @@ def test_texts_of_other_lengths_than_the_one_it_was_cut_on(family, length):
         if family in PRESETS:
             assert got.isfinite().all()
             continue
-        slow = af.Cut(done.cut.adapter.with_path("full forward"), None, "", done.cut.memory)
+        slow = af.Cut(done.cut.adapter.with_tail("full forward"), None, "", done.cut.memory)
         expected = slow.rerun(slow.capture(**inputs), **edit)
         assert_same(got, expected, capture.logits, 10 * done.tolerance, least=1e-3)
 

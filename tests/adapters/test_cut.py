@@ -107,7 +107,7 @@ def test_all_paths_agree(case):
     cut, capture = cut_family.cut, cut_family.capture
     keep, weights, order = keeps_of(capture), weights_of(capture), orders_of(capture)
     for path in PATHS[PATHS.index(cut.adapter.path) + 1 :]:
-        other = af.Cut(cut.adapter.with_path(path), None, "", cut.memory)
+        other = af.Cut(cut.adapter.with_tail(path), None, "", cut.memory)
         seen = other.capture(**cut_family.inputs)
         assert_close(seen.weights, capture.weights, max(1e-10, cut_family.tolerance))
         for edit in ({"keep": keep}, {"weights": weights}):
@@ -121,7 +121,7 @@ def test_the_comparison_fails_when_the_edit_is_ignored(family):
     """Contract 3: a comparison that an unedited tail would pass is no comparison."""
     case = prepared(family, torch.float64)
     cut, capture, keep = case.cut, case.capture, keeps_of(case.capture)
-    slow = af.Cut(cut.adapter.with_path("full forward"), None, "", cut.memory)
+    slow = af.Cut(cut.adapter.with_tail("full forward"), None, "", cut.memory)
     edited = slow.rerun(slow.capture(**case.inputs), keep=keep)
     ignored = cut.rerun(capture, weights=capture.weights.unsqueeze(1).expand(-1, keep.shape[1], -1, -1))
     with pytest.raises(AssertionError, match="off by"):

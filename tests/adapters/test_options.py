@@ -33,7 +33,7 @@ def test_gradients_with_respect_to_the_weights(family, path):
     inputs = inputs_of(model, lengths=(5, 4))
     cut = af.cut(model)
     if path != "its own":
-        cut = af.Cut(cut.adapter.with_path(path), None, "", cut.memory)
+        cut = af.Cut(cut.adapter.with_tail(path), None, "", cut.memory)
     capture = cut.capture(**inputs)
     mask = capture.mask[:, None, None].double()
 
@@ -111,7 +111,7 @@ def test_an_earlier_layer(family, heads):
     with torch.no_grad():
         assert_close(capture.logits, model(**inputs).logits, 1e-10)
     assert capture.shape[1] > 4 or heads is not None
-    slow = af.Cut(cut.adapter.with_path("full forward"), None, "", cut.memory)
+    slow = af.Cut(cut.adapter.with_tail("full forward"), None, "", cut.memory)
     seen = slow.capture(**inputs)
     for edit in ({"keep": keeps_of(capture)}, {"weights": weights_of(capture)}):
         assert_same(cut.rerun(capture, **edit), slow.rerun(seen, **edit), capture.logits, 1e-10)
@@ -135,7 +135,7 @@ def test_two_attentions_that_could_be_final_need_a_choice():
     cut = af.cut(model, layer=3)
     inputs = inputs_of(model)
     capture = cut.capture(**inputs)
-    slow = af.Cut(cut.adapter.with_path("full forward"), None, "", cut.memory)
+    slow = af.Cut(cut.adapter.with_tail("full forward"), None, "", cut.memory)
     keep = keeps_of(capture)
     assert_same(
         cut.rerun(capture, keep=keep), slow.rerun(slow.capture(**inputs), keep=keep), capture.logits, 1e-5, least=1e-3

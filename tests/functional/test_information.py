@@ -12,14 +12,14 @@ from sklearn.metrics.cluster import contingency_matrix, expected_mutual_informat
 
 from attnfaith.functional.information import (
     KENDALL,
-    above_chance,
-    codes_of,
+    corrected_p_values,
+    encode_values,
     entropy,
-    informations,
     joint_counts,
     miller_madow,
     mutual_information,
-    recentred,
+    recentre,
+    resampled_information,
     usable_ranks,
     weighted_kendall,
 )
@@ -99,7 +99,7 @@ def test_independent_variables_say_much_as_measured_and_nothing_beyond_chance():
         draw = np.random.default_rng(seed)
         left, right = draw.integers(0, 100, 500), draw.integers(0, 5, 500)
         orders = np.stack([draw.permutation(500) for _ in range(100)])
-        null = informations(left, right, orders, shuffled=True)
+        null = resampled_information(left, right, orders, shuffled=True)
         table = joint_counts(left, right)
         found.append(float(mutual_information(table)))
         beyond.append(found[-1] - null.mean())
@@ -116,7 +116,7 @@ def test_the_null_is_on_average_what_permutations_must_give():
     left = draw.integers(0, 30, 300)
     right = np.where(draw.random(300) < 0.6, left % 4, draw.integers(0, 4, 300))
     orders = np.stack([draw.permutation(300) for _ in range(2000)])
-    null = informations(left, right, orders, shuffled=True)
+    null = resampled_information(left, right, orders, shuffled=True)
     exact = expected_mutual_information(contingency_matrix(left, right, sparse=True), 300)
     assert null.mean() == pytest.approx(exact, abs=5 * null.std() / math.sqrt(2000))
     assert float(mutual_information(joint_counts(left, right))) > null.max()
@@ -130,7 +130,7 @@ def test_draws_are_pairs_drawn_anew(shuffled, monkeypatch):
     expected = [slow_information((left if shuffled else left[o]).tolist(), right[o].tolist()) for o in orders]
     for cells in (2**21, 40):  # at once, and in several goes
         monkeypatch.setattr("attnfaith.functional.information._CELLS", cells)
-        np.testing.assert_allclose(informations(left, right, orders, shuffled=shuffled), expected, atol=1e-12)
+        np.testing.assert_allclose(resampled_information(left, right, orders, shuffled=shuffled), expected, atol=1e-12)
 
 
 def test_tables_of_several_samples_are_those_of_each():
@@ -163,7 +163,7 @@ def test_halves_spread_as_whole_samples_do():
         draw = np.random.default_rng(seed)
         halves = np.stack([draw.permutation(400)[:200] for _ in range(60)])
         value = mutual_information(joint_counts(left, right))
-        moved = recentred(informations(left, right, halves, shuffled=False), value)
+        moved = recentre(resampled_information(left, right, halves, shuffled=False), value)
         assert moved.mean() == pytest.approx(float(value))
         values.append(float(value))
         spreads.append(moved.std())
@@ -242,8 +242,8 @@ def test_p_values_are_of_the_largest_of_all_ranks():
         (1 + sum(max((row - middle) / spread) >= (values[k] - middle[k]) / spread[k] for row in null)) / 200
         for k in range(3)
     ]
-    np.testing.assert_allclose(above_chance(values, null), expected)
-    assert above_chance(np.array([0.0]), np.zeros((9, 1))).tolist() == [1.0], "nothing varies, nothing is found"
+    np.testing.assert_allclose(corrected_p_values(values, null), expected)
+    assert corrected_p_values(np.array([0.0]), np.zeros((9, 1))).tolist() == [1.0], "nothing varies, nothing is found"
 
 
 def test_p_values_are_small_as_often_as_they_should_be():
@@ -252,14 +252,14 @@ def test_p_values_are_small_as_often_as_they_should_be():
     for seed in range(200):
         draw = np.random.default_rng(seed)
         null = draw.gamma(3.0, size=(60, 6))
-        hits += bool((above_chance(null[0], null[1:]) <= 0.05).any())
+        hits += bool((corrected_p_values(null[0], null[1:]) <= 0.05).any())
     assert hits <= 22
 
 
 def test_codes_tell_equal_things_apart_from_others():
-    assert codes_of([3, 1, 3]).tolist() == [0, 1, 0]
-    assert codes_of([[], [1], [1, 2], [1]]).tolist() == [0, 1, 2, 1]
-    assert codes_of([np.array([1, 2]), np.array([1, 2])]).tolist() == [0, 0]
+    assert encode_values([3, 1, 3]).tolist() == [0, 1, 0]
+    assert encode_values([[], [1], [1, 2], [1]]).tolist() == [0, 1, 2, 1]
+    assert encode_values([np.array([1, 2]), np.array([1, 2])]).tolist() == [0, 0]
 
 
 def test_values_that_differ_by_rounding_are_ties():

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from attnfaith.functional.ranking import order_of, ranks_of, ties_in
+from attnfaith.functional.ranking import count_ties, order_of, ranks_of
 
 NAN = math.nan
 
@@ -85,7 +85,7 @@ def test_ties_are_counted_like_a_set(generator):
     for row, kept in zip(scores.tolist(), mask.tolist(), strict=True):
         items = [score for score, real in zip(row, kept, strict=True) if real]
         expected.append(len(items) - len(set(items)))
-    assert ties_in(scores, mask).tolist() == expected
-    assert ties_in(torch.full((1, 3), NAN), torch.ones(1, 3, dtype=torch.bool)).tolist() == [
+    assert count_ties(scores, mask).tolist() == expected
+    assert count_ties(torch.full((1, 3), NAN), torch.ones(1, 3, dtype=torch.bool)).tolist() == [
         0
     ]  # undefined ties nothing

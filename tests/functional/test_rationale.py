@@ -12,11 +12,11 @@ from sklearn.metrics import average_precision_score, f1_score
 from attnfaith.functional.rationale import (
     agreement,
     average_precision,
-    each_once,
+    count_matches,
     f1,
-    matched,
+    marked_runs,
     only_top,
-    runs,
+    run_unique_sets,
     top_count,
     without_top,
 )
@@ -66,7 +66,7 @@ def test_equal_sets_of_one_text_are_run_once(generator):
         seen.extend(zip(some.tolist(), map(tuple, sets.tolist()), strict=True))
         return torch.stack((some.double(), (sets * torch.tensor([1.0, 2.0, 4.0])).sum(1)), 1)
 
-    found = each_once(texts, keep, run)
+    found = run_unique_sets(texts, keep, run)
     assert len(seen) == len(set(seen)) <= 5 * 8
     assert set(seen) == set(zip(texts.tolist(), map(tuple, keep.tolist()), strict=True))
     assert torch.equal(found, torch.stack((texts.double(), (keep * torch.tensor([1.0, 2.0, 4.0])).sum(1)), 1))
@@ -76,7 +76,7 @@ def test_sets_of_many_items_and_texts_are_told_apart():
     """More items than bits in a byte, and more texts than a byte counts."""
     keep = torch.eye(20, dtype=torch.bool).repeat(2, 1)
     texts = torch.tensor([3] * 20 + [3 + 256] * 20)
-    found = each_once(texts, keep, lambda some, sets: torch.stack((some, sets.long().argmax(1)), 1))
+    found = run_unique_sets(texts, keep, lambda some, sets: torch.stack((some, sets.long().argmax(1)), 1))
     assert found.tolist() == [[text, item] for text in (3, 259) for item in range(20)]
 
 
@@ -135,21 +135,21 @@ def test_runs_and_matches_are_those_of_loops(generator):
     for _ in range(300):
         size = int(torch.randint(1, 15, (), generator=generator))
         first, second = (torch.rand(2, size, generator=generator) < 0.5).tolist()
-        spans = runs(first)
+        spans = marked_runs(first)
         assert [place for span in spans for place in range(*span)] == [p for p in range(size) if first[p]]
         assert all(a[1] < b[0] for a, b in itertools.pairwise(spans))
-        gold = runs(second)
+        gold = marked_runs(second)
         for threshold in (0.3, 0.5, 1.0):
             slow = sum(any(slow_iou(span, other) >= threshold for other in gold) for span in spans)
-            assert matched(spans, gold, threshold) == slow
+            assert count_matches(spans, gold, threshold) == slow
 
 
 def test_half_in_common_is_enough_and_a_span_counts_once():
-    assert matched([(0, 4)], [(0, 2)]) == 1
-    assert matched([(0, 5)], [(0, 2)]) == 0
-    assert matched([(0, 4)], [(0, 2), (2, 4)]) == 1  # each shares half with it
-    assert matched([], [(0, 2)]) == matched([(0, 2)], []) == 0
-    assert matched([(0, 2)], [(5, 7)], 0.0) == 0  # nothing in common is no match
+    assert count_matches([(0, 4)], [(0, 2)]) == 1
+    assert count_matches([(0, 5)], [(0, 2)]) == 0
+    assert count_matches([(0, 4)], [(0, 2), (2, 4)]) == 1  # each shares half with it
+    assert count_matches([], [(0, 2)]) == count_matches([(0, 2)], []) == 0
+    assert count_matches([(0, 2)], [(5, 7)], 0.0) == 0  # nothing in common is no match
 
 
 def test_agreement_is_that_of_scikit_learn_and_loops(generator):
@@ -161,7 +161,7 @@ def test_agreement_is_that_of_scikit_learn_and_loops(generator):
             continue
         own = np.zeros(size, dtype=bool)
         own[chosen] = True
-        gold, predicted = runs(truth.tolist()), runs(own)
+        gold, predicted = marked_runs(truth.tolist()), marked_runs(own)
         token_f1, precision, recall = agreement(chosen.numpy(), truth.nonzero().flatten().tolist(), gold)
         assert token_f1 == pytest.approx(f1_score(truth.numpy(), own))
         hits = sum(any(slow_iou(span, other) >= 0.5 for other in gold) for span in predicted)

@@ -13,7 +13,7 @@ from attnfaith.adapters.self_check import relative_difference, scale_of
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.evaluation.tests.sanity.models import layers_of, randomised, retrained, with_weights
-from attnfaith.functional.reinitialize import reinitialized
+from attnfaith.functional.reinitialize import reinitialize
 from tests.helpers import comparing
 from tests.helpers.comparing import families, inputs_of
 from tests.helpers.removal_batches import cut_of, model_of
@@ -54,11 +54,11 @@ def test_a_depth_has_its_layers_drawn_anew_and_the_others_as_they_are(family, ho
                 if name not in gone:
                     assert torch.equal(value, own[name])
                 elif row is None:
-                    assert torch.equal(value, reinitialized(own[name], generator, how))
+                    assert torch.equal(value, reinitialize(own[name], generator, how))
                 else:
                     others = torch.cat((value[:row], value[row + 1 :]))
                     before = torch.cat((own[name][:row], own[name][row + 1 :]))
-                    assert torch.equal(others, reinitialized(before, generator, how))
+                    assert torch.equal(others, reinitialize(before, generator, how))
                     assert torch.equal(value[row], own[name][row])
 
 
