@@ -192,7 +192,7 @@ def decision_of(config: Any, labels: int, kind: str | None = None, tolerance: fl
             kind = "sigmoid"
     if kind == "multiclass" and labels == 1:
         raise InputError(
-            "With a single class the decision could never change. Use decision='sigmoid' or 'regression'."
+            "A single class of one logit: the decision could never change. Use decision='sigmoid' or 'regression'."
         )
     if kind == "sigmoid" and labels != 1:
         raise InputError(f"A sigmoid decision reads one logit; the model has {labels}.")

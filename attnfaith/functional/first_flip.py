@@ -133,8 +133,8 @@ def from_sets(removal: RemovalOrders, run: Callable[[Tensor, Tensor], Tensor]) -
 
     Many orders reach the same set (all of them after the last step), and a run of the model is what costs time. To find
     equal sets without comparing masks, each item gets a random 64-bit number, and the key of a set is the sum of the
-    numbers of what was removed. Sums wrap around, which is fine: a collision of two different sets of one batch has a
-    probability of about 2**-62 for each pair.
+    numbers of what was removed. Sums may wrap around: two different sets still have the same key with a probability of
+    about 2**-63 only.
 
     Args:
         removal: the orders.

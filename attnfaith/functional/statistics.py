@@ -60,7 +60,7 @@ class Resamples:
         self.size, self.resamples, self.confidence, self.seed = size, resamples, confidence, seed
 
     def counts(self) -> Iterator[tuple[slice, Array]]:
-        """Yield the resamples in batches: a slice of resample indices, and how often each drew each text, ``[batch, n]``.
+        """Yield the resamples in batches: their slice, and how often each drew each text, ``[batch, n]``.
 
         The generator is made here and not in the constructor. If it were kept, each call would continue its stream and
         see other resamples than the call before, and no two estimates would be paired.
@@ -133,7 +133,7 @@ class Resamples:
         return self.estimate(means_of(columns), self.draws(columns), (~np.isnan(columns)).sum(0))
 
     def ratio(self, numerators: ArrayLike, denominators: ArrayLike) -> Estimate:
-        """Estimate ratios of means over the texts where both are defined, two of ``[n, F]``; NaN if the divisor is 0."""
+        """Estimate ratios of means over the texts where both are defined, two of ``[n, F]``; NaN for 0 below."""
         above, under = self._matrix(numerators), self._matrix(denominators)
         missing = np.isnan(above + under)
         both = np.where(np.hstack((missing, missing)), np.nan, np.hstack((above, under)))
@@ -306,7 +306,7 @@ def _distinct(defined: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _middle(ranked: Array, summed: Array, half: Array) -> Array:
-    """Medians of ascending values ``[w]``, from their cumulative counts ``[rows, w]`` and half the totals ``[rows]``."""
+    """Medians of ascending values ``[w]``, from cumulative counts ``[rows, w]`` and half the totals ``[rows]``."""
     lower = ranked[(summed >= half[:, None]).argmax(1)]
     upper = ranked[(summed > half[:, None]).argmax(1)]
     with np.errstate(invalid="ignore"):
