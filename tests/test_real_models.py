@@ -31,7 +31,7 @@ def test_prefixes_of_real_texts_are_full_forward_passes_with_the_edit(data_dir, 
     model, tokenizer = loaded(data_dir, model)
     texts, labels = texts_of(data_dir, data, 96)
     cut = af.cut(model)
-    assert cut.adapter.path == "one position"
+    assert cut.adapter.tail == "one position"
     right = 0
     for start in range(0, len(texts), 16):
         batch = tokenizer(texts[start : start + 16], padding=True, truncation=True, max_length=64, return_tensors="pt")

@@ -1,4 +1,8 @@
-"""Made-up inputs that keep any family's rules: what a model is checked on when no example is given."""
+"""Dummy inputs that any family of models accepts, made from its configuration: a cut is checked on them.
+
+Also what a configuration says of a model in general: values wherever they stand (`config_value`, `text_configs`), and
+how many tokens the model takes (`position_limit`).
+"""
 
 from __future__ import annotations
 
@@ -20,22 +24,22 @@ _LARGEST_COORDINATE = 1000  # the page that the layout families' tokenizers scal
 def make_dummy_inputs(
     model: nn.Module, lengths: Sequence[int] = (9, 6), padding_side: str = "right", seed: int = 0
 ) -> dict[str, Tensor]:
-    """Return random inputs that ``model`` accepts, from what its configuration says.
+    """Return random inputs that ``model`` accepts, made from its configuration.
 
-    The ids are ordinary ones, never a special token, but for the first (the family's start token where it has one) and,
-    for encoder-decoders, the last (their heads read the end token). Row ``r`` depends on ``seed``, ``r`` and its own
-    length only. A model that has no padding token cannot take rows of several lengths, and a decoder without one
-    refuses more than one row: such a model gets a single row, of the longest length.
+    No id is that of a special token, except the first (the family's start token, if it has one) and, for
+    encoder-decoders, the last (their heads read the end token). Row ``r`` depends on ``seed``, ``r`` and its length
+    only. A model without a padding token cannot take rows of several lengths, and a decoder without one refuses more
+    than one row: such a model gets a single row of the longest length.
 
     Args:
-        model: any text classifier with a ``config``; not its DataParallel or other wrapper.
-        lengths: how many real tokens each row has, at least 3.
+        model: any text classifier with a ``config``, without wrappers.
+        lengths: the number of real tokens of each row, at least 3.
         padding_side: "right" or "left".
-        seed: what the ids are drawn from; the global random state is neither read nor changed.
+        seed: the seed of the draws; the global random state is neither read nor changed.
 
     Returns:
         ``input_ids`` and ``attention_mask`` (int64, [B, max(lengths)]; wider for the two families that take certain
-        widths only) and what else the family's tokenizer would give, on the model's device.
+        widths only), and the other inputs that the family's tokenizer returns, on the model's device.
 
     Example:
         >>> from attnfaith.tiny_models import tiny_model
@@ -45,8 +49,8 @@ def make_dummy_inputs(
     config = getattr(model, "config", None)
     if not hasattr(config, "to_dict"):
         raise InputError(
-            f"No inputs can be made up for {type(model).__name__}: it has no Transformers configuration that says how "
-            "large its vocabulary is. Pass real inputs: example={'input_ids': ..., 'attention_mask': ...}."
+            f"No inputs can be made up for {type(model).__name__}: it has no Transformers configuration with the size "
+            "of its vocabulary. Pass real inputs: example={'input_ids': ..., 'attention_mask': ...}."
         )
     lengths = tuple(lengths)
     _check(model, config, lengths, padding_side)
@@ -56,7 +60,7 @@ def make_dummy_inputs(
     if pad is None or not 0 <= pad < size:
         if any(hasattr(part, "pad_token_id") for part in text_configs(config)):
             lengths = (max(lengths),)
-        pad = 0  # never seen, or the family has no such notion and goes by the attention mask
+        pad = 0  # not used, or the family has no padding token and reads the attention mask alone
     ordinary = _ordinary_ids(config, size, pad)
     start, end = _start_and_end(config, pad)
     extras = _extras(model, config)
@@ -90,13 +94,13 @@ def _check(model: nn.Module, config: Any, lengths: tuple[int, ...], padding_side
         raise InputError(f"{type(model).__name__} takes at most {limit} tokens, got lengths={lengths}.")
     if getattr(config, "attention_type", None) == "block_sparse":
         raise InputError(
-            f"{type(model).__name__} has block-sparse attention, which a short text would switch off for good. Load it "
-            "with attention_type='original_full', or pass real inputs as example=."
+            f"{type(model).__name__} has block-sparse attention, which a short text would switch off permanently. Load "
+            "it with attention_type='original_full', or pass real inputs as example=."
         )
 
 
 def text_configs(config: Any) -> Iterator[Any]:
-    """The configuration, then those inside it that may speak of text."""
+    """The configuration, then the configurations inside it that are about text."""
     yield config
     for name in ("text_config", "encoder", "decoder"):
         part = getattr(config, name, None)
@@ -105,7 +109,7 @@ def text_configs(config: Any) -> Iterator[Any]:
 
 
 def config_value(config: Any, *names: str) -> Any:
-    """The first value that is not None; of several ids for one purpose, the first."""
+    """The first value that is not None, in any of the text configurations; the first id of a list of ids."""
     for part in text_configs(config):
         for name in names:
             value = getattr(part, name, None)
@@ -115,7 +119,7 @@ def config_value(config: Any, *names: str) -> Any:
 
 
 def position_limit(model: nn.Module) -> int | None:
-    """How many tokens a model takes: its configuration and its tables of positions say; None without limit.
+    """The largest number of tokens that a model takes, by its configuration and position tables; None without limit.
 
     Example:
         >>> from attnfaith.tiny_models import tiny_model
@@ -124,7 +128,7 @@ def position_limit(model: nn.Module) -> int | None:
     """
     config: Any = getattr(model, "config", None)
     tables = position_tables(model)
-    limits: list[Any] = [  # RoBERTa counts from after the padding
+    limits: list[Any] = [  # RoBERTa numbers positions from the id after padding
         table.num_embeddings - table.padding_idx - 1 for table in tables if table.padding_idx is not None
     ]
     relative = any(getattr(config, name, None) for name in ("relative_attention", "relative_attention_num_buckets"))
@@ -134,7 +138,7 @@ def position_limit(model: nn.Module) -> int | None:
 
 
 def position_tables(model: nn.Module) -> list[nn.Embedding]:
-    """Learned or fixed absolute positions."""
+    """The embeddings of absolute positions, learned or fixed."""
     return [
         module
         for name, module in model.named_modules()
@@ -189,7 +193,7 @@ def _padded(values: Tensor, width: int, fill: int, side: str) -> Tensor:
 
 
 def _extras(model: nn.Module, config: Any) -> dict[str, tuple[int, Callable[[int, Generator], Tensor]]]:
-    """What the family's tokenizer gives beside ids and mask: the padding value of each, and how to draw a row."""
+    """The other inputs that the family's tokenizer returns: for each its padding value, and how to draw a row."""
     accepted = set(inspect.signature(model.forward).parameters)
 
     def below(*sizes: int) -> Callable[[int, Generator], Tensor]:
@@ -216,7 +220,7 @@ def _extras(model: nn.Module, config: Any) -> dict[str, tuple[int, Callable[[int
         return (torch.arange(length) >= length - max(1, length // 3)).long()  # the last third is the second text
 
     extras: dict[str, tuple[int, Callable[[int, Generator], Tensor]]] = {}
-    if getattr(config, "query", False):  # attnfaith's own: one of the two texts asks
+    if getattr(config, "query", False):  # attnfaith's own: one of the two texts is the query
         extras["token_type_ids"] = (0, pairs)
     if hasattr(config, "max_2d_position_embeddings"):
         extras["bbox"] = (0, boxes)

@@ -133,7 +133,7 @@ class Resamples:
         return self.estimate(means_of(columns), self.draws(columns), (~np.isnan(columns)).sum(0))
 
     def ratio(self, numerators: ArrayLike, denominators: ArrayLike) -> Estimate:
-        """Estimate ratios of means over the texts where both are defined, two of ``[n, F]``; NaN for 0 below."""
+        """Estimate ratios of means of two ``[n, F]``, over texts where both are defined; NaN for a divisor of 0."""
         above, under = self._matrix(numerators), self._matrix(denominators)
         missing = np.isnan(above + under)
         both = np.where(np.hstack((missing, missing)), np.nan, np.hstack((above, under)))

@@ -23,7 +23,7 @@ def test_prefixes_are_the_head_on_what_is_kept(name, query):
     if name.startswith("HAN"):
         inputs["input_ids"][:, 3::3] = model.config.sentence_token_id
     cut = af.cut(model)
-    assert cut.adapter.path == "affine"
+    assert cut.adapter.tail == "affine"
     capture = cut.capture(**inputs)
     order = torch.rand(capture.mask.shape).masked_fill(~capture.mask, -1).argsort(-1, descending=True)
     with torch.no_grad():

@@ -60,5 +60,5 @@ def test_an_adapter_of_ones_own_says_it_or_is_refused():
         def capture(self, **inputs): ...
         def rerun(self, capture, weights): ...
 
-    with pytest.raises(UnsupportedModelError, match=r"Mine does not say .* Define attended\(capture\)"):
+    with pytest.raises(UnsupportedModelError, match=r"Mine does not return .* define attended\(capture\)"):
         Mine(nn.Linear(1, 1)).attended(None)

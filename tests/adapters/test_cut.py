@@ -106,7 +106,7 @@ def test_all_paths_agree(case):
     cut_family = prepared(*case)
     cut, capture = cut_family.cut, cut_family.capture
     keep, weights, order = keeps_of(capture), weights_of(capture), orders_of(capture)
-    for path in PATHS[PATHS.index(cut.adapter.path) + 1 :]:
+    for path in PATHS[PATHS.index(cut.adapter.tail) + 1 :]:
         other = af.Cut(cut.adapter.with_tail(path), None, "", cut.memory)
         seen = other.capture(**cut_family.inputs)
         assert_close(seen.weights, capture.weights, max(1e-10, cut_family.tolerance))

@@ -160,7 +160,7 @@ def test_a_decoder_without_a_padding_token_is_cut(family):
     reference.config.pad_token_id = 1
     model.config.pad_token_id = None
     cut, other = af.cut(model), af.cut(reference)
-    assert cut.adapter.path == "one position"
+    assert cut.adapter.tail == "one position"
     assert model.config.pad_token_id is None
     inputs = {"input_ids": torch.tensor([[5, 6, 7, 8, 9], [9, 5, 20, 21, 7]])}
     capture, expected = cut.capture(**inputs), other.capture(**inputs)

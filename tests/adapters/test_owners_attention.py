@@ -82,7 +82,7 @@ def test_an_attention_of_the_owners_own(family, sharp):
     assert (own - plain).abs().max() > 1e-2 * plain.abs().max(), "the owner's attention changes nothing"
     capture = (cut := af.cut(model)).capture(**inputs)
     assert_close(capture.logits, own, 1e-6)
-    if "last" not in cut.rows and capture.shape[2] != inputs["input_ids"].shape[1]:
+    if "last" not in cut.decides and capture.shape[2] != inputs["input_ids"].shape[1]:
         return  # items that are not the tokens: nothing here says which key is which
     keep = keeps_of(capture)
     expected = []

@@ -86,10 +86,10 @@ def test_median_draws_equal_loops(rng, never):
 
 
 @pytest.mark.parametrize("reach", [0.0, 0.2, 1.0, 40.0])
-def test_looking_around_the_middle_first_changes_no_median(rng, monkeypatch, reach):
+def test_searching_a_window_around_the_middle_first_changes_no_median(rng, monkeypatch, reach):
     values = np.column_stack([rng.random(700), some(rng, 700, 2, never=0.45)])
     expected = Resamples(700, resamples=300, seed=5).median_draws(values)
-    monkeypatch.setattr("attnfaith.functional.statistics._REACH", reach)
+    monkeypatch.setattr("attnfaith.functional.statistics._WINDOW", reach)
     got = Resamples(700, resamples=300, seed=5).median_draws(values)
     assert np.array_equal(expected, got, equal_nan=True)
 
