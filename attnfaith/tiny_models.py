@@ -272,14 +272,12 @@ def _fan_in(owner: nn.Module, parameter: nn.Parameter) -> float | None:
     if parameter.dim() < 2:
         return None
     if isinstance(owner, nn.Embedding):
-        return (
-            _EMBEDDING_SIZE**-2
-        )  # small embeddings: otherwise what attention adds to the residual stream is negligible
+        # small embeddings: otherwise what attention adds to the residual stream would be negligible
+        return _EMBEDDING_SIZE**-2
     if isinstance(owner, Conv1D):
         return parameter.shape[0]
     if isinstance(owner, nn.Linear | nn.modules.conv._ConvNd):
         return math.prod(parameter.shape[1:])
-        # small embeddings: otherwise what attention adds to the residual stream would be negligible
-        return _EMBEDDING_SIZE**-2
-    # have values with a meaning, and keep them.
+    # A parameter outside any known layer: a stack of experts' matrices is initialised with small noise; other
+    # parameters have values with a meaning, and keep them.
     return parameter.shape[-1] if 0 < parameter.float().std() < 0.1 else None

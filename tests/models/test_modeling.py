@@ -319,7 +319,7 @@ def test_bad_input_is_refused(inputs, says):
 
 
 def test_bad_input_by_kind_of_model():
-    with pytest.raises(InputError, match="beside it"):
+    with pytest.raises(InputError, match="beside inputs_embeds"):
         build("HANnoenc")(inputs_embeds=torch.zeros(1, 2, 12))
     with pytest.raises(InputError, match="token_type_ids"):
         build("FLANnoenc", query=True)(input_ids=torch.tensor([[7, 8]]))
