@@ -1,4 +1,4 @@
-"""The watch sees every way in which models multiply attention weights with values, and replaces the result."""
+"""The watch recognises every way in which models multiply attention weights with values, and replaces the result."""
 
 import math
 
@@ -139,7 +139,7 @@ def test_a_softmax_and_a_product(name):
 
 
 @pytest.mark.parametrize("name", HAND_MADE)
-def test_what_the_watcher_returns_takes_the_place_of_the_result(name):
+def test_what_the_callback_returns_replaces_the_result(name):
     expected, weights, values = HAND_MADE[name]()
 
     def doubled(attention):
@@ -181,7 +181,7 @@ def test_a_fused_attention(name):
     check_product(attention, weights, values)
 
 
-def test_a_fused_attention_with_a_row_that_sees_nothing():
+def test_a_fused_attention_with_a_fully_masked_row():
     query, key, values = draw(B, H, Q, D), draw(B, H, N, D, seed=1), draw(B, H, N, D, seed=2)
     mask = torch.ones(B, 1, Q, N, dtype=torch.bool)
     mask[0, 0, 2] = False
@@ -234,7 +234,7 @@ def sparse(scores):
     return above / above.sum(-1, keepdim=True)
 
 
-def test_any_distribution_only_where_it_is_asked_for():
+def test_any_distribution_is_recognised_only_on_request():
     scores, values = draw(B, Q, N), draw(B, N, D, seed=1)
     attentions, _ = watched(lambda: sparse(scores) @ values)
     assert attentions == []
@@ -242,7 +242,7 @@ def test_any_distribution_only_where_it_is_asked_for():
     check_product(attention, sparse(scores).unsqueeze(1), values.unsqueeze(1))
 
 
-def test_what_is_no_attention_is_left_alone():
+def test_other_products_are_left_alone():
     states, experts = draw(B * N, 8), draw(6, 8, D, seed=1)
     router = draw(8, 6, seed=2)
 
@@ -267,7 +267,7 @@ def test_what_is_no_attention_is_left_alone():
         assert attentions == [], run.__name__
 
 
-def test_a_watch_sees_only_while_it_is_entered():
+def test_a_watch_works_only_while_it_is_entered():
     scores, values = parts()
     attentions = []
     watch = AttentionWatch(B, attentions.append)

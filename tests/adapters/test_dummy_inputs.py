@@ -1,4 +1,4 @@
-"""Laws of made-up inputs, over every family that can be built here."""
+"""Laws of dummy inputs, for every family that can be built here."""
 
 import random
 import types
@@ -83,7 +83,7 @@ def test_no_special_id_of_the_configuration_is_drawn(models):
     assert not special & set(make_dummy_inputs(models("gemma3"), (120,))["input_ids"][0, 1:].tolist())
 
 
-def test_padding_that_the_configuration_does_not_name_is_not_drawn(models):
+def test_padding_with_id_0_by_convention_is_not_drawn(models):
     assert not hasattr(models("perceiver").config, "pad_token_id")
     assert (make_dummy_inputs(models("perceiver"), (120, 120, 120))["input_ids"] != 0).all()
 
@@ -119,7 +119,7 @@ def test_global_random_state_is_untouched(model_type):
     assert state() == before
 
 
-def test_layout_boxes_are_boxes(models):
+def test_layout_boxes_have_ordered_corners(models):
     boxes = make_dummy_inputs(models("layoutlm"))["bbox"]
     assert (boxes[..., 2:] >= boxes[..., :2]).all()
     assert (boxes < models("layoutlm").config.max_2d_position_embeddings).all()
@@ -132,7 +132,7 @@ def test_table_columns(models):
     assert (columns < torch.tensor(models("tapas").config.type_vocab_sizes)).all()
 
 
-def test_language_is_given_only_where_none_is_set(models):
+def test_a_language_is_passed_only_if_the_configuration_has_none(models):
     model = models("xmod")
     assert "lang_ids" not in make_dummy_inputs(model)
     model.config.default_language = None
@@ -178,7 +178,7 @@ def test_position_limits(models):
         make_dummy_inputs(models("gpt2"), (129,))
 
 
-def test_one_width_only(models):
+def test_families_that_accept_one_width_only(models):
     model = tiny_model("nystromformer")
     model.config.num_landmarks, model.config.segment_means_seq_len = 4, 16
     inputs = make_dummy_inputs(model)

@@ -1,4 +1,4 @@
-"""A model as others left it (training, on flash attention, shared, in use elsewhere) gives the same numbers."""
+"""A model in any state (training mode, flash attention, shared, used by other threads) gives the same numbers."""
 
 import threading
 
@@ -8,7 +8,7 @@ from transformers.masking_utils import eager_mask
 
 import attnfaith as af
 from attnfaith.tiny_models import tiny_model
-from tests.adapters.test_owners_attention import as_kernel, hidden, registered
+from tests.adapters.test_attention_implementations import as_kernel, hidden, registered
 from tests.helpers.comparing import assert_close, inputs_of, keeps_of, model_of, orders_of
 
 
@@ -143,7 +143,7 @@ def test_one_model_in_several_threads(family):
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_random_numbers_go_on_as_if_nothing_had_happened():
+def test_the_global_random_state_is_left_alone():
     model = model_of("bert")
     inputs = inputs_of(model)
     torch.manual_seed(3)

@@ -1,4 +1,4 @@
-"""What can be asked of a cut: gradients, another layer, some heads, other precisions, and a truth planted by hand."""
+"""Options of a cut: gradients, earlier layers, some heads, other precisions; and a model with a planted truth."""
 
 import itertools
 
@@ -61,7 +61,7 @@ def test_backward_reaches_the_weights_and_no_parameter(family):
     assert all(parameter.grad is None and parameter.requires_grad for parameter in done.model.parameters())
 
 
-def test_no_graph_is_built_where_none_is_asked_for():
+def test_no_graph_is_built_without_gradients():
     done = prepared("bert", torch.float32)
     weights = done.capture.weights.unsqueeze(1).clone()
     assert not done.cut.rerun(done.capture, weights=weights).requires_grad

@@ -1,4 +1,4 @@
-"""Models inside other packages' wrappers: cut as the model inside, with the same numbers."""
+"""Models inside wrappers of other packages: the model inside is cut, with the same numbers."""
 
 import copy
 import warnings

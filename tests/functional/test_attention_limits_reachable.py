@@ -1,4 +1,4 @@
-"""How far attention can go: limits against outputs drawn at random, bounds against search and random distributions."""
+"""How far attention can go: limits against random outputs, bounds against searches and random distributions."""
 
 import math
 
@@ -59,7 +59,7 @@ def test_limits_of_two_classes_are_reached(epsilon, generator):
             assert float(moved[one].log() - moved[two].log()) == pytest.approx(float(high))
 
 
-def test_what_cannot_be_left_has_no_limits():
+def test_classes_that_cannot_gain_epsilon_set_no_limit():
     limits = logit_limits(Decision(), torch.tensor([12.0, 0.0]), 0.01)  # the first class has it all but 6e-6
     assert limits.high.tolist() == [math.inf]
     assert limits.low.isfinite().all()
@@ -69,7 +69,7 @@ def test_what_cannot_be_left_has_no_limits():
 
 
 @pytest.mark.parametrize(("kind", "size"), KINDS)
-def test_bounds_hold_against_random_distributions_and_the_search_adversary(kind, size, generator):
+def test_bounds_hold_against_random_distributions_and_the_adversary(kind, size, generator):
     decision, epsilon = decision_of(kind, 0.3), {"regression": 0.5}.get(kind, 0.05)
     for items in (2, 3, 6, 15):
         shares, corners = made(kind, size, items, generator)
@@ -103,7 +103,7 @@ def test_bounds_hold_against_random_distributions_and_the_search_adversary(kind,
             assert float(found.js) > 0.5 * reach.high  # it looks where there is something to be found
 
 
-def test_the_upper_bound_is_the_least_of_all_pairs(generator):
+def test_the_upper_bound_is_the_smallest_over_pairs_of_classes(generator):
     epsilon, first = 0.05, set()
     for _ in range(12):
         shares, corners = made("multiclass", 3, 6, generator)
@@ -120,7 +120,7 @@ def test_the_upper_bound_is_the_least_of_all_pairs(generator):
     assert len(first) > 1
 
 
-def test_bounds_of_three_classes_are_near_each_other(generator):
+def test_bounds_of_three_classes_are_close(generator):
     gaps = []
     for _ in range(10):
         shares, corners = made("multiclass", 3, 12, generator, scale=1.5)
@@ -130,7 +130,7 @@ def test_bounds_of_three_classes_are_near_each_other(generator):
     assert sum(gaps) / len(gaps) < 0.1
 
 
-def test_an_output_that_ignores_attention_lets_it_go_anywhere(generator):
+def test_without_influence_on_the_output_attention_is_unlimited(generator):
     shares = torch.randn(6, generator=generator, dtype=torch.float64).softmax(-1)
     for size in (2, 4):
         reach = divergence_range(shares, torch.ones(6, size, dtype=torch.float64), Decision(), 1e-9)
@@ -140,7 +140,7 @@ def test_an_output_that_ignores_attention_lets_it_go_anywhere(generator):
         assert torch.equal(reach.weights, corner)
 
 
-def test_an_output_that_hangs_on_one_weight_holds_it_fast(generator):
+def test_a_weight_that_decides_the_output_cannot_move(generator):
     """The logit is that item's weight: within epsilon the weight is, and the rest may be anywhere."""
     shares = torch.tensor([0.6, 0.2, 0.15, 0.05], dtype=torch.float64)
     corners = torch.tensor([[1.0], [0.0], [0.0], [0.0]], dtype=torch.float64)

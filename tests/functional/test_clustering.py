@@ -1,4 +1,4 @@
-"""k-means: planted clusters are found, starts are distinct, and their number is the one asked for."""
+"""k-means: planted clusters are found, centres are distinct, and the number of clusters meets its condition."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def clusters_of(vectors, most):
     return len(set(assign_clusters(vectors, initial_centres(vectors, most, seed=0)).tolist()))
 
 
-def test_equal_vectors_are_one_cluster_however_often_they_occur():
+def test_repeated_equal_vectors_are_one_cluster():
     few = np.repeat(np.eye(4, dtype=np.float32), 30, axis=0)
     assert same_parts(assign_clusters(few, initial_centres(few, 50, seed=0)), np.repeat(np.arange(4), 30))
     rounding = few + 1e-8 * np.random.default_rng(0).normal(size=few.shape).astype(np.float32)
@@ -47,7 +47,7 @@ def test_equal_vectors_are_one_cluster_however_often_they_occur():
 
 
 @pytest.mark.parametrize("sample", ["spread", "few", "alike"])
-def test_the_first_centres_are_those_of_fewer_clusters(sample):
+def test_the_first_centres_equal_those_for_fewer_clusters(sample):
     """So a number of clusters means the same, whether it was asked for or found among larger ones."""
     spread, _ = blobs(300, spread=1.0)
     draw = np.random.default_rng(1)
@@ -72,7 +72,7 @@ def test_clusters_are_those_of_scikit_learn_from_distinct_vectors():
     np.testing.assert_array_equal(assign_clusters(vectors, centres), found.labels_)
 
 
-def test_seeds_decide_and_nothing_else():
+def test_clusters_depend_on_the_seed_only():
     vectors, _ = blobs(200, spread=1.0)
     np.random.seed(1)  # noqa: NPY002 (no draw of anybody else's changes ours)
     first = initial_centres(vectors, 20, seed=5)
@@ -85,7 +85,7 @@ def test_seeds_decide_and_nothing_else():
     assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
 
 
-def test_a_cluster_of_one_is_counted():
+def test_single_vector_clusters_are_counted():
     assert count_singletons(np.array([0, 0, 1, 3, 3, 4])) == 2
 
 
@@ -99,7 +99,7 @@ def meets(samples, centres, count):
 @pytest.mark.parametrize("smallest", [True, False])
 @pytest.mark.parametrize(("count", "high"), [(300, 60), (130, 60)])
 @pytest.mark.parametrize("first", [0, 3, 6])
-def test_the_number_of_clusters_is_the_first_of_all_that_would_do(smallest, count, high, first, monkeypatch):
+def test_the_number_of_clusters_is_the_first_that_meets_the_condition(smallest, count, high, first, monkeypatch):
     monkeypatch.setattr("attnfaith.functional.clustering.FEWEST", 8)
     monkeypatch.setattr("attnfaith.functional.clustering.MOST", high)
     samples = [blobs(count, 2, seed, 3.0)[0] for seed in range(first, first + 3)]
@@ -111,7 +111,7 @@ def test_the_number_of_clusters_is_the_first_of_all_that_would_do(smallest, coun
 
 
 @pytest.mark.parametrize("smallest", [True, False])
-def test_where_no_number_will_do_it_is_the_smallest(smallest):
+def test_without_a_valid_number_of_clusters_the_smallest_is_returned(smallest):
     draw = np.random.default_rng(0)
     vectors = np.concatenate((draw.normal(size=(199, 3)), [[1e6, 0, 0]])).astype(np.float32)  # alone in any case
     centres = initial_centres(vectors, 200, seed=0)
@@ -120,7 +120,7 @@ def test_where_no_number_will_do_it_is_the_smallest(smallest):
     assert number_of_clusters([lambda: few], [initial_centres(few, 200, seed=0)], smallest=smallest) == (25, False)
 
 
-def test_one_thread_is_for_the_while():
+def test_one_thread_restores_the_number_of_threads():
     from threadpoolctl import threadpool_info
 
     before = [pool["num_threads"] for pool in threadpool_info()]

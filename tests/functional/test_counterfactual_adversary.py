@@ -1,4 +1,4 @@
-"""The adversary, against Adam and autograd on the objective as it is written down; and laws that it keeps."""
+"""The adversary: against Adam and autograd on the objective, and by its laws."""
 
 import itertools
 import math
@@ -104,7 +104,7 @@ def test_equals_adam_on_the_objective(generator, count, mass):
         assert int(found.satisfied[text]) == slow.satisfied
 
 
-def test_never_leaves_epsilon_nor_falls_below_the_identity(generator):
+def test_stays_within_epsilon_and_is_never_worse_than_the_original(generator):
     for epsilon in (1e-6, 0.01, 0.3, 5.0):
         weights, mask, distance = made(generator, batch=4, spread=2.0)
         freedom = editable_attention(weights, mask)
@@ -119,7 +119,7 @@ def test_never_leaves_epsilon_nor_falls_below_the_identity(generator):
             assert float(found.js[text]) == pytest.approx(expected, abs=1e-9)
 
 
-def test_masses_are_kept_and_what_is_not_free_stays(generator):
+def test_masses_and_fixed_weights_are_kept(generator):
     weights, mask, distance = made(generator, mass=0.6)
     free = mask.clone()
     free[:, 1] = False
@@ -132,7 +132,7 @@ def test_masses_are_kept_and_what_is_not_free_stays(generator):
     assert (found.weights[~mask.unsqueeze(1).expand_as(weights)] == 0).all()
 
 
-def test_what_the_model_forbids_is_given_nothing(generator):
+def test_items_that_the_model_forbids_get_no_weight(generator):
     weights, mask, distance = made(generator, spread=3.0)
     weights[0, 1, 2], weights[0, 0, 1] = 0.0, 0.0
     logs = weights.log()
@@ -143,7 +143,7 @@ def test_what_the_model_forbids_is_given_nothing(generator):
     assert found.weights[0, 0, 1] > 1e-20
 
 
-def test_a_distribution_that_does_not_exist_counts_for_nothing(generator):
+def test_missing_distributions_do_not_count(generator):
     weights, mask, distance = made(generator, batch=2)
     groups = torch.tensor([[True, True], [True, False]])
     weights[1, 1] = 0
@@ -157,7 +157,7 @@ def test_a_distribution_that_does_not_exist_counts_for_nothing(generator):
     assert float(max_divergence(editable_attention(weights, mask, groups=groups))[1]) <= LN2
 
 
-def test_a_batch_is_its_texts_one_by_one(generator):
+def test_a_batch_equals_its_texts_one_by_one(generator):
     weights, mask, distance = made(generator, batch=3)
     start = start_of(generator, weights)
     together = search_adversary(editable_attention(weights, mask), distance, start, epsilon=0.05, steps=60)
@@ -174,7 +174,7 @@ def test_a_batch_is_its_texts_one_by_one(generator):
         torch.testing.assert_close(alone.weights, together.weights[one], rtol=0, atol=1e-7)
 
 
-def test_an_output_that_ignores_attention_lets_it_go_anywhere(generator):
+def test_without_influence_on_the_output_attention_is_unlimited(generator):
     weights, mask, _ = made(generator, batch=4, items=8, spread=2.0)
     freedom = editable_attention(weights, mask)
     found = search_adversary(
@@ -184,7 +184,7 @@ def test_an_output_that_ignores_attention_lets_it_go_anywhere(generator):
     assert found.satisfied.tolist() == [5] * 4
 
 
-def test_an_output_that_hangs_on_one_weight_holds_it_fast(generator):
+def test_a_weight_that_decides_the_output_cannot_move(generator):
     weights, mask, _ = made(generator, batch=3, groups=1, items=6)
 
     def distance(edited):
@@ -201,7 +201,7 @@ def test_an_output_that_hangs_on_one_weight_holds_it_fast(generator):
     assert (held.js < 0.01).all()
 
 
-def test_attention_that_is_all_on_one_item_can_be_left(generator):
+def test_attention_all_on_one_item_can_move(generator):
     """Log-weights 40 apart: steps of 0.01 would not get anywhere in 500."""
     logs = torch.tensor([[[0.0, -40.0, -35.0]]], dtype=torch.float64)
     mask = torch.ones(1, 3, dtype=torch.bool)
@@ -211,7 +211,7 @@ def test_attention_that_is_all_on_one_item_can_be_left(generator):
     assert float(found.js) > 0.9 * LN2
 
 
-def test_outputs_that_are_not_numbers_are_not_within_anything(generator):
+def test_outputs_of_nan_are_never_within_epsilon(generator):
     weights, mask, _ = made(generator)
     start = start_of(generator, weights)
     found = search_adversary(
@@ -239,7 +239,7 @@ def test_one_candidate_without_an_output_does_not_stop_the_others(generator):
     torch.testing.assert_close(found.js, others.js)
 
 
-def test_what_is_not_within_epsilon_when_it_is_looked_at_again_does_not_count(generator):
+def test_a_result_beyond_epsilon_at_the_final_check_is_dropped(generator):
     """As rounding can do it, in another batch."""
     weights, mask, distance = made(generator)
 
@@ -266,7 +266,7 @@ def test_an_output_without_a_gradient_is_refused(generator):
         )
 
 
-def test_where_nothing_is_free_nothing_moves(generator):
+def test_without_free_items_nothing_changes(generator):
     weights, mask, distance = made(generator)
     freedom = editable_attention(weights, mask & False)
     found = search_adversary(freedom, distance, start_of(generator, weights), epsilon=0.5, steps=5)
@@ -274,7 +274,7 @@ def test_where_nothing_is_free_nothing_moves(generator):
     assert torch.equal(found.weights, weights)
 
 
-def test_single_precision_finds_the_same_to_a_hundredth(generator):
+def test_single_precision_agrees_to_a_hundredth(generator):
     weights, mask, distance = made(generator)
     start = start_of(generator, weights)
     double = search_adversary(editable_attention(weights, mask), distance, start, epsilon=0.05)
@@ -298,7 +298,7 @@ def test_divergence_is_the_mean_over_distributions(generator):
             assert float(got[text, candidate]) == pytest.approx(sum(expected) / 2, abs=1e-12)
 
 
-def test_the_most_is_that_of_the_best_corner(generator):
+def test_the_largest_divergence_is_that_of_the_best_corner(generator):
     weights, mask, _ = made(generator)
     for text, value in enumerate(max_divergence(editable_attention(weights, mask)).tolist()):
         count = int(mask[text].sum())

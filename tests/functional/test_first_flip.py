@@ -160,7 +160,7 @@ def test_equals_one_removal_at_a_time(kind, first, growth, floors):
 
 
 @pytest.mark.parametrize(("first", "growth"), [(1, 0.5), (3, 1.0)])
-def test_steps_are_asked_for_once_in_order_and_not_beyond_the_flip(first, growth):
+def test_steps_are_evaluated_once_in_order_and_not_beyond_the_flip(first, growth):
     one = world("multiclass", 3, width=12, texts=8)
     asked = []
 
@@ -178,7 +178,7 @@ def test_steps_are_asked_for_once_in_order_and_not_beyond_the_flip(first, growth
             assert (lane in going) == (start <= needed)
 
 
-def test_a_set_is_run_once_however_many_orders_come_through_it():
+def test_a_set_that_many_orders_reach_is_run_once():
     """Different texts never share; within a text the sets of all orders are told apart."""
     torch.manual_seed(0)
     texts, width = 4, 7
@@ -211,7 +211,7 @@ def test_a_set_is_run_once_however_many_orders_come_through_it():
     assert set(runs) == expected
 
 
-def test_a_flip_at_the_very_last_item_and_one_that_comes_and_goes():
+def test_a_flip_at_the_last_item_and_one_that_flips_back():
     everything = torch.ones(2, 3, dtype=torch.bool)
     counts = everything.sum(1)
     order = torch.arange(3).expand(2, -1)
@@ -226,7 +226,7 @@ def test_a_flip_at_the_very_last_item_and_one_that_comes_and_goes():
     assert kept.removed.tolist() == [1, 2]  # the tie, which belongs to the first class, is another decision here
 
 
-def test_a_decision_that_was_near_a_tie_to_begin_with_is_near_one():
+def test_the_original_decision_counts_in_the_closest_margin():
     everything = torch.ones(1, 2, dtype=torch.bool)
     counts = everything.sum(1)
     lanes = RemovalOrders(torch.tensor([[0, 1]]), torch.tensor([0]), counts, everything, ~everything, counts)
@@ -235,7 +235,7 @@ def test_a_decision_that_was_near_a_tie_to_begin_with_is_near_one():
     assert float(result.closest_margin) == pytest.approx(1e-9)
 
 
-def test_logits_that_are_not_finite_are_refused_and_only_where_they_count():
+def test_logits_that_are_not_finite_are_refused_up_to_the_last_step():
     everything = torch.ones(1, 3, dtype=torch.bool)
     counts = everything.sum(1)
     lanes = RemovalOrders(torch.arange(3).unsqueeze(0), torch.tensor([0]), counts, everything, ~everything, counts - 1)
@@ -247,7 +247,7 @@ def test_logits_that_are_not_finite_are_refused_and_only_where_they_count():
             first_flips(lanes, prefixes[:, 0], Decision(), from_prefixes(prefixes))
 
 
-def test_nothing_to_remove_flips_nothing():
+def test_without_erasable_items_nothing_flips():
     everything = torch.ones(2, 1, dtype=torch.bool)
     none = torch.zeros(2, dtype=torch.long)
     lanes = RemovalOrders(torch.zeros(2, 1, dtype=torch.long), torch.arange(2), none, everything, everything, none)

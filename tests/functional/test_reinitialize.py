@@ -1,4 +1,4 @@
-"""Weights drawn anew: as large as they were, the same for the same seed, and the old ones stay as they are."""
+"""Re-initialised weights: the same scale, the same for the same seed, and the original weights are not changed."""
 
 import itertools
 
@@ -15,7 +15,7 @@ def seeded(seed=0):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("how", WAYS)
-def test_form_and_scale_are_kept_and_what_stood_where_is_not(how, dtype):
+def test_shape_and_scale_are_kept_and_positions_are_not(how, dtype):
     values = (torch.randn(40, 70, generator=seeded(), dtype=torch.float64) * 0.02 + 0.01).to(dtype)
     before = values.clone()
     drawn = reinitialize(values, seeded(1), how)
@@ -43,12 +43,12 @@ def test_a_slice_of_a_larger_tensor_is_drawn_from_its_own_values():
 
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("values", [torch.tensor(3.5), torch.tensor([2.0]), torch.ones(6), torch.zeros(0, 4)])
-def test_what_has_no_spread_stays(values, how):
+def test_values_without_spread_stay(values, how):
     assert torch.equal(reinitialize(values, seeded(), how), values)
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_the_seed_and_nothing_else_decides(how):
+def test_weights_depend_on_the_seed_only(how):
     values = torch.randn(50, generator=seeded())
     torch.manual_seed(1)
     one, state = reinitialize(values, seeded(7), how), torch.get_rng_state()
@@ -59,14 +59,14 @@ def test_the_seed_and_nothing_else_decides(how):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_what_cannot_be_drawn_is_refused():
+def test_invalid_arguments_are_refused():
     with pytest.raises(InputError, match="'permuted', 'normal'"):
         reinitialize(torch.ones(2), seeded(), "uniform")
     with pytest.raises(InputError, match=r"torch\.int8"):
         reinitialize(torch.ones(2, dtype=torch.int8), seeded())
 
 
-def test_some_numbers_are_spread_evenly_from_the_first_to_the_last():
+def test_evenly_spaced_numbers_include_both_ends():
     for count in range(1, 40):
         assert evenly_spaced(count) == list(range(1, count + 1))
         for chosen in range(1, 45):

@@ -1,4 +1,4 @@
-"""What the adapter tests share: the families they are drawn over, edits that matter, and a comparison that can fail."""
+"""Shared by the adapter tests: the families they are drawn over, edits with an effect, and strict comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labelled texts from any container; what cannot be trained on is refused by its row."""
+"""Labelled texts from any container; invalid rows are refused with their number."""
 
 import math
 
