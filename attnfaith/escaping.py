@@ -1,8 +1,8 @@
-r"""Text from models, data and files, made safe to show: what a terminal would obey, and no reader can see, is escaped.
+r"""Escaping invisible and control characters in text from models, data and files, so that it is safe to show.
 
-A label name, a column, a path or a stored run may hold anything. Written to a terminal as it is, ``"\x1b]0;...\x07"``
-renames the window, ``"\x1b[2J"`` wipes it, and ``"\u202e"`` reverses what follows. Everything that is shown goes
-through `visible`, or `visible_json`.
+A label name, a column, a path or a stored run may contain any character. Written to a terminal unchanged,
+``"\x1b]0;...\x07"`` renames the window, ``"\x1b[2J"`` clears it, and ``"\u202e"`` reverses what follows. Everything
+that is shown goes through `visible` or `visible_json`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ import unicodedata
 from typing import Any
 
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
-_JOINERS = "\u200c\u200d"  # between letters of Persian or Hindi, and inside emoji, they are part of the writing
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")  # letters without ink
+_JOINERS = "\u200c\u200d"  # part of the writing between letters of Persian or Hindi, and inside emoji
+_BLANK = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+)  # letters shown as blanks
 
 
 def visible(text: str, kept: str = "") -> str:
-    r"""Text in which every invisible character is written as its escape, such as ``\x1b`` or ``\u202e``.
+    r"""Escape every invisible character of a text, as ``\x1b`` or ``\u202e``.
 
-    Escaped are the control characters (C0, DEL, C1), line and paragraph separators, format characters (which change the
-    direction of text, or have no width), letters without ink, halves of characters and noncharacters. A joiner stays
-    where it joins two characters outside ASCII, as it does in Persian, in Hindi and in emoji.
+    Escaped are control characters (C0, DEL, C1), line and paragraph separators, format characters (which change the
+    direction of text, or have no width), blank letters, lone surrogates and noncharacters. A joiner stays where it
+    joins two characters outside ASCII, as in Persian, in Hindi and in emoji.
 
     Args:
-        text: anything.
-        kept: characters to leave, such as a line break where several lines are shown.
+        text: any text.
+        kept: characters to leave unchanged, such as a line break where several lines are shown.
 
     Example:
         >>> print(visible("bad\x1b[2J name\u202e"))
@@ -37,14 +39,15 @@ def visible(text: str, kept: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
     shown = []
-    for place, sign in enumerate(text):
-        hidden = sign not in kept and _is_hidden(sign) and not (sign in _JOINERS and _joins(text, place))
-        shown.append(_escaped(sign) if hidden else sign)
+    for index, character in enumerate(text):
+        joiner = character in _JOINERS and _joins(text, index)
+        hidden = character not in kept and _is_hidden(character) and not joiner
+        shown.append(_escaped(character) if hidden else character)
     return "".join(shown)
 
 
 def visible_log(text: str) -> str:
-    r"""A message of another library: as `visible`, but lines stay lines, and colours (SGR sequences) stay colours.
+    r"""Escape a message of another library as `visible` does, but keep line breaks, tabs and colours (SGR sequences).
 
     Example:
         >>> visible_log("\x1b[1mkey\x1b[0m\n\x1b[2J") == "\x1b[1mkey\x1b[0m\n" + r"\x1b[2J"
@@ -54,7 +57,7 @@ def visible_log(text: str) -> str:
 
 
 def visible_json(content: Any) -> str:
-    r"""JSON on one line, with every invisible character as an escape of JSON: a reader of the JSON loses nothing.
+    r"""Write JSON on one line, with invisible characters as JSON escapes, so that a parser loses nothing.
 
     Example:
         >>> print(visible_json({"text": "é\x9b\u202e"}))
@@ -63,21 +66,23 @@ def visible_json(content: Any) -> str:
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     if text.isascii() and text.isprintable():
         return text
-    return "".join(json.dumps(sign)[1:-1] if _is_hidden(sign) else sign for sign in text)
+    return "".join(json.dumps(character)[1:-1] if _is_hidden(character) else character for character in text)
 
 
-def _is_hidden(sign: str) -> bool:
-    number = ord(sign)
-    nothing = number & 0xFFFE == 0xFFFE or 0xFDD0 <= number <= 0xFDEF  # noncharacters; SVG and XML refuse some
+def _is_hidden(character: str) -> bool:
+    number = ord(character)
+    noncharacter = number & 0xFFFE == 0xFFFE or 0xFDD0 <= number <= 0xFDEF  # SVG and XML refuse some of them
     ignored = number == 0x2065 or 0xFFF0 <= number <= 0xFFF8 or 0xE0000 <= number <= 0xE00FF  # shown as nothing
-    return nothing or ignored or sign in _BLANK or unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    hidden_category = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return noncharacter or ignored or character in _BLANK or hidden_category
 
 
-def _joins(text: str, place: int) -> bool:
-    around = text[place - 1 : place] + text[place + 1 : place + 2]
-    return 0 < place < len(text) - 1 and not any(sign.isascii() or _is_hidden(sign) for sign in around)
+def _joins(text: str, index: int) -> bool:
+    """Whether the joiner at an index has a visible character outside ASCII on both sides."""
+    around = text[index - 1 : index] + text[index + 1 : index + 2]
+    return 0 < index < len(text) - 1 and not any(near.isascii() or _is_hidden(near) for near in around)
 
 
-def _escaped(sign: str) -> str:
-    number = ord(sign)
+def _escaped(character: str) -> str:
+    number = ord(character)
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -1,4 +1,4 @@
-"""A progress bar for long work, for people only."""
+"""Progress bars, shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 
-def progress(things: Sequence[Thing] | Iterable[Thing], what: str, *, quiet: bool = False) -> Iterator[Thing]:
-    """Go through things, with a bar on standard error if that is a terminal; silent otherwise.
+def progress(items: Sequence[Item] | Iterable[Item], what: str, *, quiet: bool = False) -> Iterator[Item]:
+    """Iterate over items, with a progress bar on standard error if that is a terminal.
 
     Example:
-        >>> list(progress([1, 2], "counting"))
+        >>> list(progress([1, 2], "progress_bar"))
         [1, 2]
     """
     if quiet or not sys.stderr.isatty():
-        yield from things
+        yield from items
         return
     from rich.console import Console
     from rich.progress import track
 
-    yield from track(things, description=what, console=Console(stderr=True), transient=True)
+    yield from track(items, description=what, console=Console(stderr=True), transient=True)
 
 
 @contextmanager
-def counting(what: str, total: int | None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-    """A bar with an estimate of the time left, moved on by calling what is yielded; silent away from a terminal.
+def progress_bar(what: str, total: int | None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """A progress bar with an estimate of the time left; yields a function that advances it. Shown on a terminal only.
 
     Args:
-        what: is being done.
-        total: how much there is; None where that is not known.
-        quiet: show nothing.
+        what: the description of the work.
+        total: the amount of work; None if it is not known.
+        quiet: show no bar.
 
     Example:
-        >>> with counting("texts", 10) as advance:
+        >>> with progress_bar("texts", 10) as advance:
         ...     advance(4)
     """
     if quiet or not sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""Trying every text classifier of the installed Transformers: which can be cut, how, and why the others cannot."""
+"""A survey of the text classifiers of the installed Transformers: which can be cut, how, and why others cannot."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Family:
 
     Attributes:
         model_type: the name in the model's configuration.
-        class_name: its class for classifying texts.
-        status: "supported"; "refused", on purpose and with a reason; "not tried", as no tiny model could be made here
-            (a package may be missing); or "failed", by a mistake in attnfaith.
-        mechanism: how its attention was found.
-        path: which tail is run.
-        decides: which rows of the final attention the decision reads.
+        class_name: its class for text classification.
+        status: "supported"; "refused", on purpose and with a reason; "not tried", because no tiny model could be made
+            (a package may be missing); or "failed", by a bug in attnfaith.
+        mechanism: how its attention is reached.
+        path: the tail that is run.
+        decides: which rows of the final attention decide.
         reason: why it is not supported.
-        check: what the self-check measured.
+        check: the results of the self-check.
     """
 
     model_type: str
@@ -61,13 +61,13 @@ class Family:
 
 
 def survey(model_types: Iterable[str] | None = None) -> Iterator[Family]:
-    """Try families one after the other; those that cannot be cut are results too, not errors.
+    """Try to cut a tiny model of each family; yield a result for each, also for those that cannot be cut.
 
     Args:
-        model_types: which; all that the installed Transformers knows by default.
+        model_types: the families to try; by default all of the installed Transformers.
 
     Raises:
-        InputError: Transformers has no text classifier of such a model type. Raised at once, before anything is tried.
+        InputError: Transformers has no text classifier of a model type. Raised before anything is tried.
 
     Example:
         >>> for family in survey(["bert", "fnet"]):
@@ -86,30 +86,30 @@ def survey(model_types: Iterable[str] | None = None) -> Iterator[Family]:
                 f"Transformers {transformers.__version__} has no text classifier of the model type {name!r}."
                 + (f" Did you mean {' or '.join(map(repr, near))}?" if near else "")
             )
-    return map(_try, chosen)
+    return map(_try_family, chosen)
 
 
-def _try(model_type: str) -> Family:
+def _try_family(model_type: str) -> Family:
     names = model_type, MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES[model_type]
     with _quiet():
         try:
             model = tiny_model(model_type)
         except AttnFaithError as error:
-            return Family(*names, "not tried", reason=_line(error))
+            return Family(*names, "not tried", reason=_on_one_line(error))
         try:
-            made = cut(model)
+            result = cut(model)
         except AttnFaithError as error:
-            return Family(*names, "refused", reason=_line(error))
-        except Exception as error:  # a mistake of ours; the other families are still worth knowing
-            reason = f"A mistake in attnfaith, please report it: {type(error).__name__}: {_line(error)}"
+            return Family(*names, "refused", reason=_on_one_line(error))
+        except Exception as error:  # a bug of attnfaith must not hide the results of the other families
+            reason = f"A mistake in attnfaith, please report it: {type(error).__name__}: {_on_one_line(error)}"
             return Family(*names, "failed", reason=reason)
-    adapter = made.adapter
-    return Family(*names, "supported", adapter.mechanism, adapter.path, made.rows, check=made.check)
+    adapter = result.adapter
+    return Family(*names, "supported", adapter.mechanism, adapter.tail, result.decides, check=result.check)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back what families say of kernels that are not installed and of lengths that they round up."""
+    """Silence the warnings of families about kernels that are not installed and lengths that are rounded up."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
@@ -120,12 +120,12 @@ def _quiet() -> Iterator[None]:
         logging.set_verbosity(before)
 
 
-def _line(error: BaseException) -> str:
+def _on_one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
 def summary(families: Sequence[Family]) -> str:
-    """How many of the tried families are supported, and what became of the others.
+    """Summarise the families in one sentence: how many are supported, refused, not tried or failed.
 
     Example:
         >>> summary([Family("bert", "BertForSequenceClassification", "supported")])
@@ -138,7 +138,7 @@ def summary(families: Sequence[Family]) -> str:
 
 
 def table_markdown(families: Sequence[Family]) -> str:
-    """The families in Markdown: a table of those that can be cut, and one of the others.
+    """The families as Markdown: a table of those that can be cut, and one of the others.
 
     Example:
         >>> family = Family("fnet", "FNetForSequenceClassification", "refused", reason="No attention was seen.")
@@ -169,7 +169,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def table_json(families: Sequence[Family]) -> str:
-    """The families in JSON: a list of objects with the fields of `Family`; a figure that was not measured is null.
+    """The families as JSON: a list of objects with the fields of `Family`; a value that was not measured is null.
 
     Example:
         >>> family = Family("fnet", "FNetForSequenceClassification", "refused", reason="No attention was seen.")

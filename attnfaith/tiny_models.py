@@ -1,7 +1,7 @@
-"""A tiny random model of every text classifier that the installed Transformers knows, made on the spot.
+"""Tiny random models of every family of text classifiers in the installed Transformers.
 
-Nothing is looked up by family: one table of small values is applied to whatever attributes a configuration class has,
-sub-configurations included. What a family needs beyond that stands in ``SPECIAL``, with the reason.
+There is no code for each family: one table of small values is applied to the attributes of any configuration class,
+also of nested configurations. What a family needs beyond that is in ``SPECIAL``, with the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from transformers.utils import logging
 from attnfaith.errors import AttnFaithError, InputError
 
 WIDTH, HEADS, KEY_VALUE_HEADS, HEAD_WIDTH, INNER, LAYERS, VOCABULARY, POSITIONS = 32, 4, 2, 8, 64, 2, 99, 128
-WINDOW = 8  # shorter than the default made-up text, so that a sliding window really hides something
+WINDOW = 8  # shorter than the default dummy text, so that a sliding window really hides something
 
 SMALL: dict[str, Any] = {
     **dict.fromkeys(
@@ -64,7 +64,7 @@ SMALL: dict[str, Any] = {
         POSITIONS,
     ),
     "type_vocab_size": 2,
-    # special ids as in RoBERTa and BART, whatever the family's own: small, and all of them different
+    # special ids of RoBERTa and BART for all families: small, and all different
     **dict.fromkeys(["bos_token_id", "bos_index", "cls_token_id"], 0),
     **dict.fromkeys(["pad_token_id", "pad_index"], 1),
     **dict.fromkeys("eos_token_id eos_index sep_token_id eod_token_id decoder_start_token_id".split(), 2),
@@ -73,23 +73,23 @@ SMALL: dict[str, Any] = {
     **dict.fromkeys(["image_token_id", "image_token_index"], 5),
     **dict.fromkeys(["video_token_id", "boi_token_index", "vision_start_token_id"], 6),
     **dict.fromkeys(["eoi_token_index", "vision_end_token_id"], 7),
-    # mixtures of experts; kernels want their widths in eights
+    # mixtures of experts; kernels need widths that are multiples of eight
     **dict.fromkeys(["num_experts", "num_local_experts", "n_routed_experts"], 8),
     **dict.fromkeys(["num_experts_per_tok", "moe_topk"], 2),
     **dict.fromkeys(["n_shared_experts", "n_group", "topk_group", "first_k_dense_replace"], 1),
-    # low ranks
+    # ranks of low-rank projections
     **dict.fromkeys(["kv_lora_rank", "q_lora_rank", "adapter_rank", "gated_norm_rank", "mamba_dt_rank"], HEAD_WIDTH),
     **dict.fromkeys(["sliding_window", "local_attention", "window_size", "attention_window"], WINDOW),
     **dict.fromkeys(["keep_window_size", "index_topk", "block_size", "chunk_size"], WINDOW),
-    # hybrids: the last of the two layers is the one with attention
+    # hybrids: the second of the two layers is the one with attention
     **dict.fromkeys(["attn_layer_period", "full_attention_interval", "expert_layer_period"], 2),
     **dict.fromkeys(["attn_layer_offset", "expert_layer_offset"], 1),
     "sliding_window_pattern": 2,
     "mamba_d_state": 8,
-    # vocabularies beside the words'
+    # vocabularies other than that of words
     **dict.fromkeys("entity_vocab_size pronunciation_vocab_size shape_vocab_size num_hash_buckets".split(), VOCABULARY),
     "num_latents": 12,
-    # pictures, for the models that can take them as well
+    # images, for models that can read them too
     **dict.fromkeys(["image_size", "input_size"], 16),
     "patch_size": 8,
     "num_position_embeddings": 16,
@@ -98,32 +98,32 @@ SMALL: dict[str, Any] = {
 
 _TWO_ROPES = {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("sliding_attention", "full_attention")}
 SPECIAL: dict[str, dict[str, Any]] = {
-    # block-sparse attention is for texts of 700 tokens and more; on a shorter one the model switches itself to this
+    # block-sparse attention needs texts of 700 tokens and more; for shorter ones the model switches itself to this
     "big_bird": {"attention_type": "original_full"},
     "bigbird_pegasus": {"attention_type": "original_full"},
-    # the default configuration has no rotary parameters, and its model cannot do without
+    # the default configuration has no rotary parameters, but its model needs them
     "cohere_compass_text": {"layer_types": ["sliding_attention", "full_attention"], "rope_parameters": _TWO_ROPES},
-    # as in the real ones, the last layer is not the first of its block: what it attends to are pooled positions
+    # as in real models, the last layer is not the first of its block, so that it attends pooled positions
     "funnel": {"block_sizes": [1, 2]},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
-    # four embeddings of a coordinate and two of a size lie side by side in the hidden vector
+    # the hidden vector is the concatenation of four embeddings of coordinates and two of sizes
     "layoutlmv2": {"coordinate_size": 6, "shape_size": 4},
     "layoutlmv3": {"coordinate_size": 6, "shape_size": 4},
-    # six coordinates share the hidden vector, and the layout's is a quarter as wide
+    # six coordinates share the hidden vector, and that of the layout is a quarter as wide
     "lilt": {"hidden_size": 48},
-    # hashed attention draws new random rotations at every forward pass; local attention is the half that can be read
+    # hashed attention draws new random rotations in every forward pass; local attention is deterministic
     "reformer": {
         "attn_layers": ["local", "local"],
         "local_attn_chunk_length": WINDOW,
         "axial_pos_shape": [8, POSITIONS // 8],
         "axial_pos_embds_dim": [8, WIDTH - 8],
     },
-    # what set_default_language() does: without it the model asks for lang_ids
+    # as set_default_language() does: without it the model requires lang_ids
     "xmod": {"default_language": "en_XX"},
-    # one entry per level of the document tree, each with its own two embeddings
+    # one entry for each level of the document tree, each with two embeddings
     "markuplm": {"max_depth": 4},
-    # attention sees the layer's input beside the first embeddings, and so is twice as wide; every hybrid layer but the
-    # first borrows its weights, and there must be one that does
+    # attention reads the layer's input concatenated with the first embeddings, and so is twice as wide; hybrid layers
+    # after the first share its weights, and one of them must exist
     "zamba": {
         "attention_hidden_size": 2 * WIDTH,
         "attention_head_dim": 2 * HEAD_WIDTH,
@@ -134,7 +134,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
 
 
 def model_types() -> list[str]:
-    """Return the name of every text family with a sequence classifier in the installed Transformers.
+    """Return the model types with a text classifier in the installed Transformers.
 
     Example:
         >>> "bert" in model_types()
@@ -152,19 +152,19 @@ def tiny_model(
     attn_implementation: str | None = None,
     scale: float | None = None,
 ) -> PreTrainedModel:
-    """Return a tiny random classifier of one family, in evaluation mode, whose decision really uses its attention.
+    """Return a tiny random classifier of one family, in evaluation mode, whose decision depends on its attention.
 
-    At the usual initialisation (a standard deviation of .02) attention is uniform and hardly matters; here every matrix
-    is drawn anew so that hidden states and logits are of the order of 1. The same seed gives the same weights, in any
-    dtype and any process, and the global random state is left alone.
+    With the usual initialisation (a standard deviation of .02) attention is nearly uniform and has hardly any effect.
+    Here every matrix is re-initialised so that hidden states and logits are of the order of 1. The same seed gives the
+    same weights, in any dtype and any process, and the global random state is not changed.
 
     Args:
         model_type: one of :func:`model_types`.
         num_labels: the number of classes.
-        seed: what the weights are drawn from.
-        dtype: of the weights.
-        attn_implementation: "eager" or "sdpa"; None is the family's default.
-        scale: the gain of every matrix; None is 1.
+        seed: the seed of the weights.
+        dtype: the dtype of the weights.
+        attn_implementation: "eager" or "sdpa"; by default the family's own default.
+        scale: the gain of every matrix, by default 1.
 
     Example:
         >>> model = tiny_model("bert")
@@ -182,7 +182,7 @@ def tiny_model(
     if attn_implementation is not None:
         settings["attn_implementation"] = attn_implementation
     if dtype is torch.float64:
-        settings["experts_implementation"] = "eager"  # the grouped product of the default one knows no float64
+        settings["experts_implementation"] = "eager"  # the default's grouped product does not support float64
     try:
         with _quiet(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -190,15 +190,15 @@ def tiny_model(
             drawn = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
             model = AutoModelForSequenceClassification.from_config(config, **settings)
         _draw_weights(drawn, seed=seed, gain=1.0 if scale is None else scale)
-        model.load_state_dict(drawn.state_dict())  # in float32 first: other precisions draw other numbers
-    except Exception as error:  # whatever a family's own code raises is the reason that the table prints
+        model.load_state_dict(drawn.state_dict())  # drawn in float32 first: other dtypes would draw other numbers
+    except Exception as error:  # a family's code may raise anything; the survey prints it as the reason
         raise AttnFaithError(f"No tiny {model_type!r} could be made: {type(error).__name__}: {error}") from error
     return model.eval()
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Some families' own default configurations are warned about; that is nobody's fault here."""
+    """Silence Transformers' warnings about the default configurations of some families."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
@@ -218,7 +218,7 @@ def _tiny_config(config_class: type[PreTrainedConfig], special: dict[str, Any], 
         elif name in ("layer_types", "layers_block_type", "mlp_layer_types") and value:
             values[name] = _two_layers(value)
         elif name in ("num_key_value_heads", "num_kv_heads") and value == getattr(default, "num_attention_heads", None):
-            values[name] = HEADS  # grouped only where the family's own default groups: some refuse it
+            values[name] = HEADS  # grouped heads only in families whose default has them: others refuse them
     if default.is_encoder_decoder:
         values.setdefault("decoder_start_token_id", SMALL["decoder_start_token_id"])
     values |= {name: value for name, value in special.items() if not isinstance(value, dict) or name not in values}
@@ -226,43 +226,41 @@ def _tiny_config(config_class: type[PreTrainedConfig], special: dict[str, Any], 
 
 
 def _two_layers(kinds: list[str]) -> list[str]:
-    """Two layers that show both kinds of the family, the one with (full) attention last."""
+    """Two layers of different kinds if the family has several, the one with (full) attention last."""
     last = next((kind for kind in ("full_attention", "hybrid", "sparse") if kind in kinds), kinds[-1])
     first = next((kind for kind in kinds if kind != last), last)
     return [first] * (LAYERS - 1) + [last]
 
 
 _ATTENTION = re.compile(r"att(n|ention)", re.IGNORECASE)
-_ASKS = re.compile(r"(^|[._])(q|k|query|key|in_proj|\w?qkv|query_key_value|c_attn|w[qk])(?![a-z])", re.IGNORECASE)
+_QUERY_OR_KEY = re.compile(
+    r"(^|[._])(q|k|query|key|in_proj|\w?qkv|query_key_value|c_attn|w[qk])(?![a-z])", re.IGNORECASE
+)
 # Tried on 5 draws of each family: with these, dropping half of the final attention's items moves the logits by a tenth
 # of their size or more (599 times of 600; once by .098). Gains of 1.6 and 2.0, or 1.6 and 1.6, fail more often.
-_ASK_GAIN, _MIX_GAIN, _EMBEDDING_SIZE = 2.0, 1.3, 0.3
-_UNSCALED = {
-    "t5",
-    "mt5",
-    "umt5",
-    "gpt_neo",
-}  # scores not divided by sqrt(head width): queries and keys are to be smaller
+_QUERY_KEY_GAIN, _VALUE_GAIN, _EMBEDDING_SIZE = 2.0, 1.3, 0.3
+# families that do not divide scores by sqrt(head width): their queries and keys must be smaller
+_UNSCALED = {"t5", "mt5", "umt5", "gpt_neo"}
 
 
 def _draw_weights(model: PreTrainedModel, *, seed: int, gain: float) -> None:
-    ask_gain = _ASK_GAIN / (HEAD_WIDTH**0.25 if model.config.model_type in _UNSCALED else 1.0)
-    owners = {id(own): module for module in model.modules() for own in module.parameters(recurse=False)}
+    query_key_gain = _QUERY_KEY_GAIN / (HEAD_WIDTH**0.25 if model.config.model_type in _UNSCALED else 1.0)
+    owners = {id(parameter): module for module in model.modules() for parameter in module.parameters(recurse=False)}
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if not parameter.requires_grad:
-                continue  # sinusoids
+                continue  # fixed sinusoidal positions
             owner = owners[id(parameter)]
             key = zlib.crc32(f"{seed}:{name}".encode())
             noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(key), dtype=torch.float64)
-            asks = bool(_ATTENTION.search(name) and _ASKS.search(name))
+            query_or_key = bool(_ATTENTION.search(name) and _QUERY_OR_KEY.search(name))
             fan_in = _fan_in(owner, parameter)
             if fan_in is None:
                 value = parameter.double() + 0.1 * noise
-                if asks and "norm" in name.lower():
-                    value += ask_gain - 1.0  # normalised queries and keys are as large as their norm's weight says
+                if query_or_key and "norm" in name.lower():
+                    value += query_key_gain - 1.0  # the size of normalised queries and keys is the weight of their norm
             else:
-                boost = ask_gain if asks else _MIX_GAIN if _ATTENTION.search(name) else 1.0
+                boost = query_key_gain if query_or_key else _VALUE_GAIN if _ATTENTION.search(name) else 1.0
                 value = noise * (gain * boost / math.sqrt(fan_in))
             parameter.copy_(value)
             if isinstance(owner, nn.Embedding) and owner.padding_idx is not None:
@@ -270,16 +268,16 @@ def _draw_weights(model: PreTrainedModel, *, seed: int, gain: float) -> None:
 
 
 def _fan_in(owner: nn.Module, parameter: nn.Parameter) -> float | None:
-    """How many inputs each output of this matrix sums; None for what is no matrix (biases, norms, decay rates)."""
+    """The number of inputs that each output of a matrix sums; None for biases, norms and other parameters."""
     if parameter.dim() < 2:
         return None
     if isinstance(owner, nn.Embedding):
-        return (
-            _EMBEDDING_SIZE**-2
-        )  # small: what attention adds to the residual stream must be seen beside the embedding
+        # small embeddings: otherwise what attention adds to the residual stream would be negligible
+        return _EMBEDDING_SIZE**-2
     if isinstance(owner, Conv1D):
         return parameter.shape[0]
     if isinstance(owner, nn.Linear | nn.modules.conv._ConvNd):
         return math.prod(parameter.shape[1:])
-    # a bare parameter: a stack of experts' matrices starts as small noise, anything else has values that mean something
+    # A parameter outside any known layer: a stack of experts' matrices is initialised with small noise; other
+    # parameters have values with a meaning, and keep them.
     return parameter.shape[-1] if 0 < parameter.float().std() < 0.1 else None

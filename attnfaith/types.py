@@ -1,4 +1,4 @@
-"""What passes between the parts: frozen records of tensors, without behaviour of their own."""
+"""The data types shared by all rooms of the package: a batch captured at its attention, and the items it attends."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Items:
-    """What the final attention attends, and where it stands in the input.
+    """The items that the final attention attends, and the positions of the input that they cover.
 
     Attributes:
         kind: "tokens" (words of a FLAN, tokens of a Transformer), "sentences" (HAN), or "pooled" (a model that pools
-            its positions before the final attention, so that an item stands for several tokens).
+            its positions before the final attention, so that an item represents several tokens).
         spans: ``[B, N, 2]`` half-open ranges of positions in ``input_ids``; a token covers one position. None for
-            pooled items, which belong to no certain tokens.
+            pooled items, which do not correspond to particular tokens.
     """
 
     kind: Literal["tokens", "sentences", "pooled"]
@@ -25,25 +25,25 @@ class Items:
 
     @classmethod
     def tokens(cls, mask: Tensor) -> Items:
-        """Items that are the positions of the input, one each; ``mask`` is ``[B, N]``."""
+        """Items that each cover one position of the input; ``mask`` is ``[B, N]``."""
         start = torch.arange(mask.shape[1], device=mask.device).expand(mask.shape)
         return cls("tokens", torch.stack((start, start + 1), dim=-1))
 
 
 @dataclass(frozen=True)
 class Capture:
-    """A batch, cut at its final attention.
+    """A batch captured at its final attention.
 
     Attributes:
         weights: ``[B, G, N]``, the attention distributions that the decision reads.
         mask: ``[B, N]``, True for items; padding is never an item.
-        logits: ``[B, C]``, the model's own.
-        items: what the N positions are.
-        groups: ``[B, G]``, True for distributions that exist (a text with fewer deciding rows than the longest of its
-            batch has fewer); None when all do.
+        logits: ``[B, C]``, the model's logits.
+        items: what the N items are.
+        groups: ``[B, G]``, True for distributions that exist (a text with fewer deciding rows than another text of the
+            batch has fewer distributions); None if all exist.
         log_weights: ``[B, G, N]`` float64, the logarithm of ``weights`` before any underflow, -inf where the model
-            itself forbids the item; None to take the logarithm of ``weights``.
-        state: what the adapter needs to run the tail; nobody else looks inside.
+            itself forbids the item; None to use the logarithm of ``weights``.
+        state: what the adapter needs to run the tail, private to the adapter.
     """
 
     weights: Tensor

@@ -80,7 +80,7 @@ def setup_for(model: Any, levels: Sequence[str], rankings: Sequence[str] = SEVEN
     setup = RunConfig(
         cut, decision_of(model.config, model.config.num_labels), MethodOptions(pad_id=model.config.pad_token_id)
     )
-    affine = cut.adapter.path == "affine"
+    affine = cut.adapter.tail == "affine"
     found = {
         level: tuple(
             rankings_for(

@@ -31,7 +31,7 @@ def test_prefixes_of_real_texts_are_full_forward_passes_with_the_edit(data_dir, 
     model, tokenizer = loaded(data_dir, model)
     texts, labels = texts_of(data_dir, data, 96)
     cut = af.cut(model)
-    assert cut.adapter.path == "one position"
+    assert cut.adapter.tail == "one position"
     right = 0
     for start in range(0, len(texts), 16):
         batch = tokenizer(texts[start : start + 16], padding=True, truncation=True, max_length=64, return_tensors="pt")
@@ -41,7 +41,7 @@ def test_prefixes_of_real_texts_are_full_forward_passes_with_the_edit(data_dir, 
             continue
         order = order_of(capture.weights.mean(1), capture.mask)
         few = [0, 1, 3, 7, 12]
-        literal = af.Cut(cut.adapter.with_path("full forward"), None, "", cut.memory)
+        literal = af.Cut(cut.adapter.with_tail("full forward"), None, "", cut.memory)
         slow = literal.capture(**batch)
         keep = torch.stack([order.argsort(-1) >= k for k in few], 1) & capture.mask.unsqueeze(1)
         assert_same(cut.prefixes(capture, order)[:, few], literal.rerun(slow, keep=keep), capture.logits, 1e-4, least=0)

@@ -1,4 +1,4 @@
-"""What a cut asks of a model: weights out, weights in."""
+"""The interface of an adapter (capture attention, run what follows on other attention), and the registry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attnfaith.adapters.attention_watch import AttentionCall
 from attnfaith.adapters.embeddings import read_vectors, run_on_vectors
 from attnfaith.adapters.forward_pass import logits_of
-from attnfaith.adapters.positions import each
+from attnfaith.adapters.positions import repeat_index
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums, sums_without_each
 from attnfaith.registry import Registry
@@ -23,10 +23,10 @@ from attnfaith.types import Capture
 
 @dataclass(frozen=True)
 class Affine:
-    """A tail that is affine in the attended vector, with one distribution: ``sum_i w_i contributions_i + bias``.
+    """The affine form of a tail with one attention distribution: logits are ``sum_i w_i contributions_i + bias``.
 
     Attributes:
-        contributions: ``[B, N, C]``, what each item would add to the logits at weight 1.
+        contributions: ``[B, N, C]``, what each item adds to the logits at weight 1.
         bias: ``[B, C]``, the logits of the zero vector.
     """
 
@@ -35,63 +35,72 @@ class Affine:
 
 
 class Adapter(ABC):
-    """The only code that touches the inside of a model.
+    """Base class of adapters, the only code that touches the inside of a model.
 
-    An adapter for a model of your own implements `capture` and `rerun`; the rest follows from them. ``model`` is a copy
-    that shares the owner's weights: it is in evaluation mode, and its parameters do not require gradients.
+    An adapter for a model of your own implements `capture` and `rerun`; the other methods build on these two.
+    ``model`` is a copy that shares the owner's weights: it is in evaluation mode, and its parameters do not require
+    gradients.
+
+    Attributes:
+        mechanism: how the attention is reached, for ``print(cut)``.
+        tail: how what follows the attention is run, for ``print(cut)``.
+        heads: the indices of the heads that were cut; None for all.
+        rows_are_tokens: whether the query rows of the final attention are the tokens of the text.
     """
 
     mechanism: str = "yours"
-    path: str = "as written"
-    heads: Sequence[int] | None = None  # the numbers of those that were cut; None for all there are
-    rows_are_tokens: bool = True  # whether the query rows of the final attention are the tokens of the text
+    tail: str = "as written"
+    heads: Sequence[int] | None = None
+    rows_are_tokens: bool = True
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
 
     @abstractmethod
     def capture(self, **inputs: Any) -> Capture:
-        """Run the model; return its logits, its final attention, and in ``state`` what `rerun` needs."""
+        """Run the model, and return its logits, its final attention, and in ``state`` what `rerun` needs."""
 
     @abstractmethod
     def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
-        """Run what follows the attention on other weights, ``[B, K, G, N]`` to ``[B, K, C]``."""
+        """Run what follows the attention on other weights ``[B, K, G, N]``, and return logits ``[B, K, C]``."""
 
     def affine(self, capture: Capture) -> Affine | None:
-        """The tail's affine form, where it has one and there is a single distribution; else None."""
+        """The affine form of the tail; None where it has none, or where there are several distributions."""
         return None
 
     def rerun_sets(self, capture: Capture, texts: Tensor, keep: Tensor, room: int) -> Tensor:
-        """Run what follows the attention on erased weights, some candidates of every text.
+        """Run what follows the attention with items erased, for any number of candidates of each text.
 
         Args:
             capture: the batch.
-            texts: ``[M]``, the text that each candidate is one of.
+            texts: ``[M]``, the text that each candidate is a version of.
             keep: ``[M, N]``, the items that stay.
-            room: at most this many candidates at once.
+            room: the largest number of candidates to run at once.
 
         Returns:
             Logits ``[M, C]``.
         """
         counts = texts.bincount(minlength=capture.shape[0])
         by_text = texts.argsort(stable=True)
-        place = torch.empty_like(texts)  # a candidate's number among those of its text
-        place[by_text] = torch.arange(len(texts), device=texts.device) - (counts.cumsum(0) - counts)[texts[by_text]]
-        whole = capture.mask.unsqueeze(1).repeat(1, int(counts.max()), 1)
-        whole[texts, place] = keep
+        index = torch.empty_like(texts)  # a candidate's index among those of its text
+        index[by_text] = torch.arange(len(texts), device=texts.device) - (counts.cumsum(0) - counts)[texts[by_text]]
+        padded = capture.mask.unsqueeze(1).repeat(
+            1, int(counts.max()), 1
+        )  # texts with fewer candidates: nothing erased
+        padded[texts, index] = keep
         logs = None if capture.log_weights is None else capture.log_weights.unsqueeze(1)
-        parts = [
-            self.rerun(capture, erase(capture.weights.unsqueeze(1), piece, logs))
-            for piece in whole.split(max(1, room // capture.shape[0]), dim=1)
+        logits = [
+            self.rerun(capture, erase(capture.weights.unsqueeze(1), chunk, logs))
+            for chunk in padded.split(max(1, room // capture.shape[0]), dim=1)
         ]
-        return torch.cat(parts, dim=1)[texts, place]
+        return torch.cat(logits, dim=1)[texts, index]
 
     def rerun_prefixes(self, capture: Capture, order: Tensor, start: int, stop: int, room: int) -> Tensor:
         """The logits ``[B, stop - start, C]`` after removing the first ``start``, ..., ``stop - 1`` items."""
         affine = self.affine(capture)
         if affine is None:
             keep = prefix_keeps(order, capture.mask, start, stop)
-            texts = each(keep.shape[0], keep.shape[1], keep.device)
+            texts = repeat_index(keep.shape[0], keep.shape[1], keep.device)
             return self.rerun_sets(capture, texts, keep.flatten(0, 1), room).unflatten(0, keep.shape[:2])
         assert capture.log_weights is not None
         mass = capture.weights[:, 0].double().sum(-1)
@@ -99,7 +108,7 @@ class Adapter(ABC):
         return (sums[:, start:stop] + affine.bias.double().unsqueeze(1)).to(capture.logits.dtype)
 
     def rerun_without_each(self, capture: Capture, room: int) -> Tensor:
-        """The logits ``[B, N, C]`` when one item is erased; at padding, those of the text as it is."""
+        """The logits ``[B, N, C]`` with each item erased by itself; at padding, those of the unchanged text."""
         mask, affine = capture.mask, self.affine(capture)
         logits = capture.logits.unsqueeze(1).repeat(1, mask.shape[1], 1)
         if affine is not None:
@@ -118,76 +127,76 @@ class Adapter(ABC):
         return logits_of(self.model(**inputs))
 
     def vectors(self, inputs: Mapping[str, Any]) -> Tensor:
-        """The word vectors ``[B, L, E]`` that the model reads at each position."""
+        """The word vectors ``[B, L, E]`` that the model reads at each position, for a copy of them to be replaced."""
         return read_vectors(self.model, inputs["input_ids"])
 
     def forward_on(self, vectors: Tensor, inputs: Mapping[str, Any]) -> Tensor:
-        """The model's logits when it reads other word vectors; differentiable in them."""
+        """The model's logits with other word vectors ``[B, L, E]``; differentiable in them."""
         return run_on_vectors(self.model, lambda: self.forward(inputs), inputs["input_ids"], vectors)
 
     def logits_at(
         self, rows: tuple[Tensor, Tensor], inputs: Mapping[str, Any], vectors: Tensor | None = None
     ) -> Tensor:
-        """The model's logits, without gradients, and as fast as can be when it is known which rows decide.
+        """The model's logits without gradients, computed faster where it is known which rows decide.
 
         Args:
-            rows: as `deciding_rows` returns them, for these inputs.
-            inputs: the model's.
-            vectors: ``[B, L, E]``, word vectors to be read in the place of the model's own.
+            rows: the result of `deciding_rows` for these inputs.
+            inputs: the model's inputs.
+            vectors: ``[B, L, E]``, word vectors to use instead of the model's own.
         """
         return self.forward(inputs) if vectors is None else self.forward_on(vectors, inputs)
 
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
-        """Every attention of a forward pass, ``[B, Q, N]``, the mean over heads, in the order in which they happen."""
+        """Every attention of a forward pass in order, ``[B, Q, N]``, averaged over heads."""
         raise UnsupportedModelError(
-            f"{type(self).__name__} knows one attention only. Use layer='final', or another method."
+            f"{type(self).__name__} knows only the final attention. Use layer='final', or another method."
         )
 
-    def watching(self, batch: int, on_product: Callable[[AttentionCall], None]) -> AbstractContextManager[Any]:
-        """While entered, every attention that can be seen is passed to ``on_product``; none where it is not known how.
+    def watching(self, batch: int, on_attention: Callable[[AttentionCall], None]) -> AbstractContextManager[Any]:
+        """A context in which ``on_attention`` receives every attention that the adapter can watch; by default none.
 
         Args:
             batch: the batch size of the forward passes inside.
-            on_product: reads the attention, and changes nothing.
+            on_attention: reads the attention, and changes nothing.
         """
         return nullcontext()
 
     def deciding_rows(self, capture: Capture) -> tuple[Tensor, Tensor]:
-        """The query rows that decide, ``[B, R]``, and which of them exist."""
+        """The query rows that the logits read, ``[B, R]``, and which of them exist."""
         rows = torch.zeros(capture.shape[0], 1, dtype=torch.long, device=capture.mask.device)
         return rows, torch.ones_like(rows, dtype=torch.bool)
 
     def deciding_tokens(self, capture: Capture) -> Tensor | None:
-        """The position ``[B]`` of the token that alone decides each text; None where no token does."""
+        """The position ``[B]`` of the one token that decides each text; None where no single token does."""
         return None
 
     def attended(self, capture: Capture) -> Tensor:
-        """What the final attention averages: a vector for each item, ``[B, H, N, D]`` (H heads, or 1)."""
+        """The vectors that the final attention averages, one for each item, ``[B, H, N, D]`` (H heads, or 1)."""
         raise UnsupportedModelError(
-            f"{type(self).__name__} does not say what its attention averages. Define attended(capture), which returns "
-            "a vector for each item, [B, H, N, D] (H heads, or 1), to measure how much those vectors say."
+            f"{type(self).__name__} does not return the vectors that its attention averages. To measure their "
+            "information, define attended(capture), which returns a vector for each item, [B, H, N, D] (H heads, or 1)."
         )
 
     def word_weights(self, inputs: Mapping[str, Any]) -> Tensor:
-        """For a model of sentences, the weight of each word within its sentence, ``[B, L]``."""
+        """For a model that attends sentences, the weight of each word within its sentence, ``[B, L]``."""
         raise UnsupportedModelError(f"{type(self).__name__} has no weights of words within sentences.")
 
     def candidate_bytes(self, capture: Capture) -> int:
-        """About how much memory one candidate of one text needs while the tail runs; the basis of chunking."""
+        """Roughly the memory in bytes that one candidate of one text needs while the tail runs."""
         _, groups, items = capture.shape
         return 8 * (groups * items + 64 * capture.logits.shape[-1])
 
     def describe(self) -> dict[str, str]:
-        """More lines for ``print(cut)``."""
+        """Additional lines for ``print(cut)``."""
         return {}
 
 
 adapters: Registry[Any, type[Adapter]] = Registry("adapter")
-"""Adapters by the class of model they cut; a subclass of the model is cut by its nearest ancestor's."""
+"""Adapters by the class of model they cut; a subclass of a model is cut by the adapter of its nearest ancestor."""
 
 
 def register_adapter(model_class: type[nn.Module]) -> Any:
-    """Return a decorator that makes an `Adapter` the one for a class of models (and its subclasses).
+    """Return a decorator that registers an `Adapter` for a class of models and its subclasses.
 
     Example:
         >>> import attnfaith as af
@@ -203,5 +212,5 @@ def register_adapter(model_class: type[nn.Module]) -> Any:
 
 
 def adapter_for(model: nn.Module) -> type[Adapter] | None:
-    """The registered adapter class for a model, if any."""
-    return next((adapters[kind] for kind in type(model).__mro__ if kind in adapters), None)
+    """The adapter class registered for a model; None if there is none."""
+    return next((adapters[model_class] for model_class in type(model).__mro__ if model_class in adapters), None)

@@ -1,4 +1,4 @@
-"""Cutting attnfaith's own models, which are open by design: ``attend`` before the final weights, ``decide`` after."""
+"""The adapter of attnfaith's own models, whose tail is affine: ``attend`` gives the weights, ``decide`` the logits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from attnfaith.types import Capture, Items
 
 
 @dataclass(frozen=True)
-class PooledState:
-    """What the tail needs.
+class AffineState:
+    """What the tail needs from a capture.
 
     Attributes:
-        values: ``[B, N, D]``.
-        offset: ``[B, C]``, what a query adds to the logits.
-        head: ``[C, D]`` and ``[C]``, the linear layer.
+        values: ``[B, N, D]``, the vectors that attention averages.
+        offset: ``[B, C]``, what a query adds to the logits; None without a query.
+        head: ``[C, D]`` and ``[C]``, weight and bias of the linear layer.
     """
 
     values: Tensor
@@ -29,48 +29,48 @@ class PooledState:
 
     @cached_property
     def affine(self) -> Affine:
-        """The linear layer on each value by itself; the bias with the query's part."""
+        """The linear layer applied to each value; the bias includes the offset of the query."""
         weight, bias = self.head
         offset = bias.expand(len(self.values), -1) if self.offset is None else bias + self.offset
         return Affine(self.values @ weight.T, offset)
 
 
-class PooledAdapter(Adapter):
-    """A model that averages its items once, with one distribution, and classifies the average by a linear layer."""
+class AffineAdapter(Adapter):
+    """Cuts models that average their items with one distribution, and classify the average by a linear layer."""
 
     model: Any
     mechanism = "pooled"
-    path = "affine"
+    tail = "affine"
 
     def capture(self, **inputs: Any) -> Capture:
-        """Run the encoder and the attention; the logits follow from them."""
-        seen = self.model.attend(**inputs)
+        """Run the encoder and the attention, and decide."""
+        attended = self.model.attend(**inputs)
         return Capture(
-            weights=seen.weights.unsqueeze(1),
-            mask=seen.mask,
-            logits=self.model.decide(seen.context, seen.offset),
-            items=Items("sentences" if self.model.config.by_sentences else "tokens", seen.spans),
-            log_weights=seen.log_weights.double().unsqueeze(1),
-            state=PooledState(
-                seen.values.detach(),
-                None if seen.offset is None else seen.offset.detach(),
+            weights=attended.weights.unsqueeze(1),
+            mask=attended.mask,
+            logits=self.model.decide(attended.context, attended.offset),
+            items=Items("sentences" if self.model.config.by_sentences else "tokens", attended.spans),
+            log_weights=attended.log_weights.double().unsqueeze(1),
+            state=AffineState(
+                attended.values.detach(),
+                None if attended.offset is None else attended.offset.detach(),
                 self.model.head_weight_bias(),
             ),
         )
 
     def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
-        """Average the values by other weights, and classify."""
-        state: PooledState = capture.state
+        """Average the values with other weights, and classify the average."""
+        state: AffineState = capture.state
         return self.model.decide(weights.squeeze(2).to(state.values.dtype) @ state.values, state.offset)
 
     def affine(self, capture: Capture) -> Affine:
-        """Computed once for each capture."""
-        state: PooledState = capture.state
+        """The affine form, computed once for each capture."""
+        state: AffineState = capture.state
         return state.affine
 
     def attended(self, capture: Capture) -> Tensor:
         """The values, ``[B, 1, N, D]``."""
-        state: PooledState = capture.state
+        state: AffineState = capture.state
         return state.values.unsqueeze(1)
 
     def vectors(self, inputs: Mapping[str, Any]) -> Tensor:
@@ -78,14 +78,14 @@ class PooledAdapter(Adapter):
         return self.model.get_input_embeddings()(inputs["input_ids"])
 
     def forward_on(self, vectors: Tensor, inputs: Mapping[str, Any]) -> Tensor:
-        """The model reads vectors itself; the ids beside them say where sentences end."""
+        """Pass the vectors to the model; the ids beside them show where sentences end."""
         return self.forward({**inputs, "inputs_embeds": vectors})
 
     def word_weights(self, inputs: Mapping[str, Any]) -> Tensor:
-        """The weights of the first of the two attentions."""
+        """The weights of the first of the two attentions, from words to sentences."""
         return self.model.attend(**inputs).word_weights
 
     def candidate_bytes(self, capture: Capture) -> int:
-        """One attended vector, the weights behind it, and the logits."""
-        state: PooledState = capture.state
+        """Roughly the memory of one attended vector, its weights, and the logits."""
+        state: AffineState = capture.state
         return 4 * (4 * capture.shape[2] + 2 * state.values.shape[2]) + super().candidate_bytes(capture)

@@ -1,10 +1,13 @@
-"""Seeing an attention where it happens: a softmax, and the product that averages values with its result.
+"""Watching attention while a model computes it: a softmax, and the product that averages values by its result.
 
-Every attention a model computes is one of two things to torch: one call of ``scaled_dot_product_attention``, or a
+To torch, every attention of a model is one of two things: one call of ``scaled_dot_product_attention``, or a
 ``softmax`` whose result (cast, reshaped, passed through dropout) multiplies the values. An `AttentionWatch` is a torch
-function mode that recognises both while it is entered, in the calling thread only, so no model code, configuration or
-registry has to be switched, and whatever particularity a family has (soft caps, sinks, position biases, grouped heads)
-is computed by its own code.
+function mode that recognises both while it is entered, in the calling thread only. No model code, configuration or
+registry has to be changed, and what is special to a family (soft caps, sinks, position biases, grouped heads) is
+computed by its own code.
+
+An `AttentionCall` holds the operands and the result of one attention in the model's own layout; an `AttentionLayout`
+brings them to ``[B, H, Q, N]`` and back.
 """
 
 from __future__ import annotations
@@ -18,13 +21,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.positions import pick_rows
+from attnfaith.adapters.positions import select_query_rows
 from attnfaith.adapters.torch_mode import FunctionInterceptor
 
-HIDDEN = -5000.0  # a log-weight below this is a mask (additive masks are -10000 or lower), not a small weight
+# A log-weight below this is a mask, not a small weight: additive masks are -10000 or lower, not always -inf. Taken for
+# a small weight, a masked item would come back once the items beside it are erased and the rest is rescaled.
+HIDDEN = -5000.0
 
 SOFTMAX = {"softmax", "_softmax"}
-CARRY = {
+# functions whose result is still the attention weights if their argument is
+PRESERVES_WEIGHTS = {
     *("to", "type", "type_as", "float", "double", "half", "bfloat16", "contiguous", "clone", "detach"),
     *("dropout", "alpha_dropout", "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "expand"),
     *("__getitem__", "narrow", "masked_fill", "masked_fill_", "where", "nan_to_num", "mul", "multiply", "add"),
@@ -35,11 +41,16 @@ PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
 
 @dataclass
 class AttentionCall:
-    """One attention of a forward pass: what was averaged, by which weights, with which result.
+    """One attention of a forward pass: the values, the weights, and the result.
 
-    ``query``, ``key``, ``bias``, ``causal`` and ``scale`` are set for a fused attention; for the others ``given`` (the
-    weights as they entered the product), ``scores`` (what their softmax was taken of, where it can still be aligned)
-    and ``lineage`` (the ids of the tensors they came through, the softmax's first result among them).
+    Attributes:
+        layout: how the operands are laid out.
+        operand: the values as the model's code passed them.
+        run: computes the result.
+        query: of a fused attention, as are ``key``, ``bias``, ``causal`` and ``scale``.
+        weights: of other attentions: the weights as they entered the product.
+        scores: of other attentions: the argument of the softmax, where it can still be aligned with the weights.
+        lineage: of other attentions: the ids of the tensors from the result of the softmax to the weights.
     """
 
     layout: AttentionLayout
@@ -50,13 +61,13 @@ class AttentionCall:
     bias: Tensor | None = None
     causal: bool = False
     scale: float | None = None
-    given: Tensor | None = None
+    weights: Tensor | None = None
     scores: Tensor | None = None
     lineage: frozenset[int] = frozenset()
 
     @cached_property
     def output(self) -> Tensor:
-        """The product's result; a fused one is not computed before it is asked for."""
+        """The result of the attention; a fused attention is computed when this is first read."""
         return self.run()
 
     @property
@@ -72,22 +83,25 @@ class AttentionCall:
         return batch, heads, queries, self.layout.values(self.operand).shape[-2]
 
     def values(self) -> Tensor:
-        """``[B, H, N, D]``, one value vector per item and head (grouped heads repeated)."""
+        """The value vectors, ``[B, H, N, D]``, one for each item and head (grouped heads repeated)."""
         values, (batch, heads, _, _) = self.layout.values(self.operand), self.shape
         if values.shape[1] not in (1, heads):
             values = values.repeat_interleave(heads // values.shape[1], dim=1)
         return values.expand(batch, heads, *values.shape[2:])
 
     def distributions(self, rows: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Weights and float64 log-weights ``[B, H, R, N]`` of the query rows ``[B, R]`` (of all rows for None)."""
+        """Weights and float64 log-weights ``[B, H, R, N]`` of the query rows ``[B, R]`` (None for all rows)."""
         if self.fused:
             logs = _mask_hidden(torch.log_softmax(self._fused_scores(rows), dim=-1).double())
             return logs.exp().to(self.operand.dtype), logs
-        assert self.given is not None
-        weights = pick_rows(self.layout.weights(self.given).expand(self.shape), rows)
+        assert self.weights is not None
+        weights = select_query_rows(self.layout.weights(self.weights).expand(self.shape), rows)
         exact = weights.double().clamp_min(0).log()
         if self.scores is not None:
-            scores = pick_rows(self.layout.weights(self.scores).expand(self.shape), rows).double()
+            # The weights are what the model used, so their logarithm is right, except where they underflowed: there it
+            # comes from the scores. It may only do so in rows where the softmax of the scores is these weights: a model
+            # may also drop or rescale weights after its softmax (sinks, head masks, further normalisation).
+            scores = select_query_rows(self.layout.weights(self.scores).expand(self.shape), rows).double()
             logs = _mask_hidden(torch.log_softmax(scores, dim=-1))
             agree = (logs.exp() - weights.double()).abs().amax(-1, keepdim=True) < 1e-2
             exact = torch.where(agree & (weights < 1e-25), logs, exact)
@@ -101,9 +115,9 @@ class AttentionCall:
         heads = query.shape[1]
         if key.shape[1] not in (1, heads):
             key = key.repeat_interleave(heads // key.shape[1], dim=1)
-        precise = torch.float64 if query.dtype == torch.float64 else torch.float32
+        precise = torch.float64 if query.dtype == torch.float64 else torch.float32  # the kernels accumulate in float32
         scale = 1 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
-        scores = pick_rows(query, rows).to(precise) @ key.to(precise).transpose(-1, -2) * scale
+        scores = select_query_rows(query, rows).to(precise) @ key.to(precise).transpose(-1, -2) * scale
         bias = self.bias
         if self.causal:
             bias = torch.ones(total, key.shape[-2], dtype=torch.bool, device=query.device).tril()
@@ -116,7 +130,7 @@ class AttentionCall:
         while bias.dim() < 4:
             bias = bias.unsqueeze(0)
         bias = bias.expand(query.shape[0], bias.shape[1], total if rows is not None else bias.shape[2], bias.shape[3])
-        bias = pick_rows(bias, rows)
+        bias = select_query_rows(bias, rows)
         if bias.dtype == torch.bool:
             return scores.masked_fill(~bias, -torch.inf)
         return scores + bias.to(precise)
@@ -124,7 +138,13 @@ class AttentionCall:
 
 @dataclass(frozen=True)
 class _Weights:
-    """A tensor that is attention weights: what its softmax was taken of, and the tensors it came through."""
+    """A tensor that holds attention weights.
+
+    Attributes:
+        tensor: the tensor. Holding it keeps its id from being given to another tensor.
+        scores: the argument of its softmax, in the same layout, if that is known.
+        lineage: the ids of the tensors from the result of the softmax to this one.
+    """
 
     tensor: Tensor
     scores: Tensor | None
@@ -136,86 +156,98 @@ def _mask_hidden(logs: Tensor) -> Tensor:
 
 
 class AttentionWatch(FunctionInterceptor):
-    """While entered, calls ``on_product`` with every attention product; what it returns replaces the product's result.
+    """While entered, calls ``on_attention`` with every attention, and replaces the result by what that returns.
+
+    Tensors are recognised by ``id``: the result of a softmax is noted, and so is what casts, views and dropout make of
+    it, until it multiplies something. Each noted tensor is held until the watch is left. If it were not, Python could
+    give its id to a new tensor, which would then be taken for attention weights.
 
     Args:
-        batch: the batch size, by which merged batch and head dimensions are told apart.
-        on_product: receives an `AttentionCall`; returns None to leave it, or a replacement of the same shape.
-        any_distribution: also take for attention weights what no softmax made, when it is not negative and sums to 1
-            along its last dimension: sparse and hand-written normalisers.
+        batch: the batch size, by which merged batch and head dimensions are separated.
+        on_attention: receives an `AttentionCall`; returns None to leave the result, or a replacement of the same shape.
+        any_distribution: also take tensors for attention weights that no softmax made, if they are not negative and sum
+            to 1 along their last dimension: sparse and hand-written normalisers.
     """
 
     def __init__(
-        self, batch: int, on_product: Callable[[AttentionCall], Tensor | None], *, any_distribution: bool = False
+        self, batch: int, on_attention: Callable[[AttentionCall], Tensor | None], *, any_distribution: bool = False
     ) -> None:
         super().__init__()
         self.batch = batch
-        self.on_product = on_product
+        self.on_attention = on_attention
         self.any_distribution = any_distribution
-        self.live: dict[int, _Weights] = {}
-        self.weighted: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+        self.weights: dict[int, _Weights] = {}  # by id
+        self.weighted: dict[int, tuple[Tensor, Tensor, Tensor]] = {}  # by id: values times weights, weights, values
 
     def __exit__(self, *exception: Any) -> None:
-        """Forget every tensor that was seen."""
-        self.live.clear()
+        """Forget every tensor that was noted."""
+        self.weights.clear()
         self.weighted.clear()
         super().__exit__(*exception)
 
-    def _recognise(self, name: str, args: Any) -> None:
+    def _note_distributions(self, name: str, args: Any) -> None:
+        """Note arguments that are distributions by their numbers, before functions that attention weights go through.
+
+        Looking at numbers is slow (it waits for a GPU), so it is not done before every function.
+        """
         if name not in PRODUCTS and name not in ("mul", "multiply", "unsqueeze", "view", "reshape", "transpose"):
             return
-        for tensor in (arg for arg in args if isinstance(arg, Tensor) and id(arg) not in self.live):
+        for tensor in (arg for arg in args if isinstance(arg, Tensor) and id(arg) not in self.weights):
             if tensor.is_floating_point() and tensor.dim() > 1 and tensor.shape[-1] > 1:
                 values = tensor.detach().double()
                 if bool((values >= 0).all()) and bool(((values.sum(-1) - 1).abs() < 1e-3).all()):
-                    self.live[id(tensor)] = _Weights(tensor, None, frozenset((id(tensor),)))
+                    self.weights[id(tensor)] = _Weights(tensor, None, frozenset((id(tensor),)))
 
     def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Run a torch function; look at it where it may be part of an attention."""
+        """Run a torch function, and note or replace its result where it is part of an attention."""
         if self.any_distribution:
-            self._recognise(name, args)
+            self._note_distributions(name, args)
         if name == "scaled_dot_product_attention":
-            product = self._fused(partial(func, *args, **kwargs), *args, **kwargs)
-            return func(*args, **kwargs) if product is None else self._replaced(product)
+            attention = self._fused(partial(func, *args, **kwargs), *args, **kwargs)
+            return func(*args, **kwargs) if attention is None else self._replaced(attention)
         output = func(*args, **kwargs)
         if name in SOFTMAX:
-            self.live[id(output)] = _Weights(output, args[0] if args else kwargs["input"], frozenset((id(output),)))
-        elif self.live:
+            self.weights[id(output)] = _Weights(output, args[0] if args else kwargs["input"], frozenset((id(output),)))
+        elif self.weights:
             if name in PRODUCTS:
-                product = self._product(name, args, kwargs, output)
-                return output if product is None else self._replaced(product)
+                attention = self._from_product(name, args, kwargs, output)
+                return output if attention is None else self._replaced(attention)
             if name in ("sum", "mean") and args and id(args[0]) in self.weighted:
-                product = self._pooled(args, kwargs, output)
-                return output if product is None else self._replaced(product)
-            if name in CARRY:
-                self._carry(func, name, args, kwargs, output)
+                attention = self._from_weighted_sum(args, kwargs, output)
+                return output if attention is None else self._replaced(attention)
+            if name in PRESERVES_WEIGHTS:
+                self._note_result(func, name, args, kwargs, output)
         return output
 
-    def _replaced(self, product: AttentionCall) -> Tensor:
-        answer = self.on_product(product)
-        return product.output if answer is None else answer
+    def _replaced(self, attention: AttentionCall) -> Tensor:
+        replacement = self.on_attention(attention)
+        return attention.output if replacement is None else replacement
 
-    def _carry(self, func: Any, name: str, args: Any, kwargs: Any, output: Any) -> None:
-        source = next((arg for arg in args if isinstance(arg, Tensor) and id(arg) in self.live), None)
+    def _note_result(self, func: Any, name: str, args: Any, kwargs: Any, output: Any) -> None:
+        """Note the result of a function of attention weights as attention weights too."""
+        source = next((arg for arg in args if isinstance(arg, Tensor) and id(arg) in self.weights), None)
         if source is None or not isinstance(output, Tensor):
             return
-        scores, lineage = self.live[id(source)].scores, self.live[id(source)].lineage
+        scores, lineage = self.weights[id(source)].scores, self.weights[id(source)].lineage
         if name in ("mul", "multiply") and output.shape != source.shape:
+            # weights [B, N, 1] times values [B, N, D]: the first half of an attention that a sum completes
             other = next(arg for arg in args if arg is not source)
-            pooled = source.dim() == output.dim() == 3 and source.shape[-1] == 1 and len(source) == self.batch
-            if isinstance(other, Tensor) and pooled:
+            multiplies_values = source.dim() == output.dim() == 3 and source.shape[-1] == 1
+            if isinstance(other, Tensor) and multiplies_values and len(source) == self.batch:
                 self.weighted[id(output)] = (output, source, other)
             return
-        moved = None
+        # The scores follow the weights through reshaping, so that log-weights can be read off them later. Where numbers
+        # are changed (masked, scaled, added to), the softmax of the scores is no longer the weights: they are dropped.
+        aligned = None
         if scores is not None and scores.shape == source.shape:
             if name in ("to", "type", "type_as", "float", "double", "half", "bfloat16", "dropout", "contiguous"):
-                moved = scores
+                aligned = scores
             elif name not in ("masked_fill", "masked_fill_", "where", "nan_to_num", "mul", "multiply", "add"):
-                rest = [scores if arg is source else arg for arg in args]
-                moved = func(*rest, **kwargs)
-        self.live[id(output)] = _Weights(output, moved, lineage | {id(output)})
+                aligned = func(*[scores if arg is source else arg for arg in args], **kwargs)
+        self.weights[id(output)] = _Weights(output, aligned, lineage | {id(output)})
 
-    def _product(self, name: str, args: Any, kwargs: Any, output: Tensor) -> AttentionCall | None:
+    def _from_product(self, name: str, args: Any, kwargs: Any, output: Tensor) -> AttentionCall | None:
+        """The attention that a matrix product or einsum is, if one of its operands holds attention weights."""
         equation = args[0].replace(" ", "") if name == "einsum" else ""
         operands = list(args[1:] if equation else args)
         if not operands:
@@ -227,36 +259,37 @@ class AttentionWatch(FunctionInterceptor):
         if len(operands) != 2:
             return None
         weights, values = operands
-        if equation and id(weights) not in self.live and id(values) in self.live:
+        if equation and id(weights) not in self.weights and id(values) in self.weights:
             left, right = equation.split("->")[0].split(",")
             equation = f"{right},{left}->{equation.split('->')[1]}"
             weights, values = values, weights
-        columns = id(values) in self.live and id(weights) not in self.live and not equation
-        if columns and values.dim() == 3 and isinstance(weights, Tensor) and weights.dim() == 3:
-            return (
-                self._averaged(AttentionLayout("columns"), values, weights, output)
-                if len(values) == self.batch
-                else None
-            )
-        if id(weights) not in self.live or not isinstance(values, Tensor) or not isinstance(output, Tensor):
+        weights_second = id(values) in self.weights and id(weights) not in self.weights and not equation
+        if weights_second and values.dim() == 3 and isinstance(weights, Tensor) and weights.dim() == 3:
+            weights, values = values, weights
+            if len(weights) != self.batch:
+                return None
+            return self._attention(AttentionLayout("columns"), weights, values, output)
+        if id(weights) not in self.weights or not isinstance(values, Tensor) or not isinstance(output, Tensor):
             return None
         layout = self._layout(equation, weights, values, output)
-        if layout is None:
-            return None
-        return self._averaged(layout, weights, values, output)
+        return None if layout is None else self._attention(layout, weights, values, output)
 
-    def _pooled(self, args: Any, kwargs: Any, output: Tensor) -> AttentionCall | None:
+    def _from_weighted_sum(self, args: Any, kwargs: Any, output: Tensor) -> AttentionCall | None:
+        """The attention that is completed by summing values times weights over the items."""
         _, weights, values = self.weighted[id(args[0])]
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if dim not in (1, -2, [1], (1,)) or kwargs.get("keepdim") or output.dim() != 2 or values.dim() != 3:
             return None
-        return self._averaged(AttentionLayout("pooled"), weights, values, output)
+        return self._attention(AttentionLayout("weighted_sum"), weights, values, output)
 
-    def _averaged(self, layout: AttentionLayout, weights: Tensor, values: Tensor, output: Tensor) -> AttentionCall:
-        seen = self.live[id(weights)]
-        return AttentionCall(layout, values, lambda: output, given=weights, scores=seen.scores, lineage=seen.lineage)
+    def _attention(self, layout: AttentionLayout, weights: Tensor, values: Tensor, output: Tensor) -> AttentionCall:
+        noted = self.weights[id(weights)]
+        return AttentionCall(
+            layout, values, lambda: output, weights=weights, scores=noted.scores, lineage=noted.lineage
+        )
 
     def _layout(self, equation: str, weights: Tensor, values: Tensor, output: Tensor) -> AttentionLayout | None:
+        """The layout of a product of weights and values; None where it is not known."""
         if equation:
             inputs, out = equation.split("->")
             left, right = inputs.split(",")
@@ -285,6 +318,7 @@ class AttentionWatch(FunctionInterceptor):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> AttentionCall | None:
+        """The attention that a call of ``scaled_dot_product_attention`` is; it has the parameters of that function."""
         layout = AttentionLayout("heads")
         if query.dim() == 3:
             heads = query.shape[0] // self.batch
@@ -298,14 +332,14 @@ class AttentionWatch(FunctionInterceptor):
 
 @dataclass(frozen=True)
 class AttentionLayout:
-    """How the operands of a product are laid out, and how to bring them to ``[B, H, Q, N]`` and back.
+    """The layout of an attention's operands, and how to bring them to ``[B, H, Q, N]`` and back.
 
     Attributes:
-        kind: "heads" ``[B, H, Q, .]``, "merged" ``[B * H, Q, .]``, "single" ``[B, Q, .]``, "einsum", "pooled"
-            (``[B, N, 1]`` weights multiplied with ``[B, N, D]`` and summed), or "columns" (values first, ``[B, D, N]``,
-            then weights ``[B, N, Q]``).
-        equation: the letters of an einsum: weights, values, output.
-        heads: H where the layout merges it with the batch.
+        kind: "heads" ``[B, H, Q, .]``, "merged" ``[B * H, Q, .]``, "single" ``[B, Q, .]``, "einsum", "weighted_sum"
+            (weights ``[B, N, 1]`` times values ``[B, N, D]``, summed), or "columns" (values ``[B, D, N]`` first, then
+            weights ``[B, N, Q]``).
+        heads: H, where the layout merges it with the batch.
+        equation: of an einsum, the letters of weights, values and output.
     """
 
     kind: str
@@ -316,7 +350,7 @@ class AttentionLayout:
         """Bring attention weights to ``[B, H, Q, N]``."""
         if self.kind == "einsum":
             return self._arrange(tensor, self.equation[0], self._order("weights"))
-        if self.kind == "pooled":
+        if self.kind == "weighted_sum":
             return tensor.reshape(tensor.shape[0], 1, 1, -1)
         return self._split(tensor)
 
@@ -324,19 +358,19 @@ class AttentionLayout:
         """Bring values to ``[B, H, N, D]``."""
         if self.kind == "einsum":
             return self._arrange(tensor, self.equation[1], self._order("values"))
-        return tensor.unsqueeze(1) if self.kind == "pooled" else self._split(tensor)
+        return tensor.unsqueeze(1) if self.kind == "weighted_sum" else self._split(tensor)
 
     def read(self, output: Tensor) -> Tensor:
-        """Bring the product's result to ``[B, H, Q, D]``."""
+        """Bring the attention's result to ``[B, H, Q, D]``."""
         if self.kind == "einsum":
             return self._arrange(output, self.equation[2], self._order("output"))
-        return output[:, None, None] if self.kind == "pooled" else self._split(output)
+        return output[:, None, None] if self.kind == "weighted_sum" else self._split(output)
 
     def write(self, context: Tensor) -> Tensor:
-        """Bring ``[B, H, Q, D]`` to the layout of the product's result."""
+        """Bring ``[B, H, Q, D]`` to the layout of the attention's result."""
         if self.kind == "heads":
             return context
-        if self.kind == "pooled":
+        if self.kind == "weighted_sum":
             return context[:, 0, 0]
         if self.kind == "single":
             return context.squeeze(1)
@@ -358,8 +392,8 @@ class AttentionLayout:
             return tensor.unsqueeze(1)
         return tensor.unflatten(0, (-1, self.heads))
 
-    def _order(self, what: str) -> list[str]:
-        """The letters of batch, heads, and the two last dimensions; "1" where there are no heads."""
+    def _order(self, operand: str) -> list[str]:
+        """The einsum letters of batch, heads, and the two last dimensions of an operand; "1" for a missing one."""
         weights, values, output = self.equation
         shared = [letter for letter in weights if letter in values and letter in output]
         contracted = next(letter for letter in weights if letter in values and letter not in output)
@@ -368,14 +402,14 @@ class AttentionLayout:
         batch = [*shared, "1"][:2]
         return [
             *batch,
-            *{"weights": (query, contracted), "values": (contracted, width), "output": (query, width)}[what],
+            *{"weights": (query, contracted), "values": (contracted, width), "output": (query, width)}[operand],
         ]
 
     @staticmethod
     def _arrange(tensor: Tensor, letters: str, order: list[str]) -> Tensor:
         present = [letter for letter in order if letter != "1"]
         arranged = tensor.permute([letters.index(letter) for letter in present])
-        for place, letter in enumerate(order):
+        for dim, letter in enumerate(order):
             if letter == "1":
-                arranged = arranged.unsqueeze(place)
+                arranged = arranged.unsqueeze(dim)
         return arranged

@@ -1,9 +1,12 @@
-"""Finding the way to one attention through a model's module calls, and walking it again.
+"""The call path: how a forward pass reaches one attention through the calls of its modules, and running along it again.
 
-A `CallPath` is learnt once from a forward pass: the chain of module calls that are open when the attention happens, and
-the calls that were completed before it (cached). A `TracedRun` runs the model and intervenes in exactly these
-calls: it can remember what the completed calls return, put something else in the place of the attention's result, or
-answer the completed calls from memory so that only what follows the attention is computed.
+`find_call_paths` watches one forward pass and describes, for every attention, the chain of module calls that are open
+when it happens and the calls that were complete before it. A `TracedRun` then runs the model and intervenes in exactly
+these calls. It can store what the completed calls return, replace the result of the attention, or answer the completed
+calls from storage, so that only what follows the attention is computed.
+
+A call is identified by its parent call, its module, and how often the parent has called this module before. The module
+alone does not identify a call: ALBERT runs one layer many times, and modules may be shared between layers.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,31 +26,33 @@ from attnfaith.adapters.attention_watch import AttentionCall, AttentionWatch
 from attnfaith.adapters.inference_state import patch_forward
 from attnfaith.adapters.positions import Dims
 
+Forward = Callable[..., Any]
+
 
 @dataclass(frozen=True)
 class CallStep:
-    """One module call, named by what called it: the ``count``-th call of ``module`` inside its parent call."""
+    """One module call within its parent call: the ``index``-th call of ``module`` there, from 0."""
 
     module: nn.Module
-    count: int
+    index: int
 
 
 @dataclass(frozen=True)
 class CachedCall:
-    """A call that is complete before the attention: where it happens, and what it returns.
+    """A call that is complete before the attention happens: where it is, and the form of its result.
 
     Attributes:
-        depth: how many links of the chain are open around it.
-        link: the call.
+        depth: the number of open calls of the chain around it.
+        step: the call.
         structure: the pytree of its result.
-        leaves: the results that are not tensors, at their places; None for a tensor.
-        dims: for each tensor its dimensions, "B" for the batch, "N" for the length, else a number; None for no tensor.
-        dtypes: for each tensor its dtype.
-        device: where the tensors are.
+        leaves: the leaves of the result that are not tensors; None for a tensor.
+        dims: the dimensions of each tensor: "B" for the batch, "N" for the length, else a size; None for other leaves.
+        dtypes: the dtype of each tensor.
+        device: the device of the tensors.
     """
 
     depth: int
-    link: CallStep
+    step: CallStep
     structure: Any
     leaves: tuple[Any, ...]
     dims: tuple[Dims | None, ...]
@@ -56,22 +62,22 @@ class CachedCall:
 
 @dataclass(frozen=True)
 class CallPath:
-    """The way to one attention.
+    """How a forward pass reaches one attention.
 
     Attributes:
-        chain: the module calls open at the attention, outermost first (the model itself left out).
-        ordinal: which attention it is among those that happen directly inside the innermost call.
-        memories: the completed calls.
+        chain: the module calls that are open at the attention, the outermost first, without the model itself.
+        ordinal: the number of the attention among those directly inside the innermost call, from 0.
+        cached: the calls that are complete before it.
         block: the depth of the call whose result is the residual stream (an element of a list of layers), if any.
-        name: the innermost module's name in the model.
-        shape: the sizes ``(B, H, Q, N)`` it had.
-        fused: whether it was one call to torch.
+        name: the name of the innermost module in the model.
+        shape: the sizes ``(B, H, Q, N)`` of the attention.
+        fused: whether the attention was one call to torch.
         any_distribution: how it was recognised, see `AttentionWatch`.
     """
 
     chain: tuple[CallStep, ...]
     ordinal: int
-    memories: tuple[CachedCall, ...]
+    cached: tuple[CachedCall, ...]
     block: int | None
     name: str
     shape: tuple[int, int, int, int]
@@ -80,111 +86,154 @@ class CallPath:
 
 
 class _Call:
-    def __init__(self, module: nn.Module, count: int, parent: _Call | None) -> None:
-        self.link = CallStep(module, count)
+    """A module call of the recorded forward pass."""
+
+    def __init__(self, module: nn.Module, index: int, parent: _Call | None) -> None:
+        self.step = CallStep(module, index)
         self.parent = parent
-        self.counts: Counter[int] = Counter()
+        self.counts: Counter[int] = Counter()  # how often each module was called directly inside, by id
         self.children: list[_Call] = []
-        self.products = 0
+        self.attentions = 0  # how many happened directly inside
         self.lineage: frozenset[int] = frozenset()
         self.output: Any = None
         self.done = False
 
     def chain(self) -> list[_Call]:
+        """The open calls down to this one, without the model itself."""
         return [] if self.parent is None else [*self.parent.chain(), self]
 
 
-def find_trails(
+@dataclass(frozen=True)
+class _RecordedAttention:
+    """What is known of an attention at the moment when it happens."""
+
+    call: _Call
+    chain: list[_Call]
+    ordinal: int
+    done: list[tuple[int, _Call]]  # completed calls, each with its depth
+    shape: tuple[int, int, int, int]
+    fused: bool
+    lineage: frozenset[int]
+
+
+class _Recorder:
+    """Records the module calls and the attentions of one forward pass."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        length: int,
+        on_attention: Callable[[AttentionCall], Tensor],
+        *,
+        any_distribution: bool,
+    ) -> None:
+        self.model, self.length, self.on_attention = model, length, on_attention
+        self.any_distribution = any_distribution
+        self.root = _Call(model, 0, None)
+        self.open_calls = [self.root]
+        self.attentions: list[_RecordedAttention] = []
+        self.names = {module: name for name, module in model.named_modules()}
+        lists = [module for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
+        self.layers = {child for module in lists for child in module.children()}
+        # torch.nn.TransformerEncoder has a fused fast path of its own, which it takes where no torch function mode is
+        # active. A watch that is entered at a layer only would find the layers already fused, so such a model is
+        # watched from the start: it has no block.
+        self.has_fast_path = any(isinstance(module, nn.TransformerEncoder) for module in model.modules())
+
+    def record(self, run: Callable[[], Any]) -> tuple[list[CallPath], Any]:
+        """Run the model; return the call path of every attention, and what ``run`` returned."""
+        with ExitStack() as patches:
+            for module in self.model.modules():
+                if module is not self.model:
+                    patch_forward(patches, module, partial(self._recording, module))
+            with AttentionWatch(1, self._on_attention, any_distribution=self.any_distribution):
+                result = run()
+            return [self._call_path(attention) for attention in self.attentions], result
+
+    def _recording(self, module: nn.Module, original: Forward) -> Forward:
+        """A forward function of ``module`` that records its calls."""
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            parent = self.open_calls[-1]
+            call = _Call(module, parent.counts[id(module)], parent)
+            parent.counts[id(module)] += 1
+            parent.children.append(call)
+            self.open_calls.append(call)
+            try:
+                call.output = original(*args, **kwargs)
+            finally:
+                self.open_calls.pop()
+            call.done = True
+            return call.output
+
+        return forward
+
+    def _on_attention(self, attention: AttentionCall) -> Tensor:
+        call = self.open_calls[-1]
+        ordinal, call.attentions = call.attentions, call.attentions + 1
+        chain = call.chain()
+        done = [
+            (depth, child)
+            for depth, around in enumerate([self.root, *chain])
+            for child in around.children
+            if child.done
+        ]
+        # A later attention inside the same call keeps the lineage of the earlier ones too. A traced run meets the
+        # earlier ones again, and counts them to find its own: answered from storage, their softmax would not be seen.
+        call.lineage = call.lineage | attention.lineage
+        self.attentions.append(
+            _RecordedAttention(call, chain, ordinal, done, attention.shape, attention.fused, call.lineage)
+        )
+        return self.on_attention(attention)
+
+    def _call_path(self, attention: _RecordedAttention) -> CallPath:
+        # A module between softmax and product (a dropout, say) must run again, although it is complete: answered from
+        # storage, it would cut the product off from its softmax, and the attention would not be recognised.
+        cached = tuple(
+            _cached_call(depth, child, self.length)
+            for depth, child in attention.done
+            if not any(id(leaf) in attention.lineage for leaf in pytree.tree_leaves(child.output))
+        )
+        chain = tuple(around.step for around in attention.chain)
+        layers = [] if self.has_fast_path else [depth for depth, step in enumerate(chain) if step.module in self.layers]
+        block = layers[0] if layers else None
+        name = self.names.get(attention.call.step.module, "?") or "the model"
+        return CallPath(
+            chain, attention.ordinal, cached, block, name, attention.shape, attention.fused, self.any_distribution
+        )
+
+
+def find_call_paths(
     model: nn.Module,
     run: Callable[[], Any],
     length: int,
-    on_product: Callable[[AttentionCall], Tensor],
+    on_attention: Callable[[AttentionCall], Tensor],
     *,
     any_distribution: bool = False,
 ) -> tuple[list[CallPath], Any]:
-    """Run a model once on one text, and describe the way to every attention, in the order in which they happened.
+    """Run a model once on one text, and return the call path of every attention, in the order of the forward pass.
 
     Args:
-        model: the model, borrowed.
+        model: the model, inside `inference_state`.
         run: runs the model's forward pass on one text.
-        length: the text's length; no weight of the model should have a dimension of this size.
-        on_product: sees every attention, and returns what is passed on in the place of its result.
+        length: the text's length. No weight of the model should have a dimension of this size: lengths and widths are
+            told apart by their sizes.
+        on_attention: receives every attention, and returns what takes the place of its result.
         any_distribution: see `AttentionWatch`.
 
     Returns:
-        The trails, and what ``run`` returned.
+        The call paths, and what ``run`` returned.
     """
-    root = _Call(model, 0, None)
-    open_calls = [root]
-    found: list[Callable[[], CallPath]] = []
-    names = {module: name for name, module in model.named_modules()}
-    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
-    listed = {child for module in lists for child in module.children()}
-
-    def note(product: AttentionCall) -> Tensor:
-        call = open_calls[-1]
-        ordinal, call.products = call.products, call.products + 1
-        chain = call.chain()
-        done = [
-            (depth, child) for depth, around in enumerate([root, *chain]) for child in around.children if child.done
-        ]
-        shape, fused = product.shape, product.fused
-        lineage = call.lineage = call.lineage | product.lineage  # earlier ones too: they are counted again in a walk
-
-        def trail() -> CallPath:
-            memories = tuple(
-                _memory(depth, child, length)
-                for depth, child in done
-                if not any(id(leaf) in lineage for leaf in pytree.tree_leaves(child.output))
-            )
-            links = tuple(around.link for around in chain)
-            layers = [] if nested else [depth for depth, link in enumerate(links) if link.module in listed]
-            block = layers[0] if layers else None
-            name = names.get(call.link.module, "?") or "the model"
-            return CallPath(links, ordinal, memories, block, name, shape, fused, any_distribution)
-
-        found.append(trail)
-        return on_product(product)
-
-    watch = AttentionWatch(1, note, any_distribution=any_distribution)
-    # torch's own encoder takes a path of its own where nobody watches
-    nested = any(isinstance(module, nn.TransformerEncoder) for module in model.modules())
-
-    def record(module: nn.Module) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def forward(*args: Any, **kwargs: Any) -> Any:
-                parent = open_calls[-1]
-                call = _Call(module, parent.counts[id(module)], parent)
-                parent.counts[id(module)] += 1
-                parent.children.append(call)
-                open_calls.append(call)
-                try:
-                    call.output = original(*args, **kwargs)
-                finally:
-                    open_calls.pop()
-                call.done = True
-                return call.output
-
-            return forward
-
-        return make
-
-    with ExitStack() as patches:
-        for module in model.modules():
-            if module is not model:
-                patch_forward(patches, module, record(module))
-        with watch:
-            result = run()
-        return [trail() for trail in found], result
+    return _Recorder(model, length, on_attention, any_distribution=any_distribution).record(run)
 
 
-def _memory(depth: int, call: _Call, length: int) -> CachedCall:
+def _cached_call(depth: int, call: _Call, length: int) -> CachedCall:
     leaves, structure = pytree.tree_flatten(call.output)
     dims = tuple(_dims(leaf.shape, length) if isinstance(leaf, Tensor) else None for leaf in leaves)
     dtypes = tuple(leaf.dtype if isinstance(leaf, Tensor) else None for leaf in leaves)
     others = tuple(None if isinstance(leaf, Tensor) else leaf for leaf in leaves)
     device = next((leaf.device for leaf in leaves if isinstance(leaf, Tensor)), None)
-    return CachedCall(depth, call.link, structure, others, dims, dtypes, device)
+    return CachedCall(depth, call.step, structure, others, dims, dtypes, device)
 
 
 def _dims(shape: torch.Size, length: int) -> Dims:
@@ -196,101 +245,105 @@ def _dims(shape: torch.Size, length: int) -> Dims:
 
 
 class TracedRun:
-    """One run of the model along a trail.
+    """One run of the model along a call path.
 
     Args:
-        trail: the way.
+        path: the call path.
         batch: the batch size of this run.
-        on_product: sees the attention; what it returns takes the place of its result.
-        remember: called with ``(index, leaves)`` when the memory of that index has been made; ``wanted`` says which.
-        recall: gives ``leaves`` for a memory's index, so that its call is skipped.
+        on_attention: receives the attention; what it returns takes the place of the attention's result.
+        store: by index of a cached call, a function that receives the leaves of its result.
+        restore: returns the leaves of a cached call, given its index; the call is then skipped.
         on_block: receives what the block returned, and returns what is passed on.
     """
 
     def __init__(
         self,
-        trail: CallPath,
+        path: CallPath,
         batch: int,
-        on_product: Callable[[AttentionCall], Tensor | None],
+        on_attention: Callable[[AttentionCall], Tensor | None],
         *,
-        remember: Mapping[int, Callable[[list[Any]], None]] | None = None,
-        recall: Callable[[int], list[Any]] | None = None,
+        store: Mapping[int, Callable[[list[Any]], None]] | None = None,
+        restore: Callable[[int], list[Any]] | None = None,
         on_block: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.trail, self.batch, self.on_product = trail, batch, on_product
-        self.remember, self.recall, self.on_block = remember or {}, recall, on_block
-        self.depth, self.opaque, self.seen, self.reached = 0, 0, 0, False
-        self.counts: list[Counter[int]] = [Counter()]
-        self.memories = {
-            (memory.depth, id(memory.link.module), memory.link.count): index
-            for index, memory in enumerate(trail.memories)
+        self.path, self.batch, self.on_attention = path, batch, on_attention
+        self.store, self.restore, self.on_block = store or {}, restore, on_block
+        self.depth = 0  # how many calls of the chain are open
+        self.off_path = 0  # how many open calls are not in the chain; nothing inside them is looked at
+        self.seen = 0  # attentions met directly inside the innermost call
+        self.reached = False
+        self.counts: list[Counter[int]] = [Counter()]  # for each open call, how often it has called each module
+        self.cached = {
+            (call.depth, id(call.step.module), call.step.index): index for index, call in enumerate(path.cached)
         }
 
     def run(self, forward: Callable[[], Any]) -> Any:
-        """Run the model under this walk's hands; fails if the attention is not reached."""
-        watch = AttentionWatch(self.batch, self._product, any_distribution=self.trail.any_distribution)
+        """Run the model and intervene along the path; fails if the attention is not reached."""
+        watch = AttentionWatch(self.batch, self._on_attention, any_distribution=self.path.any_distribution)
         with ExitStack() as patches:
-            modules = {id(link.module): link.module for link in self.trail.chain}
-            modules |= {id(memory.link.module): memory.link.module for memory in self.trail.memories}
+            modules = {id(step.module): step.module for step in self.path.chain}
+            modules |= {id(call.step.module): call.step.module for call in self.path.cached}
             for module in modules.values():
-                patch_forward(patches, module, self._hand(module, watch))
-            with watch if self.trail.block is None else nullcontext():
+                patch_forward(patches, module, partial(self._traced, module, watch))
+            with watch if self.path.block is None else nullcontext():
                 result = forward()
         if not self.reached:
-            raise RuntimeError(f"the attention in {self.trail.name} was not reached")
+            raise RuntimeError(f"the attention in {self.path.name} was not reached")
         return result
 
-    def _product(self, product: AttentionCall) -> Tensor | None:
-        if self.opaque or self.depth != len(self.trail.chain):
+    def _on_attention(self, attention: AttentionCall) -> Tensor | None:
+        if self.off_path or self.depth != len(self.path.chain):
             return None
         self.seen += 1
-        if self.seen - 1 != self.trail.ordinal:
+        if self.seen - 1 != self.path.ordinal:
             return None
         self.reached = True
-        return self.on_product(product)
+        return self.on_attention(attention)
 
-    def _hand(self, module: nn.Module, watch: AttentionWatch) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def forward(*args: Any, **kwargs: Any) -> Any:
-                if self.opaque:
-                    return original(*args, **kwargs)
-                depth, count = self.depth, self.counts[-1][id(module)]
-                self.counts[-1][id(module)] += 1
-                chain = self.trail.chain
-                if (
-                    depth < len(chain)
-                    and chain[depth].module is module
-                    and chain[depth].count == count
-                    and not self.reached
-                ):
-                    return self._enter(original, watch, args, kwargs)
-                index = None if self.reached else self.memories.get((depth, id(module), count))
-                if index is not None and self.recall is not None:
-                    return pytree.tree_unflatten(self.recall(index), self.trail.memories[index].structure)
-                self.opaque += 1
-                try:
-                    output = original(*args, **kwargs)
-                finally:
-                    self.opaque -= 1
-                if index is not None and index in self.remember:
-                    self.remember[index](pytree.tree_leaves(output))
-                return output
+    def _traced(self, module: nn.Module, watch: AttentionWatch, original: Forward) -> Forward:
+        """A forward function of ``module`` that follows the path: it enters, skips, stores, or just runs a call."""
 
-            return forward
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            if self.off_path:
+                return original(*args, **kwargs)
+            index = self.counts[-1][id(module)]
+            self.counts[-1][id(module)] += 1
+            if self._is_next_step(module, index):
+                return self._enter(original, watch, args, kwargs)
+            # what follows the attention may call the same module as often again: only calls before it are cached
+            cached = None if self.reached else self.cached.get((self.depth, id(module), index))
+            if cached is not None and self.restore is not None:
+                return pytree.tree_unflatten(self.restore(cached), self.path.cached[cached].structure)
+            self.off_path += 1
+            try:
+                output = original(*args, **kwargs)
+            finally:
+                self.off_path -= 1
+            if cached is not None and cached in self.store:
+                self.store[cached](pytree.tree_leaves(output))
+            return output
 
-        return make
+        return forward
 
-    def _enter(self, original: Callable[..., Any], watch: AttentionWatch, args: Any, kwargs: Any) -> Any:
+    def _is_next_step(self, module: nn.Module, index: int) -> bool:
+        if self.reached or self.depth >= len(self.path.chain):
+            return False
+        step = self.path.chain[self.depth]
+        return step.module is module and step.index == index
+
+    def _enter(self, original: Forward, watch: AttentionWatch, args: Any, kwargs: Any) -> Any:
+        """Run a call of the chain."""
         depth = self.depth
         self.depth += 1
         self.counts.append(Counter())
         try:
-            # from the layer on, not from the innermost call: softmax and product may stand in two modules of a layer
-            with watch if depth == self.trail.block else nullcontext():
+            # Watching is slow, so it starts at the block. It cannot start later, at the innermost call: softmax and
+            # product may be in two modules of a layer.
+            with watch if depth == self.path.block else nullcontext():
                 output = original(*args, **kwargs)
         finally:
             self.depth -= 1
             self.counts.pop()
-        if self.on_block is not None and depth == self.trail.block:
+        if self.on_block is not None and depth == self.path.block:
             output = self.on_block(output)
         return output

@@ -1,4 +1,4 @@
-"""Choosing the attention to cut at, and the fastest tail that is proved equal to a full forward pass."""
+"""Choosing the attention to cut at: the last one that the logits read directly."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from attnfaith.adapters.attention_watch import AttentionCall
-from attnfaith.adapters.call_path import CallPath, find_trails
-from attnfaith.adapters.choose_tail import prove_traced
-from attnfaith.adapters.forward_pass import check_finite, logits_of, mixed, read_rows
-from attnfaith.adapters.self_check import SelfCheck, brief, first_unpadded
+from attnfaith.adapters.call_path import CallPath, find_call_paths
+from attnfaith.adapters.choose_tail import choose_tail
+from attnfaith.adapters.forward_pass import check_finite, logits_of, mix_logits, read_rows
+from attnfaith.adapters.self_check import SelfCheck, first_unpadded, one_line
 from attnfaith.adapters.tail import FULL_FORWARD
 from attnfaith.adapters.traced import TracedAdapter
 from attnfaith.errors import InputError, UnsupportedModelError
@@ -22,61 +22,77 @@ from attnfaith.errors import InputError, UnsupportedModelError
 def traced_adapter(
     model: nn.Module, inputs: dict[str, Any], *, layer: int | None, heads: Sequence[int] | None, check: bool
 ) -> tuple[TracedAdapter, SelfCheck | None, str]:
-    """Find the attention of a borrowed model, and the fastest tail that passes the self-check."""
+    """Cut a model at its final attention: choose the attention, and the fastest tail that passes the self-check.
+
+    Args:
+        model: the copy, inside `inference_state`.
+        inputs: example inputs.
+        layer: the attention to cut at, by its number in the forward pass; None for the final one.
+        heads: the heads to cut; None for all.
+        check: whether to prove the cut; without, the slowest tail is taken.
+
+    Returns:
+        The adapter, the results of the self-check (None without), and the deciding rows in words.
+    """
     single = first_unpadded(inputs)
-    survey = _surveyed(model, single)
-    chosen = _choose(survey, layer)
-    trail = survey.trails[chosen]
+    record = _record_attentions(model, single)
+    chosen = _choose(record, layer)
+    call_path = record.call_paths[chosen]
     if heads is not None:
-        heads = _check_heads(heads, trail.shape[1])
-    slow = TracedAdapter(model, trail, heads=heads, path=FULL_FORWARD, at_block=False)
+        heads = _check_heads(heads, call_path.shape[1])
+    slow = TracedAdapter(model, call_path, heads=heads, tail=FULL_FORWARD, at_block=False)
     if not check:
         return slow, None, "not looked at"
     decided = None
-    if layer is None:  # the logits read it directly, so the gradients of the survey tell its rows
-        gradients = torch.autograd.grad(mixed(survey.logits), [survey.leaves[chosen]])
-        decided = read_rows(gradients, survey.products[chosen], 1, trail.name)[0]
-    return prove_traced(slow, single, 1, decided)
+    if layer is None:  # the logits read it directly, so the recorded gradients show which rows decide
+        gradients = torch.autograd.grad(mix_logits(record.logits), [record.leaves[chosen]])
+        decided = read_rows(gradients, record.attentions[chosen], 1, call_path.name)[0]
+    return choose_tail(slow, single, 1, decided)
 
 
 @dataclass(frozen=True)
-class _Survey:
-    """The attentions of one forward pass, and what each of them feeds.
+class _Record:
+    """The attentions of one forward pass, and the graph of what reads them.
 
-    Every attention's result is made a leaf, so gradients tell what is read directly: by the logits, or by the operands
-    of a later attention, through residual streams but not through other attentions.
+    The result of every attention is replaced by a leaf of the graph. A gradient with respect to a leaf is therefore
+    non-zero only where the attention is read directly: through residual streams, but not through a later attention.
+    Without the leaves every attention of every layer would look as if the logits read it.
     """
 
-    trails: list[CallPath]
+    call_paths: list[CallPath]
     logits: Tensor
     leaves: list[Tensor]
-    products: list[AttentionCall]
+    attentions: list[AttentionCall]
 
 
-def _surveyed(model: nn.Module, single: dict[str, Any]) -> _Survey:
-    """Watch one forward pass: for softmaxes first, and where there are none, for any distribution."""
+def _record_attentions(model: nn.Module, single: dict[str, Any]) -> _Record:
+    """Watch one forward pass: for softmaxes first, and if there are none, for any distribution.
+
+    A distribution that no softmax made is recognised by its numbers alone, which is slower, and may find tensors that
+    happen to sum to 1; so it is the second choice.
+    """
     length = single["input_ids"].shape[1]
     for any_distribution in (False, True):
         leaves: list[Tensor] = []
-        products: list[AttentionCall] = []
+        attentions: list[AttentionCall] = []
 
-        def on_product(
-            product: AttentionCall, leaves: list[Tensor] = leaves, products: list[AttentionCall] = products
+        def on_attention(
+            attention: AttentionCall, leaves: list[Tensor] = leaves, attentions: list[AttentionCall] = attentions
         ) -> Tensor:
-            products.append(product)
-            leaves.append(product.output.detach().requires_grad_())
+            attentions.append(attention)
+            leaves.append(attention.output.detach().requires_grad_())
             return leaves[-1].clone()
 
         try:
-            trails, output = find_trails(
-                model, lambda: model(**single), length, on_product, any_distribution=any_distribution
+            call_paths, output = find_call_paths(
+                model, lambda: model(**single), length, on_attention, any_distribution=any_distribution
             )
         except Exception as error:
             raise UnsupportedModelError(
-                f"The model's own forward pass failed on one text of {length} tokens ({brief(error)}). If it needs "
+                f"The model's own forward pass failed on one text of {length} tokens ({one_line(error)}). If it needs "
                 "other inputs than these, pass example= with a batch that it can run."
             ) from error
-        if trails:
+        if call_paths:
             break
     else:
         raise UnsupportedModelError(
@@ -86,42 +102,45 @@ def _surveyed(model: nn.Module, single: dict[str, Any]) -> _Survey:
         )
     logits = logits_of(output)
     check_finite("logits", logits)
-    return _Survey(trails, logits, leaves, products)
+    return _Record(call_paths, logits, leaves, attentions)
 
 
-def _choose(survey: _Survey, layer: int | None) -> int:
-    trails = survey.trails
-    listing = "; ".join(f"{index}: {trail.name}" for index, trail in enumerate(trails))
+def _choose(record: _Record, layer: int | None) -> int:
+    """The index of the attention to cut at; refuses a model in which several attentions could be the final one."""
+    call_paths = record.call_paths
+    listing = "; ".join(f"{index}: {call_path.name}" for index, call_path in enumerate(call_paths))
     if layer is not None:
-        if not -len(trails) <= layer < len(trails):
-            raise InputError(f"layer={layer} is out of range: there are {len(trails)} attentions ({listing}).")
-        return layer % len(trails)
-    read = [index for index, yes in enumerate(_reads(mixed(survey.logits), survey.leaves)) if yes]
+        if not -len(call_paths) <= layer < len(call_paths):
+            raise InputError(f"layer={layer} is out of range: there are {len(call_paths)} attentions ({listing}).")
+        return layer % len(call_paths)
+    read = [index for index, yes in enumerate(_depends_on(mix_logits(record.logits), record.leaves)) if yes]
     if not read:
         raise UnsupportedModelError(
             f"No logit depends on any attention of this model ({listing}), as far as gradients tell. If its layers are "
             "quantised to integers they have no gradient: load it without quantisation."
         )
     final = read[-1]
-    product = survey.products[final]
-    operands = [product.operand, product.given, product.query, product.key]
-    asked = torch.stack([part.double().sum() for part in operands if part is not None]).sum()
-    through = _reads(asked, survey.leaves)
-    rivals = [index for index in read[:-1] if not through[index]]
+    # Other attentions that the logits read (through the residual stream) are fine if the final one reads them too: it
+    # is then downstream of them. One that it does not read stands beside it, and either could be meant.
+    attention = record.attentions[final]
+    operands = [attention.operand, attention.weights, attention.query, attention.key]
+    total = torch.stack([operand.double().sum() for operand in operands if operand is not None]).sum()
+    upstream = _depends_on(total, record.leaves)
+    rivals = [index for index in read[:-1] if not upstream[index]]
     if rivals:
         raise UnsupportedModelError(
-            f"Several attentions could be the final one: besides {final} ({trails[final].name}) the logits read "
+            f"Several attentions could be the final one: besides {final} ({call_paths[final].name}) the logits read "
             f"{', '.join(map(str, rivals))}, which {final} does not read. Choose one with layer= ({listing})."
         )
     return final
 
 
-def _reads(quantity: Tensor, leaves: list[Tensor]) -> list[bool]:
+def _depends_on(quantity: Tensor, leaves: list[Tensor]) -> list[bool]:
+    """For each leaf, whether a number has a gradient in it."""
     if not quantity.requires_grad:
         return [False] * len(leaves)
-    gradients = torch.autograd.grad(quantity, leaves, allow_unused=True, retain_graph=True)
-    found: list[Tensor | None] = list(gradients)
-    return [gradient is not None and bool((gradient != 0).any()) for gradient in found]
+    gradients: tuple[Tensor | None, ...] = torch.autograd.grad(quantity, leaves, allow_unused=True, retain_graph=True)
+    return [gradient is not None and bool((gradient != 0).any()) for gradient in gradients]
 
 
 def _check_heads(heads: Sequence[int], count: int) -> list[int]:

@@ -1,4 +1,11 @@
-"""Proving that a cut is faithful, and choosing the fastest tail that is."""
+"""Choosing the fastest tail that is proved equal to the full forward pass, and proving registered adapters.
+
+The full forward pass with the edit is the reference: it runs the model's own code on everything. Each faster tail is
+compared with it on one short text, with the original weights and with an edit, and again in a padded batch. A tail that
+differs, or whose code fails, is skipped with its reason. The trap is a comparison that proves nothing: with an edit too
+weak to move the logits, or with a pad that no mask hides, every tail would pass. So the edit must have an effect
+(`trial_weights`), and the padding must be shown to be ignored.
+"""
 
 from __future__ import annotations
 
@@ -15,103 +22,104 @@ from attnfaith.adapters.inference_state import patch_forward
 from attnfaith.adapters.original_model import padding_id
 from attnfaith.adapters.self_check import (
     SelfCheck,
-    brief,
     first_unpadded,
+    one_line,
+    refuse_unless,
     relative_difference,
-    require,
     scale_of,
     tolerance_of,
     trial_weights,
     with_longer_text,
 )
-from attnfaith.adapters.tail import FULL_FORWARD, LAST_BLOCK, PATHS
+from attnfaith.adapters.tail import FULL_FORWARD, LAST_BLOCK, TAILS
 from attnfaith.adapters.traced import TracedAdapter
 from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
 from attnfaith.functional.erasure import erase, prefix_keeps
 from attnfaith.types import Capture
 
-# what a model's code may raise when it is run in a way that its authors did not think of
+# what a model's code may raise when it is run in a way that its authors did not plan for
 FAILURES = (AttnFaithError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
 
 
-def prove_traced(
+def choose_tail(
     slow: TracedAdapter, single: dict[str, Any], texts: int, decided: Tensor | None
 ) -> tuple[TracedAdapter, SelfCheck, str]:
     """Try the tails from the fastest to the full forward pass, and take the first that equals the full forward pass.
 
     Args:
-        slow: the cut on the full forward pass, the twin of the others.
+        slow: the adapter with the full forward pass as its tail.
         single: one text.
-        texts: how many short texts have gone through the model for this cut so far.
-        decided: ``[Q]``, the query rows that decide this text, where that is known.
+        texts: the number of short texts that have gone through the model for this cut so far.
+        decided: ``[Q]``, the query rows that decide this text, if known.
 
     Returns:
-        The cut on its fastest tail, the figures, and the deciding rows in words.
+        The adapter with its fastest tail, the results of the self-check, and the deciding rows in words.
     """
     try:
-        slow = slow.with_path(FULL_FORWARD, every_row=_moves(slow, single, decided))
-        whole, capture = _captured(slow, single)
+        slow = slow.with_tail(FULL_FORWARD, every_row=_every_token_decides(slow, single, decided))
+        whole, capture = _capture_for_all_tails(slow, single)
     except FAILURES as error:
         raise refusal(error) from error
-    tries = 1 + (not whole.rows_second) + 2 * (slow.trail.block is not None and not whole.at_block)
+    tries = 1 + (not whole.rows_second) + 2 * (slow.call_path.block is not None and not whole.at_block)
     texts += 2 + (decided is None) + tries
     scale, tolerance = scale_of(capture.logits), tolerance_of(capture.logits)
-    weights = twin = None
+    weights = reference = None
     reasons: dict[str, str] = {}
-    for path in PATHS:
+    for tail in TAILS:
         try:
-            fast, short = _prepared(whole, capture, path)
+            fast, trimmed = _with_needed_tensors(whole, capture, tail)
             with torch.no_grad():
-                weights = trial_weights(short, fast)[0] if weights is None else weights
-                logits = fast.rerun(short, weights)
-                if twin is None:
-                    twin = slow.rerun(capture, weights)
+                weights = trial_weights(trimmed, fast)[0] if weights is None else weights
+                logits = fast.rerun(trimmed, weights)
+                if reference is None:
+                    reference = slow.rerun(capture, weights)
                     texts += weights.shape[1]
         except FAILURES as error:
-            if path == FULL_FORWARD:
+            if tail == FULL_FORWARD:
                 raise refusal(error) from error
-            reasons[path] = brief(error)
+            reasons[tail] = one_line(error)
             continue
-        own, effect = (
-            relative_difference(twin[:, 0], capture.logits, scale),
-            relative_difference(twin[:, 1], twin[:, 0], scale),
+        unchanged = relative_difference(reference[:, 0], capture.logits, scale)
+        effect = relative_difference(reference[:, 1], reference[:, 0], scale)
+        refuse_unless(
+            unchanged <= tolerance,
+            f"its final attention, put back unchanged, changes its logits (by {unchanged:.1e}).",
         )
-        require(own <= tolerance, f"its final attention, put back unchanged, changes its logits (by {own:.1e}).")
-        require(effect > 1e-6, "its logits do not depend on the final attention.")
-        identity, edit = (
-            relative_difference(logits[:, 0], capture.logits, scale),
-            relative_difference(logits[:, 1], twin[:, 1], scale * effect),
-        )
+        refuse_unless(effect > 1e-6, "its logits do not depend on the final attention.")
+        identity = relative_difference(logits[:, 0], capture.logits, scale)
+        # relative to the effect: relative to the logits, a weak edit that is ignored would pass
+        edit = relative_difference(logits[:, 1], reference[:, 1], scale * effect)
         if max(identity, edit) > tolerance:
-            reasons[path] = f"identity {identity:.0e}, edit {edit:.0e}"
+            reasons[tail] = f"identity {identity:.0e}, edit {edit:.0e}"
             continue
         try:
-            padding, batched, more = _batched(fast, single, short, weights, twin, scale * effect)
+            padding, batched, more = _compare_in_batch(fast, single, trimmed, weights, reference, scale * effect)
         except FAILURES as error:
-            if path == FULL_FORWARD or isinstance(error, AttnFaithError):
+            if tail == FULL_FORWARD or isinstance(error, AttnFaithError):
                 raise refusal(error) from error
-            reasons[path] = f"in a padded batch, {brief(error)}"
+            reasons[tail] = f"in a padded batch, {one_line(error)}"
             texts += 2
             continue
         texts += more
-        if not batched > tolerance:  # NaN: it cannot be padded
+        if not batched > tolerance:  # also for NaN: the model cannot be padded
             break
-        reasons[path] = f"in a padded batch, edit {batched:.0e}"
+        reasons[tail] = f"in a padded batch, edit {batched:.0e}"
     else:
         raise UnsupportedModelError(
-            f"This model cannot be cut faithfully: its tail changes with what else is in the batch ({reasons[path]})."
+            f"This model cannot be cut faithfully: its tail changes with what else is in the batch ({reasons[tail]})."
         )
     fast.reasons = reasons
-    return fast, SelfCheck(identity, effect, edit, padding, texts), _words(short, fast)
+    return fast, SelfCheck(identity, effect, edit, padding, texts), _describe_rows(trimmed, fast)
 
 
-def _moves(slow: TracedAdapter, single: dict[str, Any], decided: Tensor | None) -> bool:
-    """Whether every token is to be taken for deciding.
+def _every_token_decides(slow: TracedAdapter, single: dict[str, Any], decided: Tensor | None) -> bool:
+    """Whether every token must be treated as deciding.
 
-    So it is where every token does, and where other rows decide once the attention is edited: under a maximum over
-    positions, or behind gates that open and shut.
+    That is so where every token decides, and also where an edit changes which rows decide. The gradient at the original
+    text shows only the rows that decide now: under a maximum over positions, or behind rectified gates, other rows take
+    over once the attention is edited. If they were not edited too, the edit would silently be incomplete.
     """
-    rows = slow.rows_when_disturbed(single, original=decided is None)
+    rows = slow.rows_read_under_noise(single, original=decided is None)
     before = rows[0] if decided is None else decided
     read = rows.any(0) | before
     tokens = single["attention_mask"][0].bool()
@@ -119,134 +127,143 @@ def _moves(slow: TracedAdapter, single: dict[str, Any], decided: Tensor | None) 
         return False
     if read.shape != tokens.shape:
         raise UnsupportedModelError(
-            f"Which rows of the attention in {slow.trail.name} decide changes with what they read, and they are not "
-            "the tokens, so they cannot all be edited. Write an adapter (register_adapter)."
+            f"In the attention in {slow.call_path.name}, an edit changes which rows decide, and the rows are not the "
+            "tokens, so not all of them can be edited. Write an adapter (register_adapter)."
         )
     return True
 
 
-def _captured(slow: TracedAdapter, single: dict[str, Any]) -> tuple[TracedAdapter, Capture]:
-    """A capture that every path can be prepared from."""
-    ways = [{"at_block": True}, {"at_block": True, "rows_second": False}, {"at_block": False}]
-    for way in ways if slow.trail.block is not None else ways[-1:]:
-        whole = slow.with_path(LAST_BLOCK, **way)
+def _capture_for_all_tails(slow: TracedAdapter, single: dict[str, Any]) -> tuple[TracedAdapter, Capture]:
+    """A capture with everything that any tail needs, and its adapter; the gradient is taken where it is cheapest."""
+    options = [{"at_block": True}, {"at_block": True, "rows_second": False}, {"at_block": False}]
+    for option in options if slow.call_path.block is not None else options[-1:]:
+        whole = slow.with_tail(LAST_BLOCK, **option)
         try:
             return whole, whole.capture(**single)
         except UnsupportedModelError as error:
-            refused = error
-    raise refused
+            last_error = error
+    raise last_error
 
 
 def refusal(error: BaseException) -> UnsupportedModelError:
-    """The error that refuses a model because of another one."""
+    """The error that refuses a model because of another error."""
     if isinstance(error, UnsupportedModelError):
         return error
-    return UnsupportedModelError(f"This model cannot be cut faithfully: {brief(error)}")
+    return UnsupportedModelError(f"This model cannot be cut faithfully: {one_line(error)}")
 
 
-def _prepared(whole: TracedAdapter, capture: Capture, path: str) -> tuple[TracedAdapter, Capture]:
-    """An adapter that keeps only the memories its tail reads, and the capture as it would have made it."""
-    fast = whole.with_path(path)
-    short = replace(capture, state=fast.trimmed(capture.state))
-    if path == FULL_FORWARD:
-        return fast, short
+def _with_needed_tensors(whole: TracedAdapter, capture: Capture, tail: str) -> tuple[TracedAdapter, Capture]:
+    """An adapter that stores only the tensors its tail reads, and the capture as this adapter would have made it.
+
+    Cached calls return more than the tail reads (the whole hidden state of each layer, masks, position tables), and
+    storing all of it would take as much memory as the model's activations. Which tensors are read is found by running
+    the tail with each of them as a leaf: those with a gradient, and those that cannot have one (whole numbers).
+    """
+    fast = whole.with_tail(tail)
+    trimmed = replace(capture, state=fast.for_tail(capture.state))
+    if tail == FULL_FORWARD:
+        return fast, trimmed
     leaves: dict[tuple[int, int], Tensor] = {}
-    memories: dict[int, list[Tensor | None]] = {}
-    kept: dict[int, set[int]] = {}
-    for index, tensors in short.state.memories.items():
-        memories[index] = list(tensors)
-        for place, tensor in enumerate(tensors):
+    cached: dict[int, list[Tensor | None]] = {}
+    kept: dict[int, set[int]] = {}  # by cached call, the leaves of its result
+    for call, tensors in trimmed.state.cached.items():
+        cached[call] = list(tensors)
+        for index, tensor in enumerate(tensors):
             if tensor is None:
                 continue
             if tensor.is_floating_point():
-                leaves[index, place] = memories[index][place] = tensor.detach().requires_grad_()
+                leaves[call, index] = cached[call][index] = tensor.detach().requires_grad_()
             else:
-                kept.setdefault(index, set()).add(place)
-    logits = fast.rerun(replace(short, state=replace(short.state, memories=memories)), capture.weights.unsqueeze(1))
+                kept.setdefault(call, set()).add(index)
+    logits = fast.rerun(replace(trimmed, state=replace(trimmed.state, cached=cached)), capture.weights.unsqueeze(1))
     if logits.requires_grad:
         gradients = torch.autograd.grad(logits.sum(), list(leaves.values()), allow_unused=True)
-        for (index, place), gradient in zip(leaves, gradients, strict=True):
+        for (call, index), gradient in zip(leaves, gradients, strict=True):
             if gradient is not None:
-                kept.setdefault(index, set()).add(place)
-    for index, places in kept.items():
-        for place in places:
-            dims = whole.trail.memories[index].dims[place] or ()
+                kept.setdefault(call, set()).add(index)
+    for call, indices in kept.items():
+        for index in indices:
+            dims = whole.call_path.cached[call].dims[index] or ()
             if "N" in dims and "B" not in dims:
-                raise UnsupportedModelError("what comes before runs texts into one another (or is the same for all)")
-    live = {index: frozenset(places) for index, places in kept.items()}
-    fast = fast.with_path(path, live=live)
-    memories = {
-        index: [tensor if place in live.get(index, ()) else None for place, tensor in enumerate(tensors)]
-        for index, tensors in short.state.memories.items()
+                raise UnsupportedModelError("an earlier call returns positions without a batch, so texts cannot differ")
+    live = {call: frozenset(indices) for call, indices in kept.items()}
+    fast = fast.with_tail(tail, live=live)
+    cached = {
+        call: [tensor if index in live.get(call, ()) else None for index, tensor in enumerate(tensors)]
+        for call, tensors in trimmed.state.cached.items()
     }
-    return fast, replace(short, state=replace(short.state, memories=memories))
+    return fast, replace(trimmed, state=replace(trimmed.state, cached=cached))
 
 
-def _batched(
-    fast: TracedAdapter, single: dict[str, Any], capture: Capture, weights: Tensor, twin: Tensor, effect: float
+def _compare_in_batch(
+    fast: TracedAdapter, single: dict[str, Any], capture: Capture, weights: Tensor, reference: Tensor, effect: float
 ) -> tuple[float, float, int]:
-    """The text in a batch, padded beside a longer one, on the side that the model allows.
+    """Compare the text alone with the text in a batch, padded beside a longer one, on the side that the model allows.
 
     Returns:
-        How far its logits are from those it has alone, how far its edited logits are from its twin's, and how many
-        texts went through the model for it; NaN for a model that cannot be padded.
+        How far its logits are from those it has alone, how far its edited logits are from the reference, and how many
+        texts went through the model for the comparison; NaN for a model that cannot be padded.
     """
     pad_id = pad_id_of(fast)
     if pad_id is None:
         return float("nan"), float("nan"), 0
     tolerance, scale = tolerance_of(capture.logits), scale_of(capture.logits)
-    half = tolerance > 1e-2
-    gaps, texts = [], 0
+    half_precision = tolerance > 1e-2
+    differences, texts = [], 0
     for left in (False, True):
         batch = with_longer_text(single, pad_id, left=left)
-        if half:  # the second pass over the padding takes the other text's place
+        if half_precision:  # the padded text alone: a second pass over it, with noise at the padding, is made instead
             batch = first_unpadded(batch, padding=True)
         texts += len(batch["input_ids"])
         try:
             together = fast.capture(**batch)
-        except InputError:  # decided at the padding of this side
-            gaps.append(float("inf"))
+        except InputError:  # the text is decided at the padding of this side
+            differences.append(float("inf"))
             continue
-        gaps.append(relative_difference(together.logits[:1], capture.logits, scale))
-        if gaps[-1] <= tolerance:
+        differences.append(relative_difference(together.logits[:1], capture.logits, scale))
+        if differences[-1] <= tolerance:
             break
     else:
         raise UnsupportedModelError(
-            f"This model cannot be cut faithfully: padding a text changes its logits (by {gaps[0]:.1e} on the right, "
-            f"{gaps[1]:.1e} on the left): the mask is not honoured."
+            f"This model cannot be cut faithfully: padding a text changes its logits (by {differences[0]:.1e} on the "
+            f"right, {differences[1]:.1e} on the left): the mask is not honoured."
         )
     before, after = int(capture.lengths), int(together.lengths[0])
-    require(before == after, f"padding changes how many items its attention has (from {before} to {after}).")
-    require(
+    refuse_unless(before == after, f"padding changes how many items its attention has (from {before} to {after}).")
+    refuse_unless(
         together.shape[2] > capture.shape[2],
-        f"its attention in {fast.trail.name} has {capture.shape[2]} items whatever the text: they are not its tokens.",
+        f"its attention in {fast.call_path.name} has {capture.shape[2]} items for any text: they are not its tokens.",
     )
-    if half:
-        _check_blind(fast, together, scale)
+    if half_precision:
+        _check_padding_is_ignored(fast, together, scale)
         texts += 1
     with torch.no_grad():
-        logits = fast.rerun(together, _spread(weights, capture, together))[:1]
-    return gaps[-1], relative_difference(logits, twin, effect), texts
+        logits = fast.rerun(together, _weights_in_batch(weights, capture, together))[:1]
+    return differences[-1], relative_difference(logits, reference, effect), texts
 
 
-def _spread(weights: Tensor, capture: Capture, together: Capture) -> Tensor:
-    """The weights of one text alone, at its places in a batch; the other text keeps its own."""
+def _weights_in_batch(weights: Tensor, capture: Capture, together: Capture) -> Tensor:
+    """The weights of the first text, moved to its positions in a batch; the other text keeps its weights."""
     count = weights.shape[1]
-    placed = together.weights.unsqueeze(1).repeat(1, count, 1, 1)
-    placed[0] = 0
+    moved = together.weights.unsqueeze(1).repeat(1, count, 1, 1)
+    moved[0] = 0
     rows, longest = capture.state.rows.shape[1], together.state.rows.shape[1]
-    parts = placed[0].unflatten(1, (-1, longest))[:, :, :rows]  # [K, H, R, N], a view
-    parts[..., together.mask[0]] = weights[0].unflatten(1, (-1, rows))[..., capture.mask[0]]
-    return placed
+    by_row = moved[0].unflatten(1, (-1, longest))[:, :, :rows]  # [K, H, R, N], a view
+    by_row[..., together.mask[0]] = weights[0].unflatten(1, (-1, rows))[..., capture.mask[0]]
+    return moved
 
 
 def pad_id_of(adapter: Adapter) -> int | None:
-    """The id that pads what an adapter cuts, as `padding_id`."""
+    """The id of padding for the model of an adapter, see `padding_id`."""
     return padding_id(adapter.model)
 
 
-def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:
-    """In half precision rounding hides a leaking mask, so change what stands at the padding: nothing may move."""
+def _check_padding_is_ignored(fast: TracedAdapter, longer: Capture, scale: float) -> None:
+    """Refuse a model whose logits change with the vectors at the padding.
+
+    In half precision the tolerance is so wide that a leaking mask could hide in it. With noise at the padding nothing
+    may change beyond 1e-6, whatever the precision: the two runs are otherwise the same.
+    """
     embed = getattr(fast.model, "get_input_embeddings", lambda: None)()
     if embed is None:
         return
@@ -266,11 +283,11 @@ def _check_blind(fast: TracedAdapter, longer: Capture, scale: float) -> None:
     with torch.no_grad(), ExitStack() as undo:
         patch_forward(undo, embed, noisy)
         leak = relative_difference(fast.forward(inputs), longer.logits, scale)
-    require(leak <= 1e-6, f"what stands at the padding changes its logits (by {leak:.1e}): the mask is not honoured.")
+    refuse_unless(leak <= 1e-6, f"vectors at the padding change its logits (by {leak:.1e}): the mask is not honoured.")
 
 
-def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck, str]:
-    """Prove a cut that somebody described: identity, effect, every form of the edit, padding."""
+def prove_registered_adapter(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck, str]:
+    """Prove a registered adapter: identity, effect, its fast path against its tail, padding."""
     single = first_unpadded(inputs)
     capture = adapter.capture(**single)
     _check_capture(adapter, capture)
@@ -279,26 +296,27 @@ def prove_described(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck
         identity = relative_difference(
             adapter.rerun(capture, capture.weights.unsqueeze(1))[:, 0], capture.logits, scale
         )
-        require(identity <= tolerance, f"its tail does not reproduce its own logits (off by {identity:.1e}).")
+        refuse_unless(identity <= tolerance, f"its tail does not reproduce its own logits (off by {identity:.1e}).")
         _, effect = trial_weights(capture, adapter)
-        require(effect > 1e-6, "its logits do not depend on the attention.")
+        refuse_unless(effect > 1e-6, "its logits do not depend on the attention.")
         order = capture.mask.int().argsort(dim=-1, descending=True, stable=True)
         steps = capture.shape[2] + 1
         prefixes = adapter.rerun_prefixes(capture, order, 0, steps, steps)
         erased = erase(
             capture.weights.unsqueeze(1), prefix_keeps(order, capture.mask, 0, steps), _unsqueezed(capture.log_weights)
         )
-        twin = adapter.rerun(capture, erased)
-        edit = relative_difference(prefixes, twin, max(relative_difference(twin, twin[:, :1], 1.0), scale))
-        require(edit <= tolerance, f"its fast path is not equal to its own tail (off by {edit:.1e}).")
+        reference = adapter.rerun(capture, erased)
+        size = max(relative_difference(reference, reference[:, :1], 1.0), scale)
+        edit = relative_difference(prefixes, reference, size)
+        refuse_unless(edit <= tolerance, f"its fast path is not equal to its own tail (off by {edit:.1e}).")
     padding, texts, pad_id = float("nan"), 1, pad_id_of(adapter)
     if pad_id is not None:
         longer = adapter.capture(**with_longer_text(single, pad_id))
         _check_capture(adapter, longer)
         padding, texts = relative_difference(longer.logits[:1], capture.logits, scale), 3
-        require(padding <= tolerance, f"padding changes its logits (by {padding:.1e}): it ignores the mask.")
+        refuse_unless(padding <= tolerance, f"padding changes its logits (by {padding:.1e}): it ignores the mask.")
     groups = capture.shape[1]
-    return SelfCheck(identity, effect, edit, padding, texts), plural(groups, "distribution")
+    return SelfCheck(identity, effect, edit, padding, texts), with_noun(groups, "distribution")
 
 
 def _unsqueezed(tensor: Tensor | None) -> Tensor | None:
@@ -311,13 +329,14 @@ def _check_capture(adapter: Adapter, capture: Capture) -> None:
         got = tuple(getattr(capture, name).shape)
         if got != expected:
             raise UnsupportedModelError(f"{type(adapter).__name__}.capture: {name} is {got}, expected {expected}.")
-    loose = (capture.weights * ~capture.mask.unsqueeze(1)).abs().max().item()
-    require(loose == 0, f"padding carries attention (up to {loose:.1e}).")
+    leaked = (capture.weights * ~capture.mask.unsqueeze(1)).abs().max().item()
+    refuse_unless(leaked == 0, f"padding has attention weights (up to {leaked:.1e}).")
 
 
-def _words(capture: Capture, adapter: TracedAdapter) -> str:
+def _describe_rows(capture: Capture, adapter: TracedAdapter) -> str:
+    """The deciding rows in words."""
     rows, length = capture.state.rows[0].tolist(), capture.shape[2]
-    heads, total = capture.shape[1] // len(rows), adapter.trail.shape[1]
+    heads, total = capture.shape[1] // len(rows), adapter.call_path.shape[1]
     if rows == [0]:
         where = "the first position"
     elif rows == [length - 1]:
@@ -326,9 +345,9 @@ def _words(capture: Capture, adapter: TracedAdapter) -> str:
         where = "every token"
     else:
         where = f"positions {', '.join(map(str, rows))} of {length}"
-    return f"{where}, {plural(heads, 'head')}" + ("" if adapter.heads is None else f" of {total}")
+    return f"{where}, {with_noun(heads, 'head')}" + ("" if adapter.heads is None else f" of {total}")
 
 
-def plural(count: int, noun: str) -> str:
+def with_noun(count: int, noun: str) -> str:
     """A count with its noun."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

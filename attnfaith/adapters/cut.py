@@ -1,4 +1,4 @@
-"""`cut`, and what it makes: a `Cut`."""
+"""`cut` cuts a model at its final attention; a `Cut` captures that attention and runs what follows on edits of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from attnfaith import validation
 from attnfaith.adapters.adapter import Adapter, adapter_for
 from attnfaith.adapters.choose_attention import traced_adapter
-from attnfaith.adapters.choose_tail import prove_described
+from attnfaith.adapters.choose_tail import prove_registered_adapter
 from attnfaith.adapters.forward_pass import check_finite
 from attnfaith.adapters.inference_state import inference_state, unwrapped
 from attnfaith.adapters.input_checks import (
@@ -25,10 +25,10 @@ from attnfaith.adapters.input_checks import (
     known_ids,
 )
 from attnfaith.adapters.model_copy import shared_copy
-from attnfaith.adapters.original_model import OriginalRun, look_around, prove_run
-from attnfaith.adapters.positions import each
+from attnfaith.adapters.original_model import OriginalRun, inspect_copy, prove_copy
+from attnfaith.adapters.positions import repeat_index
 from attnfaith.adapters.self_check import SelfCheck, relative_difference, scale_of, tolerance_of
-from attnfaith.adapters.tail import PATHS
+from attnfaith.adapters.tail import TAILS
 from attnfaith.errors import InputError, NumericalError
 from attnfaith.types import Capture
 
@@ -36,17 +36,17 @@ MEMORY = 128 * 2**20
 
 
 class Cut:
-    """A classifier, cut at its final attention. Made by `cut`.
+    """A classifier cut at its final attention. Made by `cut`.
 
     Attributes:
-        adapter: what touches the inside of the model.
-        check: what was proved when the model was cut; None where that was skipped.
-        rows: which rows decide, in words.
+        adapter: the adapter, which touches the inside of the model.
+        check: the results of the self-check; None if it was skipped.
+        decides: which rows of the attention decide, in words.
         memory: bytes that the candidates of one pass of the tail may take.
     """
 
-    def __init__(self, adapter: Adapter, check: SelfCheck | None, rows: str, memory: int) -> None:
-        self.adapter, self.check, self.rows, self.memory = adapter, check, rows, memory
+    def __init__(self, adapter: Adapter, check: SelfCheck | None, decides: str, memory: int) -> None:
+        self.adapter, self.check, self.decides, self.memory = adapter, check, decides, memory
         self._shared = shared_copy(adapter.model)
 
     @property
@@ -55,11 +55,11 @@ class Cut:
         return self._shared.owner
 
     def capture(self, **inputs: Any) -> Capture:
-        """Run the model once on a batch, and keep what its final attention did.
+        """Run the model once on a batch, and capture its final attention.
 
         Args:
-            **inputs: what the model's forward takes: ``input_ids`` and ``attention_mask`` (``[B, L]``), and whatever
-                else it needs; ``labels`` are left out.
+            **inputs: the inputs of the model's forward: ``input_ids`` and ``attention_mask`` (``[B, L]``), and others
+                that it needs; ``labels`` are left out.
 
         Returns:
             A `Capture`: weights ``[B, G, N]``, mask ``[B, N]``, logits ``[B, C]``, items.
@@ -91,7 +91,7 @@ class Cut:
         Args:
             capture: from `capture`.
             keep: ``[B, K, N]`` bool: erase all other items and rescale (`attnfaith.functional.erasure.erase`).
-            weights: ``[B, K, G, N]``: any counterfactual attention; the result is differentiable in it.
+            weights: ``[B, K, G, N]``: any counterfactual attention; the logits are differentiable in it.
 
         Returns:
             Logits ``[B, K, C]``.
@@ -107,12 +107,10 @@ class Cut:
             (True, torch.Size([1, 2, 3]))
         """
         if (keep is None) == (weights is None):
-            raise InputError(
-                "Give either keep= (which items stay) or weights= (the attention to use), not both or none."
-            )
+            raise InputError("Pass either keep= (which items stay) or weights= (the attention to use), and not both.")
         if keep is not None:
             keep = check_keep(capture, keep)
-            texts = each(keep.shape[0], keep.shape[1], keep.device)
+            texts = repeat_index(keep.shape[0], keep.shape[1], keep.device)
             return self.rerun_sets(capture, texts, keep.flatten(0, 1)).unflatten(0, keep.shape[:2])
         edit = check_weights(capture, weights)
         if not edit.shape[1]:
@@ -132,11 +130,11 @@ class Cut:
         return logits
 
     def rerun_sets(self, capture: Capture, texts: Tensor, keep: Tensor) -> Tensor:
-        """As ``rerun(keep=...)``, with as many candidates of each text as there are: nothing is run for the others.
+        """Like ``rerun(keep=...)``, but with a different number of candidates for each text.
 
         Args:
             capture: from `capture`.
-            texts: ``[M]``, the text that each candidate is one of.
+            texts: ``[M]``, the text that each candidate is a version of.
             keep: ``[M, N]`` bool, the items that stay.
 
         Returns:
@@ -157,19 +155,19 @@ class Cut:
             return self.adapter.rerun_sets(capture, texts, keep, self._room(capture))
 
     def without_each(self, capture: Capture) -> Tensor:
-        """The logits ``[B, N, C]`` when each item is erased by itself; at padding, those of the text as it is."""
+        """The logits ``[B, N, C]`` with each item erased by itself; at padding, those of the unchanged text."""
         with inference_state(self.model, gradients=False):
             return self.adapter.rerun_without_each(capture, self._room(capture))
 
     def prefixes(self, capture: Capture, order: Tensor) -> Tensor:
-        """The logits after removing 0, 1, ..., N items of an order: every step of an erasure in one go.
+        """The logits after removing 0, 1, ..., N items in a given order, all steps at once.
 
         Args:
             capture: from `capture`.
             order: ``[B, N]``, each row a permutation of the positions, items first, then padding.
 
         Returns:
-            Logits ``[B, N + 1, C]``; rows past a text's number of items repeat the state with nothing left.
+            Logits ``[B, N + 1, C]``; steps past a text's number of items repeat its last step, with no item left.
 
         Example:
             >>> import attnfaith as af
@@ -183,28 +181,28 @@ class Cut:
         longest = int(capture.lengths.max())
         with inference_state(self.model, gradients=False):
             logits = self.adapter.rerun_prefixes(capture, order, 0, longest + 1, self._room(capture))
-        off = relative_difference(logits[:, 0], capture.logits, scale_of(capture.logits))
-        if off > 5 * tolerance_of(capture.logits):
+        difference = relative_difference(logits[:, 0], capture.logits, scale_of(capture.logits))
+        if difference > 5 * tolerance_of(capture.logits):
             raise NumericalError(
-                f"With nothing removed, the fast path is off by {off:.1e} of the logits' scale on this batch, so it "
-                "cannot be trusted here. Was the model changed after the capture? Cut and capture again."
+                f"With nothing removed, the fast path is off by {difference:.1e} of the logits' scale on this batch, "
+                "so it cannot be trusted here. Was the model changed after the capture? Cut and capture again."
             )
         rest = capture.shape[2] - longest
         return logits if rest == 0 else torch.cat((logits, logits[:, -1:].expand(-1, rest, -1)), dim=1)
 
     def _room(self, capture: Capture) -> int:
-        """How many candidates may be run at once."""
+        """The largest number of candidates to run at once."""
         return max(1, self.memory // max(1, self.adapter.candidate_bytes(capture)))
 
     def __repr__(self) -> str:
-        """Family, mechanism, which rows decide, fast path, self-check figures."""
+        """Model, mechanism, deciding rows, tail, and results of the self-check, one line each."""
         config = getattr(self.model, "config", None)
         lines = {
             "model": f"{type(self.model).__name__} ({getattr(config, 'model_type', 'no family')})",
             "mechanism": self.adapter.mechanism,
             **self.adapter.describe(),
-            "decides": self.rows,
-            "tail": self.adapter.path + (f": {PATHS[self.adapter.path]}" if self.adapter.path in PATHS else ""),
+            "decides": self.decides,
+            "tail": self.adapter.tail + (f": {TAILS[self.adapter.tail]}" if self.adapter.tail in TAILS else ""),
             "self-check": "skipped on request" if self.check is None else str(self.check),
         }
         return "Cut\n" + "\n".join(f"  {name:<11}{value}" for name, value in lines.items())
@@ -222,20 +220,19 @@ def cut(
     """Cut a classifier at its final attention, and prove the cut.
 
     Args:
-        model: any text classifier: Transformers, attnfaith's own, or a torch module of yours. What is inside
-            data-parallel and compiled wrappers is cut, and compared with what the wrapper computes.
-        layer: which attention of the forward pass, in the order in which they happen (negative from the end); the
-            last by default.
-        heads: which heads to cut; all by default. The others keep their weights.
-        example: model inputs to try the cut on; made up for the family by default.
-        check: False skips the self-check: nothing is then proved, and the slowest path is taken.
+        model: any text classifier: of Transformers, of attnfaith, or your own torch module. Of a data-parallel or
+            compiled wrapper the module inside is cut, and compared with what the wrapper computes.
+        layer: the number of the attention in the forward pass (negative from the end); by default the final one.
+        heads: the heads to cut; all by default. The others keep their weights.
+        example: model inputs to try the cut on; by default made up for the family.
+        check: False skips the self-check: nothing is then proved, and the slowest tail is taken.
         memory: bytes that the candidates of one pass of the tail may take.
 
     Returns:
         A `Cut`; ``print`` it.
 
     Raises:
-        UnsupportedModelError: the model cannot be cut faithfully; the message says why.
+        UnsupportedModelError: the model cannot be cut faithfully; the message gives the reason.
 
     Example:
         >>> import attnfaith as af
@@ -246,7 +243,7 @@ def cut(
           mechanism  watched: a fused attention
           attention  bert.encoder.layer.1.attention.self
           decides    the first position, 4 heads
-          tail       one position: what came before from memory, what follows on the deciding rows alone
+          tail       one position: earlier calls from the capture, the rest on the deciding rows alone
           self-check identity ...
     """
     if not isinstance(model, nn.Module):
@@ -255,28 +252,29 @@ def cut(
     check, memory = validation.flag(check, "check"), validation.whole_number(memory, "memory", least=1)
     if heads is not None:
         heads = [validation.whole_number(head, "each of heads") for head in _list_of(heads)]
-    given, model = model, unwrapped(model)
+    wrapped, model = model, unwrapped(model)
     check_model(model)
-    known = adapter_for(model)
+    registered = adapter_for(model)
     if example is None:
         example = example_for(model)
     inputs = check_inputs(model, _inputs_of(example))
-    if known is not None and (layer is not None or heads is not None):
-        raise InputError(f"layer= and heads= are for Transformers; {known.__name__} has one attention to cut.")
+    if registered is not None and (layer is not None or heads is not None):
+        raise InputError(f"layer= and heads= are for Transformers; {registered.__name__} has one attention to cut.")
     shared = shared_copy(model)
     with inference_state(model):
-        look_around(shared, inputs)
+        inspect_copy(shared, inputs)
+    # entered again: if the copy cannot be used, the owner's model takes its place from here on
     with inference_state(model) as copy:
-        run = OriginalRun(given, shared, inputs, known)
-        prove_run(run, shared)
-        if known is None:
-            found = Cut(*traced_adapter(copy, inputs, layer=layer, heads=heads, check=check), memory)
+        run = OriginalRun(wrapped, shared, inputs, registered)
+        prove_copy(run, shared)
+        if registered is None:
+            result = Cut(*traced_adapter(copy, inputs, layer=layer, heads=heads, check=check), memory)
         else:
-            adapter = known(copy)
-            report, rows = prove_described(adapter, inputs) if check else (None, "not looked at")
-            found = Cut(adapter, report, rows, memory)
-        run.prove_capture(found.adapter.capture)
-    return found
+            adapter = registered(copy)
+            report, decides = prove_registered_adapter(adapter, inputs) if check else (None, "not looked at")
+            result = Cut(adapter, report, decides, memory)
+        run.prove_capture(result.adapter.capture)
+    return result
 
 
 def _list_of(heads: Any) -> Sequence[Any]:

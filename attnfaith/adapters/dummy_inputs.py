@@ -1,4 +1,8 @@
-"""Made-up inputs that keep any family's rules: what a model is checked on when no example is given."""
+"""Dummy inputs that any family of models accepts, made from its configuration: a cut is checked on them.
+
+Also what a configuration says of a model in general: values wherever they stand (`config_value`, `text_configs`), and
+how many tokens the model takes (`position_limit`).
+"""
 
 from __future__ import annotations
 
@@ -17,46 +21,46 @@ SPECIAL_NAMES = re.compile(r"_token_ids?$|_token_index$|^(pad|bos|eos|unk|mask|c
 _LARGEST_COORDINATE = 1000  # the page that the layout families' tokenizers scale to
 
 
-def made_up_inputs(
+def make_dummy_inputs(
     model: nn.Module, lengths: Sequence[int] = (9, 6), padding_side: str = "right", seed: int = 0
 ) -> dict[str, Tensor]:
-    """Return random inputs that ``model`` accepts, from what its configuration says.
+    """Return random inputs that ``model`` accepts, made from its configuration.
 
-    The ids are ordinary ones, never a special token, but for the first (the family's start token where it has one) and,
-    for encoder-decoders, the last (their heads read the end token). Row ``r`` depends on ``seed``, ``r`` and its own
-    length only. A model that has no padding token cannot take rows of several lengths, and a decoder without one
-    refuses more than one row: such a model gets a single row, of the longest length.
+    No id is that of a special token, except the first (the family's start token, if it has one) and, for
+    encoder-decoders, the last (their heads read the end token). Row ``r`` depends on ``seed``, ``r`` and its length
+    only. A model without a padding token cannot take rows of several lengths, and a decoder without one refuses more
+    than one row: such a model gets a single row of the longest length.
 
     Args:
-        model: any text classifier with a ``config``; not its DataParallel or other wrapper.
-        lengths: how many real tokens each row has, at least 3.
+        model: any text classifier with a ``config``, without wrappers.
+        lengths: the number of real tokens of each row, at least 3.
         padding_side: "right" or "left".
-        seed: what the ids are drawn from; the global random state is neither read nor changed.
+        seed: the seed of the draws; the global random state is neither read nor changed.
 
     Returns:
         ``input_ids`` and ``attention_mask`` (int64, [B, max(lengths)]; wider for the two families that take certain
-        widths only) and what else the family's tokenizer would give, on the model's device.
+        widths only), and the other inputs that the family's tokenizer returns, on the model's device.
 
     Example:
         >>> from attnfaith.tiny_models import tiny_model
-        >>> made_up_inputs(tiny_model("bert"))["attention_mask"].sum(1)
+        >>> make_dummy_inputs(tiny_model("bert"))["attention_mask"].sum(1)
         tensor([9, 6])
     """
     config = getattr(model, "config", None)
     if not hasattr(config, "to_dict"):
         raise InputError(
-            f"No inputs can be made up for {type(model).__name__}: it has no Transformers configuration that says how "
-            "large its vocabulary is. Pass real inputs: example={'input_ids': ..., 'attention_mask': ...}."
+            f"No inputs can be made up for {type(model).__name__}: it has no Transformers configuration with the size "
+            "of its vocabulary. Pass real inputs: example={'input_ids': ..., 'attention_mask': ...}."
         )
     lengths = tuple(lengths)
     _check(model, config, lengths, padding_side)
 
     size = _vocabulary_size(model, config)
-    pad = setting(config, "pad_token_id", "pad_index")
+    pad = config_value(config, "pad_token_id", "pad_index")
     if pad is None or not 0 <= pad < size:
-        if any(hasattr(part, "pad_token_id") for part in parts_of(config)):
+        if any(hasattr(part, "pad_token_id") for part in text_configs(config)):
             lengths = (max(lengths),)
-        pad = 0  # never seen, or the family has no such notion and goes by the attention mask
+        pad = 0  # not used, or the family has no padding token and reads the attention mask alone
     ordinary = _ordinary_ids(config, size, pad)
     start, end = _start_and_end(config, pad)
     extras = _extras(model, config)
@@ -90,23 +94,23 @@ def _check(model: nn.Module, config: Any, lengths: tuple[int, ...], padding_side
         raise InputError(f"{type(model).__name__} takes at most {limit} tokens, got lengths={lengths}.")
     if getattr(config, "attention_type", None) == "block_sparse":
         raise InputError(
-            f"{type(model).__name__} has block-sparse attention, which a short text would switch off for good. Load it "
-            "with attention_type='original_full', or pass real inputs as example=."
+            f"{type(model).__name__} has block-sparse attention, which a short text would switch off permanently. Load "
+            "it with attention_type='original_full', or pass real inputs as example=."
         )
 
 
-def parts_of(config: Any) -> Iterator[Any]:
-    """The configuration, then those inside it that may speak of text."""
+def text_configs(config: Any) -> Iterator[Any]:
+    """The configuration, then the configurations inside it that are about text."""
     yield config
     for name in ("text_config", "encoder", "decoder"):
         part = getattr(config, name, None)
         if hasattr(part, "to_dict"):
-            yield from parts_of(part)
+            yield from text_configs(part)
 
 
-def setting(config: Any, *names: str) -> Any:
-    """The first value that is not None; of several ids for one purpose, the first."""
-    for part in parts_of(config):
+def config_value(config: Any, *names: str) -> Any:
+    """The first value that is not None, in any of the text configurations; the first id of a list of ids."""
+    for part in text_configs(config):
         for name in names:
             value = getattr(part, name, None)
             if value is not None:
@@ -115,7 +119,7 @@ def setting(config: Any, *names: str) -> Any:
 
 
 def position_limit(model: nn.Module) -> int | None:
-    """How many tokens a model takes: its configuration and its tables of positions say; None without limit.
+    """The largest number of tokens that a model takes, by its configuration and position tables; None without limit.
 
     Example:
         >>> from attnfaith.tiny_models import tiny_model
@@ -124,17 +128,17 @@ def position_limit(model: nn.Module) -> int | None:
     """
     config: Any = getattr(model, "config", None)
     tables = position_tables(model)
-    limits: list[Any] = [  # RoBERTa counts from after the padding
+    limits: list[Any] = [  # RoBERTa numbers positions from the id after padding
         table.num_embeddings - table.padding_idx - 1 for table in tables if table.padding_idx is not None
     ]
     relative = any(getattr(config, name, None) for name in ("relative_attention", "relative_attention_num_buckets"))
     if tables or not relative:
-        limits.append(setting(config, "max_position_embeddings", "n_positions", "max_seq_len"))
+        limits.append(config_value(config, "max_position_embeddings", "n_positions", "max_seq_len"))
     return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
 
 
 def position_tables(model: nn.Module) -> list[nn.Embedding]:
-    """Learned or fixed absolute positions."""
+    """The embeddings of absolute positions, learned or fixed."""
     return [
         module
         for name, module in model.named_modules()
@@ -143,7 +147,7 @@ def position_tables(model: nn.Module) -> list[nn.Embedding]:
 
 
 def _vocabulary_size(model: Any, config: Any) -> int:
-    size = setting(config, "vocab_size")
+    size = config_value(config, "vocab_size")
     if size is None and _reads_code_points(config):
         return sys.maxunicode + 1
     return int(model.get_input_embeddings().num_embeddings if size is None else size)
@@ -157,7 +161,7 @@ def _ordinary_ids(config: Any, size: int, pad: int) -> Tensor:
     if _reads_code_points(config):
         return torch.arange(ord("a"), ord("z") + 1)
     special: set[Any] = {pad}
-    for part in parts_of(config):
+    for part in text_configs(config):
         for name in {*part.to_dict(), *part.attribute_map}:
             if SPECIAL_NAMES.search(name):
                 value = getattr(part, name, None)
@@ -169,8 +173,8 @@ def _ordinary_ids(config: Any, size: int, pad: int) -> Tensor:
 
 
 def _start_and_end(config: Any, pad: int) -> tuple[int | None, int | None]:
-    start = setting(config, "cls_token_id", "bos_token_id", "bos_index")
-    end = setting(config, "eos_token_id", "eos_index") if getattr(config, "is_encoder_decoder", False) else None
+    start = config_value(config, "cls_token_id", "bos_token_id", "bos_index")
+    end = config_value(config, "eos_token_id", "eos_index") if getattr(config, "is_encoder_decoder", False) else None
     return (None if start in (pad, end) else start), end
 
 
@@ -189,7 +193,7 @@ def _padded(values: Tensor, width: int, fill: int, side: str) -> Tensor:
 
 
 def _extras(model: nn.Module, config: Any) -> dict[str, tuple[int, Callable[[int, Generator], Tensor]]]:
-    """What the family's tokenizer gives beside ids and mask: the padding value of each, and how to draw a row."""
+    """The other inputs that the family's tokenizer returns: for each its padding value, and how to draw a row."""
     accepted = set(inspect.signature(model.forward).parameters)
 
     def below(*sizes: int) -> Callable[[int, Generator], Tensor]:
@@ -216,7 +220,7 @@ def _extras(model: nn.Module, config: Any) -> dict[str, tuple[int, Callable[[int
         return (torch.arange(length) >= length - max(1, length // 3)).long()  # the last third is the second text
 
     extras: dict[str, tuple[int, Callable[[int, Generator], Tensor]]] = {}
-    if getattr(config, "query", False):  # attnfaith's own: one of the two texts asks
+    if getattr(config, "query", False):  # attnfaith's own: one of the two texts is the query
         extras["token_type_ids"] = (0, pairs)
     if hasattr(config, "max_2d_position_embeddings"):
         extras["bbox"] = (0, boxes)

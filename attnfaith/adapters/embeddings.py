@@ -1,4 +1,4 @@
-"""The word vectors of a text, wherever a model reads them."""
+"""The word vectors of a text: the module that looks them up, reading them, and running the model on other vectors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from attnfaith.adapters.inference_state import patch_forward
 from attnfaith.errors import UnsupportedModelError
 
 
-def embedding_of(model: nn.Module) -> nn.Module:
-    """The module that turns ids into vectors."""
+def find_embedding(model: nn.Module) -> nn.Module:
+    """The module that turns ids into word vectors."""
     find = getattr(model, "get_input_embeddings", None)
     try:
         module = None if find is None else find()
@@ -25,34 +25,36 @@ def embedding_of(model: nn.Module) -> nn.Module:
         module = only[0] if len(only) == 1 else None
     if not isinstance(module, nn.Module):
         raise UnsupportedModelError(
-            f"{type(model).__name__} does not say which module holds its word vectors, so nothing can be attributed to "
-            "them. Give the model a get_input_embeddings() that returns it."
+            f"It is not known which module of {type(model).__name__} holds its word vectors, so nothing can be "
+            "attributed to them. Give the model a get_input_embeddings() that returns this module."
         )
     return module
 
 
-def lookups_of(model: nn.Module) -> list[nn.Module]:
-    """The embedding and its doubles: encoder and decoder may look ids up in modules of their own that share weights."""
-    found = embedding_of(model)
-    weights = {id(parameter) for parameter in found.parameters(recurse=False)}
-    doubles = [
+def find_lookups(model: nn.Module) -> list[nn.Module]:
+    """All modules that look up word vectors: encoder and decoder may have separate modules that share weights."""
+    embedding = find_embedding(model)
+    weights = {id(parameter) for parameter in embedding.parameters(recurse=False)}
+    sharing = [
         module
         for module in model.modules()
-        if module is not found and weights & {id(parameter) for parameter in module.parameters(recurse=False)}
+        if module is not embedding and weights & {id(parameter) for parameter in module.parameters(recurse=False)}
     ]
-    return [found, *(double for double in doubles if isinstance(double, nn.Embedding))]
+    return [embedding, *(module for module in sharing if isinstance(module, nn.Embedding))]
 
 
 def read_vectors(model: nn.Module, ids: Tensor) -> Tensor:
-    """The vectors ``[B, L, E]`` of ids."""
+    """The word vectors ``[B, L, E]`` of ids."""
     with torch.no_grad():
-        return _vectors(embedding_of(model)(ids))
+        return _vectors(find_embedding(model)(ids))
 
 
 def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor, vectors: Tensor) -> Tensor:
-    """What ``forward`` returns when the model reads other vectors ``[B, L, E]`` for its ``input_ids``.
+    """Run ``forward`` with other word vectors ``[B, L, E]`` for the model's ``input_ids``.
 
-    An encoder-decoder that reads its input a second time, shifted by one, reads the same vectors there.
+    The lookups of the model are replaced, since not every model accepts ``inputs_embeds``. They are recognised by their
+    ids: an encoder-decoder looks its input up a second time, shifted by one, and gets the same vectors shifted; a model
+    with the length first looks up the transpose; other lookups (a start token, token types) are left alone.
     """
     read = False
 
@@ -60,23 +62,23 @@ def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor,
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal read
             output = original(*args, **kwargs)
-            asked = args[0] if args else next(iter(kwargs.values()), None)
-            if isinstance(asked, Tensor) and torch.equal(asked, ids):
+            looked_up = args[0] if args else next(iter(kwargs.values()), None)
+            if isinstance(looked_up, Tensor) and torch.equal(looked_up, ids):
                 read = True
                 return _with_vectors(output, vectors)
-            if isinstance(asked, Tensor) and torch.equal(asked, ids.T):
+            if isinstance(looked_up, Tensor) and torch.equal(looked_up, ids.T):
                 read = True
                 return _with_vectors(output, vectors.transpose(0, 1))
-            if not isinstance(asked, Tensor) or asked.shape != ids.shape:
+            if not isinstance(looked_up, Tensor) or looked_up.shape != ids.shape:
                 return output
-            if torch.equal(asked[:, 1:], ids[:, :-1]):
+            if torch.equal(looked_up[:, 1:], ids[:, :-1]):
                 return _with_vectors(output, torch.cat((_vectors(output)[:, :1], vectors[:, :-1]), dim=1))
             return output
 
         return call
 
     with ExitStack() as undo:
-        for module in lookups_of(model):
+        for module in find_lookups(model):
             patch_forward(undo, module, replacing)
         output = forward()
     if not read:
@@ -88,7 +90,7 @@ def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor,
 
 
 def _vectors(output: Any) -> Tensor:
-    """Some embeddings (quantised ones) return a tuple whose first element is what we want."""
+    """The vectors in the output of an embedding; quantised embeddings return a tuple that begins with them."""
     vectors = output[0] if isinstance(output, tuple) else output
     assert isinstance(vectors, Tensor)
     return vectors

@@ -1,9 +1,14 @@
-"""Running a model once while its attention is watched: what it read, by which rows, and what it remembers."""
+"""One forward pass along a call path: its attention, its logits, the rows that decide, and the cached calls.
+
+Also what other modules need of a forward pass: its logits (`logits_of`), checks of NaN (`check_finite`), one number
+that depends on every logit (`mix_logits`), and which items an attention attends (`attended_items`, `check_attended`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,124 +23,139 @@ from attnfaith.types import Items
 
 @dataclass(frozen=True)
 class Observation:
-    """One forward pass.
+    """What was observed in one forward pass.
 
     Attributes:
         logits: ``[B, C]``.
-        product: the attention.
+        attention: the attention.
         rows: ``[B, R]`` query rows that decide; 0 where a text has fewer.
         row_mask: ``[B, R]``, which of them exist.
-        remembered: what the completed calls asked for returned.
+        stored: the leaves of the results of the cached calls that were asked for.
         token: ``[B]``, the only position of the layer's result that the logits read, where the attention has query
-            rows that are not the tokens (one row for a global token, say); else None.
+            rows that are not the tokens (one row for a global token, for example); else None.
     """
 
     logits: Tensor
-    product: AttentionCall
+    attention: AttentionCall
     rows: Tensor
     row_mask: Tensor
-    remembered: Mapping[int, Sequence[Any]]
+    stored: Mapping[int, Sequence[Any]]
     token: Tensor | None = None
 
 
 def observe(
     run: Callable[[], Tensor],
-    trail: CallPath,
+    call_path: CallPath,
     batch: int,
     wanted: Sequence[int],
     at_block: bool,
     tokens: Tensor | None = None,
     rows_second: bool = True,
 ) -> Observation:
-    """Run a borrowed model along a trail.
+    """Run the model along a call path and observe the attention.
 
-    The deciding rows are those with a gradient of the logits. It is taken where that is cheapest: at the result of the
-    layer around the attention (``at_block``), since a layer treats each row by itself from its attention on; otherwise
-    at the attention's own result. Given ``tokens`` ``[B, L]``, all of them are taken for deciding.
-    The layer's result is ``[B, Q, ...]``, or ``[Q, B, ...]`` where rows do not stand second.
+    The deciding rows are those in which the logits have a gradient. With ``at_block`` the gradient is taken at the
+    result of the layer around the attention, so that the backward pass stops there: from its attention on, a layer
+    treats each row by itself, and the rows are the same. Otherwise it is taken at the attention's own result.
+
+    Args:
+        run: runs the forward pass, and returns logits.
+        call_path: the call path of the attention.
+        batch: the batch size.
+        wanted: the indices of the cached calls whose results are stored.
+        at_block: whether the gradient is taken at the layer's result.
+        tokens: ``[B, L]``; if given, all of these rows are taken as deciding.
+        rows_second: whether the layer's result is ``[B, Q, ...]``; otherwise it is ``[Q, B, ...]``.
     """
-    remembered: dict[int, list[Any]] = {}
-    products: list[AttentionCall] = []
+    stored: dict[int, list[Any]] = {}
+    attentions: list[AttentionCall] = []
     leaves: list[Tensor] = []
-    states: list[Tensor] = []  # what the layer returns, where the gradient is not taken there
+    states: list[Tensor] = []  # results of the layer, if the gradient is not taken there
 
     def leaf(tensor: Tensor) -> Tensor:
         leaves.append(tensor.detach().requires_grad_())
-        return leaves[-1].clone()  # some models go on in place, which a leaf forbids
+        return leaves[-1].clone()  # some models write into it in place, which autograd forbids for a leaf
 
-    def on_product(product: AttentionCall) -> Tensor | None:
-        products.append(product)
-        return None if at_block else leaf(product.output)
+    def on_attention(attention: AttentionCall) -> Tensor | None:
+        attentions.append(attention)
+        return None if at_block else leaf(attention.output)
 
     def on_block(output: Any) -> Any:
-        def through(value: Any) -> Any:
-            rows = isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1
-            return leaf(value) if rows else value
+        def as_leaf(value: Any) -> Any:
+            has_rows = isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1
+            return leaf(value) if has_rows else value
 
-        return pytree.tree_map(through, output)
+        return pytree.tree_map(as_leaf, output)
 
-    def note(output: Any) -> Any:
-        found = [one for one in pytree.tree_leaves(output) if isinstance(one, Tensor) and one.requires_grad]
-        states.extend(found)
+    def note_states(output: Any) -> Any:
+        states.extend(
+            value for value in pytree.tree_leaves(output) if isinstance(value, Tensor) and value.requires_grad
+        )
         return output
 
-    def keeper(index: int) -> Callable[[list[Any]], None]:
-        return lambda tensors: remembered.__setitem__(index, tensors)
-
-    remember = {index: keeper(index) for index in wanted}
-    other_rows = trail.block is not None and trail.shape[2] != trail.shape[3]
-    at_result = on_block if at_block else note if other_rows else None
-    walk = TracedRun(trail, batch, on_product, remember=remember, on_block=at_result)
-    logits = walk.run(run)
+    rows_are_not_tokens = call_path.block is not None and call_path.shape[2] != call_path.shape[3]
+    traced = TracedRun(
+        call_path,
+        batch,
+        on_attention,
+        store={index: partial(stored.__setitem__, index) for index in wanted},
+        on_block=on_block if at_block else note_states if rows_are_not_tokens else None,
+    )
+    logits = traced.run(run)
     check_finite("logits", logits)
     if not logits.requires_grad:
         raise UnsupportedModelError(
-            f"No logit depends on the attention in {trail.name}. If another attention decides, name it with layer=."
+            f"No logit depends on the attention in {call_path.name}. If another attention decides, name it with layer=."
         )
-    gradients = torch.autograd.grad(mixed(logits), [*leaves, *states], allow_unused=True)
-    gradients, passed = gradients[: len(leaves)], gradients[len(leaves) :]
-    read = read_rows(gradients, products[0], batch, trail.name, "QB"[rows_second] if at_block else None)
+    gradients = torch.autograd.grad(mix_logits(logits), [*leaves, *states], allow_unused=True)
+    gradients, state_gradients = gradients[: len(leaves)], gradients[len(leaves) :]
+    read = read_rows(gradients, attentions[0], batch, call_path.name, "QB"[rows_second] if at_block else None)
     count = read.sum(-1)
     if not bool(count.all()):
         text = int((count == 0).nonzero()[0])
         raise UnsupportedModelError(
-            f"No logit of text {text} of the batch depends on the attention in {trail.name}: its gradient is zero."
+            f"No logit of text {text} of the batch depends on the attention in {call_path.name}: its gradient is zero."
         )
-    rows, row_mask = packed(read if tokens is None else tokens)
+    rows, row_mask = pack_rows(read if tokens is None else tokens)
     return Observation(
-        logits.detach(), products[0], rows, row_mask, remembered, _token(passed, batch, products[0].shape[3])
+        logits.detach(),
+        attentions[0],
+        rows,
+        row_mask,
+        stored,
+        _deciding_token(state_gradients, batch, attentions[0].shape[3]),
     )
 
 
-def _token(gradients: Sequence[Tensor | None], batch: int, items: int) -> Tensor | None:
-    """The position ``[B]`` of a layer's result ``[B, N, ...]`` that alone has a gradient in each text; else None."""
-    found = [gradient for gradient in gradients if gradient is not None]
-    if len(found) != 1 or found[0].dim() < 3 or found[0].shape[:2] != (batch, items):
+def _deciding_token(gradients: Sequence[Tensor | None], batch: int, items: int) -> Tensor | None:
+    """The only position ``[B]`` of a layer's result ``[B, N, ...]`` with a gradient; None if a text has several."""
+    present = [gradient for gradient in gradients if gradient is not None]
+    if len(present) != 1 or present[0].dim() < 3 or present[0].shape[:2] != (batch, items):
         return None
-    read = (found[0] != 0).flatten(2).any(-1)
+    read = (present[0] != 0).flatten(2).any(-1)
     return read.int().argmax(-1) if bool((read.sum(-1) == 1).all()) else None
 
 
 def read_rows(
-    gradients: Sequence[Tensor | None], product: AttentionCall, batch: int, name: str, first: str | None = None
+    gradients: Sequence[Tensor | None], attention: AttentionCall, batch: int, name: str, first: str | None = None
 ) -> Tensor:
-    """``[B, Q]``, which query rows the logits read: those with a gradient.
+    """Which query rows the logits read, ``[B, Q]``: those with a gradient that is not zero.
 
     Args:
-        gradients: of the product's result; or of a layer's results, whose ``first`` dimension is "B" or "Q".
-        product: the attention.
+        gradients: with respect to the attention's result, or to the layer's results.
+        attention: the attention.
         batch: the batch size.
-        name: of the attention's module.
-        first: None for the product's result.
+        name: the name of the attention's module.
+        first: the first dimension of the layer's results, "B" or "Q"; None for the attention's result.
     """
-    queries = product.shape[2]
-    read = torch.zeros(batch, queries, dtype=torch.bool, device=product.operand.device)
+    queries = attention.shape[2]
+    read = torch.zeros(batch, queries, dtype=torch.bool, device=attention.operand.device)
     for gradient in gradients:
         if gradient is None:
             continue
         touched = gradient != 0
         if first is None:
-            read |= product.layout.read(touched).any(-1).any(1)
+            read |= attention.layout.read(touched).any(-1).any(1)
         elif first == "B" and gradient.shape[:2] == (batch, queries):
             read |= touched.flatten(2).any(-1)
         elif first == "Q" and gradient.dim() > 2 and gradient.shape[:2] == (queries, batch):
@@ -145,8 +165,8 @@ def read_rows(
     return read
 
 
-def packed(read: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows ``[B, Q]`` as positions: ``[B, R]``, 0 where a text has fewer, and which of them exist."""
+def pack_rows(read: Tensor) -> tuple[Tensor, Tensor]:
+    """Turn a mask of rows ``[B, Q]`` into positions ``[B, R]`` (0 where a text has fewer), and which of them exist."""
     count = read.sum(-1)
     width = int(count.max())
     rows = read.int().argsort(dim=-1, descending=True, stable=True)[:, :width]
@@ -155,10 +175,10 @@ def packed(read: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def check_attended(logs: Tensor, exists: Tensor, mask: Tensor) -> None:
-    """Every deciding row attends items, and items only; one that stands on padding may do neither."""
+    """Refuse a batch in which a deciding row attends padding, or nothing: such a row stands on padding itself."""
     attended = logs > -torch.inf
-    loose = (attended & ~mask[:, None, None]).any(-1)
-    wrong = (exists & (loose | ~attended.any(-1))).flatten(1).any(-1).nonzero().flatten().tolist()
+    attends_padding = (attended & ~mask[:, None, None]).any(-1)
+    wrong = (exists & (attends_padding | ~attended.any(-1))).flatten(1).any(-1).nonzero().flatten().tolist()
     if wrong:
         raise InputError(
             f"The model decides texts {wrong} of this batch at a padding position, which attends padding or nothing. "
@@ -166,13 +186,19 @@ def check_attended(logs: Tensor, exists: Tensor, mask: Tensor) -> None:
         )
 
 
-def items_of(tokens: Tensor, logs: Tensor, name: str) -> tuple[Tensor, Items]:
-    """The mask of the items and what they are; ``tokens`` is the mask of the input, ``logs`` ``[B, H, R, N]``."""
-    seen = (logs > -torch.inf).any(1).any(1)
-    count, length = seen.shape[1], tokens.shape[1]
+def attended_items(tokens: Tensor, logs: Tensor, name: str) -> tuple[Tensor, Items]:
+    """The mask of the attended items, and what they are.
+
+    Args:
+        tokens: ``[B, L]``, the attention mask of the input.
+        logs: ``[B, H, R, N]``, log-weights.
+        name: the name of the attention's module.
+    """
+    attended = (logs > -torch.inf).any(1).any(1)
+    count, length = attended.shape[1], tokens.shape[1]
     if count < length:
-        return seen, Items("pooled", None)
-    if bool(seen[:, length:].any()):
+        return attended, Items("pooled", None)
+    if bool(attended[:, length:].any()):  # more items than tokens are fine if the model only padded its inputs further
         raise UnsupportedModelError(
             f"The attention in {name} attends {count} items where the text has {length} tokens, so its items are not "
             "the tokens. Choose another with layer=, or write an adapter (register_adapter)."
@@ -181,7 +207,7 @@ def items_of(tokens: Tensor, logs: Tensor, name: str) -> tuple[Tensor, Items]:
 
 
 def logits_of(output: Any) -> Tensor:
-    """The logits in what a classifier returns: ``.logits``, the first of a tuple, or the tensor itself."""
+    """The logits in the output of a classifier: ``.logits``, the first tensor of a tuple, or the tensor itself."""
     if isinstance(output, Tensor):
         return output
     logits = getattr(output, "logits", None)
@@ -198,7 +224,7 @@ def logits_of(output: Any) -> Tensor:
 
 
 def check_finite(name: str, values: Tensor) -> None:
-    """Refuse a batch with NaN or infinity in it, naming the texts."""
+    """Refuse a batch with NaN or infinity, and name the texts."""
     finite = values.isfinite().flatten(1).all(1)
     if not bool(finite.all()):
         bad = (~finite).nonzero().flatten().tolist()
@@ -208,7 +234,11 @@ def check_finite(name: str, values: Tensor) -> None:
         )
 
 
-def mixed(logits: Tensor) -> Tensor:
-    """One number that depends on every logit: coefficients without a pattern that the logits could cancel."""
+def mix_logits(logits: Tensor) -> Tensor:
+    """One number whose gradient shows what any logit depends on.
+
+    The plain sum would not do: the logits of a head may sum to a constant, and its gradient would vanish. The
+    coefficients are without a pattern, so no layer cancels them by accident.
+    """
     coefficients = torch.cos(1 + torch.arange(logits.shape[-1], device=logits.device, dtype=torch.float64))
     return (logits.double() * coefficients).sum()

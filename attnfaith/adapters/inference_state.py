@@ -1,4 +1,8 @@
-"""Using somebody's model without touching it."""
+"""Running a model without changing it: `inference_state` lends its copy, `patch_forward` replaces a forward function.
+
+Whatever is switched on for a run is undone by an `ExitStack`, and the undo is registered before the change: an error in
+between then leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnfaith.adapters.model_copy import SharedCopy, kept_random_state, shared_copy
+from attnfaith.adapters.model_copy import SharedCopy, preserve_random_state, shared_copy
 
 WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """The module inside data-parallel and `torch.compile` wrappers; same weights, run eagerly in this process."""
+    """The module inside data-parallel and `torch.compile` wrappers."""
     while type(model).__name__ in WRAPPERS:
         model = getattr(model, WRAPPERS[type(model).__name__])
     return model
@@ -27,23 +31,23 @@ def inference_state(model: nn.Module, *, gradients: bool = True) -> Iterator[nn.
 
     The copy is in evaluation mode, its parameters do not require gradients, and modules compiled in place run as
     written. With ``gradients``, gradients are on: they flow only to tensors that attnfaith itself makes leaves.
-    Without, they are off. The global random state is not touched, unless the model draws from it in evaluation mode:
-    then it is restored afterwards.
+    Without, they are off. The global random state is left alone; if the model draws from it in evaluation mode, it is
+    restored afterwards.
 
     Args:
-        model: the owner's, or the copy.
+        model: the owner's model, or the copy.
         gradients: whether gradients are on.
     """
     shared = shared_copy(model)
     with shared.lock, ExitStack() as undo:
         undo.enter_context(torch.inference_mode(False))
         undo.enter_context(torch.set_grad_enabled(gradients))
-        if not shared.users:  # inside, modules may be patched
+        if not shared.users:  # in a nested use modules may be patched, and an update would undo the patches
             shared.follow()
         shared.users += 1
         undo.callback(_leave, shared)
         if shared.draws:
-            undo.enter_context(kept_random_state())
+            undo.enter_context(preserve_random_state())
         if shared.root is shared.owner:
             _lend(shared.owner, undo, gradients=gradients)
         yield shared.root
@@ -72,7 +76,7 @@ Forward = Callable[..., Any]
 
 
 def patch_forward(undo: ExitStack, module: nn.Module, make: Callable[[Forward], Forward]) -> None:
-    """Answer a module's calls with ``make(original)`` until ``undo`` closes; the module is one of a borrowed copy."""
+    """Replace the forward function of a module of the copy by ``make(original)``, until ``undo`` closes."""
     original = module.forward
     if "forward" in vars(module):
         undo.callback(setattr, module, "forward", original)

@@ -1,4 +1,4 @@
-"""The door: what a user gives is checked here, once; inside, everything is known to be right."""
+"""Validation of user input to a cut, once, where it enters: the model, its inputs, and edits of attention."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnfaith.adapters.dummy_inputs import made_up_inputs, parts_of, position_tables
+from attnfaith.adapters.dummy_inputs import make_dummy_inputs, position_tables, text_configs
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.types import Capture
 from attnfaith.validation import short_repr
 
 
 def check_model(model: nn.Module) -> None:
-    """The model can run: its weights are there, and numbers."""
+    """Refuse a model that cannot run: weights on the meta device, or NaN."""
     parameters = [*model.parameters(), *model.buffers()]
     if any(parameter.is_meta for parameter in parameters):
         raise UnsupportedModelError(
@@ -30,7 +30,7 @@ def check_model(model: nn.Module) -> None:
 
 
 def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The model's inputs, checked, on its device, with a mask and without labels."""
+    """Check a model's inputs, and return them on its device, with a mask and without labels."""
     inputs = {name: value for name, value in inputs.items() if name != "labels" and value is not None}
     ids = inputs.get("input_ids")
     if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
@@ -38,11 +38,11 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"Expected input_ids as a tensor of token ids [batch, length], got {got}.")
     if ids.numel() == 0:
         raise InputError(f"input_ids is empty, of shape {tuple(ids.shape)}: expected at least one text and one token.")
-    known = vocabulary_of(model)
-    if known is not None and not (int(ids.min()) >= 0 and int(ids.max()) < known):
+    size = vocabulary_of(model)
+    if size is not None and not (int(ids.min()) >= 0 and int(ids.max()) < size):
         wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
         raise InputError(
-            f"input_ids holds the id {wrong}, but the model's vocabulary has {known} entries, 0..{known - 1}. Were the "
+            f"input_ids holds the id {wrong}, but the model's vocabulary has {size} entries, 0..{size - 1}. Were the "
             "ids made by the model's own tokenizer?"
         )
     mask = inputs.get("attention_mask")
@@ -63,7 +63,7 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
     empty = (mask == 0).all(-1).nonzero().flatten().tolist()
     if empty:
         raise InputError(f"The attention_mask of texts {empty} hides every token: there is nothing to attend.")
-    pads = [part.pad_token_id for part in parts_of(getattr(model, "config", None)) if hasattr(part, "pad_token_id")]
+    pads = [part.pad_token_id for part in text_configs(getattr(model, "config", None)) if hasattr(part, "pad_token_id")]
     if pads and all(pad is None for pad in pads) and bool((mask == 0).any()):
         raise InputError(
             "The batch is padded, but the model has no padding token and cannot tell padding from text. Set "
@@ -77,11 +77,11 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_others(model: nn.Module, others: dict[str, Any], ids: Tensor) -> None:
-    """What a model takes beside ids and mask: it has such an input, and its numbers are one for each token."""
+    """Check the inputs beside ids and mask: the model has such an input, and its values fit the tokens."""
     parameters = inspect.signature(model.forward).parameters.values()
     known = {parameter.name for parameter in parameters}
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    types = next((count for part in parts_of(getattr(model, "config", None)) if (count := _types_of(part))), None)
+    types = next((count for part in text_configs(getattr(model, "config", None)) if (count := _types_of(part))), None)
     for name, value in others.items():
         if "input_ids" in known and name not in known and not open_ended:
             raise InputError(
@@ -90,15 +90,16 @@ def _check_others(model: nn.Module, others: dict[str, Any], ids: Tensor) -> None
         if name not in ("token_type_ids", "position_ids"):
             continue
         whole = isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
-        # TAPAS has several numbers for each token, in a last dimension of its own
+        # TAPAS has several numbers for each token, in a third dimension
         if not whole or tuple(value.shape[:2]) not in (tuple(ids.shape), (1, ids.shape[1])):
             got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short_repr(value)
             shape = tuple(ids.shape)
             raise InputError(f"Expected {name} as whole numbers of the shape of input_ids, {shape}, got {got}.")
-        places = min((table.num_embeddings for table in position_tables(model)), default=None)
-        count, least, most = types if name == "token_type_ids" else places, int(value.min()), int(value.max())
+        positions = min((table.num_embeddings for table in position_tables(model)), default=None)
+        count, least, most = types if name == "token_type_ids" else positions, int(value.min()), int(value.max())
         if least < 0 or (count is not None and most >= count):
-            raise InputError(f"{name} holds {least} to {most}; the model has {count or 'them'} from 0 on.")
+            expected = "0 or more" if count is None else f"0 to {count - 1}"
+            raise InputError(f"{name} holds values from {least} to {most}; the model expects {expected}.")
 
 
 def _types_of(part: Any) -> int | None:
@@ -107,7 +108,7 @@ def _types_of(part: Any) -> int | None:
 
 
 def vocabulary_of(model: Any) -> int | None:
-    """How many ids the model has vectors for; None where that is not known, or every number is an id (CANINE)."""
+    """The number of ids that the model has vectors for; None if it is not known, or any number is an id (CANINE)."""
     if hasattr(getattr(model, "config", None), "num_hash_buckets") or not hasattr(model, "get_input_embeddings"):
         return None
     try:
@@ -119,7 +120,7 @@ def vocabulary_of(model: Any) -> int | None:
 
 @contextmanager
 def known_ids() -> Iterator[None]:
-    """What PyTorch says of an id that has no vector, as ours: a model of yours need not say how many it has."""
+    """Turn PyTorch's error for an id without a vector into an `InputError`: the vocabulary size may be unknown."""
     try:
         yield
     except IndexError as error:
@@ -132,13 +133,13 @@ def known_ids() -> Iterator[None]:
 
 
 def check_capture(capture: Any) -> None:
-    """It is a `Capture`."""
+    """Refuse what is not a `Capture`."""
     if not isinstance(capture, Capture):
         raise InputError(f"Expected a Capture, as cut.capture(...) returns it, got {type(capture).__name__}.")
 
 
 def check_keep(capture: Capture, keep: Any) -> Tensor:
-    """``keep`` is ``[B, K, N]`` bool and keeps no padding."""
+    """Check that ``keep`` is ``[B, K, N]`` bool and keeps no padding, and return it on the capture's device."""
     check_capture(capture)
     batch, _, items = capture.shape
     if not isinstance(keep, Tensor) or keep.dim() != 3 or (keep.shape[0], keep.shape[2]) != (batch, items):
@@ -149,12 +150,12 @@ def check_keep(capture: Capture, keep: Any) -> Tensor:
     keep = keep.to(capture.mask.device)
     wrong = (keep & ~capture.mask.unsqueeze(1)).any(-1).any(-1).nonzero().flatten().tolist()
     if wrong:
-        raise InputError(f"keep holds on to padding in texts {wrong}. Use keep & capture.mask[:, None].")
+        raise InputError(f"keep is True at padding in texts {wrong}. Use keep & capture.mask[:, None].")
     return keep
 
 
 def check_weights(capture: Capture, weights: Any) -> Tensor:
-    """``weights`` is ``[B, K, G, N]``, finite, and gives padding nothing."""
+    """Check that ``weights`` is ``[B, K, G, N]``, finite, and zero at padding; return it on the capture's device."""
     check_capture(capture)
     batch, groups, items = capture.shape
     expected = (batch, groups, items)
@@ -171,16 +172,16 @@ def check_weights(capture: Capture, weights: Any) -> Tensor:
     largest = torch.finfo(capture.weights.dtype).max
     if bool((weights.detach().abs() > largest).any()):
         raise InputError(
-            f"weights holds numbers beyond {largest:.3g}, the largest of {capture.weights.dtype}, in which the model "
-            "computes. Use smaller ones, or a model in double precision."
+            f"weights holds numbers beyond {largest:.3g}, the largest number of the model's {capture.weights.dtype}. "
+            "Use smaller weights, or a model in double precision."
         )
     if bool((weights * ~capture.mask[:, None, None].to(weights.device)).any()):
-        raise InputError("weights gives padding a weight. Use weights * capture.mask[:, None, None].")
+        raise InputError("weights is not zero at padding. Use weights * capture.mask[:, None, None].")
     return weights.to(capture.weights.device)
 
 
 def check_order(capture: Capture, order: Any) -> Tensor:
-    """``order`` is ``[B, N]``, each row a permutation with padding last."""
+    """Check that ``order`` is ``[B, N]``, each row a permutation with padding last; return it on the same device."""
     check_capture(capture)
     batch, _, items = capture.shape
     whole = isinstance(order, Tensor) and order.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
@@ -188,19 +189,19 @@ def check_order(capture: Capture, order: Any) -> Tensor:
         got = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
         raise InputError(f"Expected order as positions of shape [batch, items] = [{batch}, {items}], got {got}.")
     order = order.to(capture.mask.device).long()
-    places = torch.arange(items, device=order.device)
+    positions = torch.arange(items, device=order.device)
     inside = bool(((order >= 0) & (order < items)).all())
     if not inside or not bool(torch.zeros_like(order).scatter_(1, order, 1).all()):
         raise InputError(f"Each row of order must hold every position 0..{items - 1} once.")
-    if not torch.equal(capture.mask.gather(1, order), places < capture.lengths.unsqueeze(-1)):
+    if not torch.equal(capture.mask.gather(1, order), positions < capture.lengths.unsqueeze(-1)):
         raise InputError("order must list the items first and padding last. Sort scores with padding at -inf.")
     return order
 
 
 def example_for(model: nn.Module) -> dict[str, Any]:
-    """One text, of a length that no weight and no setting of the model has, so that lengths are told from widths."""
+    """One dummy text, of a length that is no size of a weight or setting, so that lengths and widths differ."""
     sizes = {size for parameter in model.parameters() for size in parameter.shape}
     config = getattr(model, "config", None)
     sizes |= {value for value in vars(config).values() if isinstance(value, int)} if config is not None else set()
     length = next((size for size in (9, 11, 13, 17, 19, 23) if size not in sizes), 9)
-    return made_up_inputs(model, lengths=(length,))
+    return make_dummy_inputs(model, lengths=(length,))

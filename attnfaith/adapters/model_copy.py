@@ -1,4 +1,10 @@
-"""A copy of a model that shares its weights: modules and configurations of its own, the same numbers in memory."""
+"""A copy of a model that shares its weights: separate modules and configurations, the same parameters in memory.
+
+The copy exists so that attnfaith can patch, switch and watch a model without changing the owner's. The traps are
+whatever still leads from the copy to the owner's modules: bound methods, closures, hooks and other objects that hold a
+module. Each of them is translated, and a forward pass that uses one of the owner's parameters all the same is noticed
+(`attnfaith.adapters.original_model.inspect_copy`).
+"""
 
 from __future__ import annotations
 
@@ -16,15 +22,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-NO_PADDING = -1  # an id that no text holds: every token is real
-ATTENTION = "_attn_implementation_internal"  # where a Transformers configuration keeps the name of its attention
-_MARK = "_attnfaith_shared_copy"  # leads from the copy's outermost module to its `SharedCopy`
+NO_PADDING = -1  # a padding id that no text contains: every token is real
+ATTENTION = "_attn_implementation_internal"  # the attribute of a Transformers configuration with its attention's name
+_MARK = "_attnfaith_shared_copy"  # the attribute of the copy's outermost module with its `SharedCopy`
 _PLAIN = (type(None), bool, int, float, str, bytes, type, torch.dtype, torch.device, types.ModuleType)
 
 
 @dataclass
 class _Node:
-    """A module, configuration or other object, its copy, and what it held when it was copied."""
+    """A module, configuration or other object, its copy, and its attributes when it was copied."""
 
     owner: Any
     copy: Any
@@ -32,26 +38,26 @@ class _Node:
 
 
 class SharedCopy:
-    """A copy of a model whose parameters are the owner's memory, without gradients, in evaluation mode.
+    """A copy of a model that shares the memory of its parameters, without gradients, in evaluation mode.
 
-    Modules and configurations are objects of the copy, so training flags, ``requires_grad``, a patched ``forward`` and
-    switched configurations of the copy do not reach the owner's model. Whatever refers to a module or a parameter is
+    Modules and configurations are separate objects, so training flags, ``requires_grad``, a patched ``forward`` and
+    changed configurations of the copy do not affect the owner's model. Whatever refers to a module or a parameter is
     translated: containers, bound methods, partial functions, closures, hooks, weak references, and objects that hold a
-    module. Everything else, buffers included, is shared.
+    module. Everything else, also buffers, is shared.
 
-    A module that is reached in another way, through a global variable, say, stays the owner's. Where that matters
-    (`lend`), the owner's model itself is used: `root` is then `owner`.
+    A module that is reached in another way (through a global variable, for example) is still the owner's. Where a
+    forward pass uses one, the owner's model itself is used (`lend`): `root` is then `owner`.
 
     Args:
         owner: the model, which is only read.
 
     Attributes:
         root: the copy.
-        attention: the implementation that replaces each of ``hidden``; None where nothing is replaced.
-        hidden: names of attention implementations.
+        attention: the attention implementation that replaces each of ``hidden``; None if nothing is replaced.
+        hidden: the names of the attention implementations to replace.
         lock: held while the copy is in use.
         draws: whether a forward pass in evaluation mode draws from the global random state.
-        users: how many nested uses there are, in the thread that holds the lock.
+        users: the number of nested uses in the thread that holds the lock.
     """
 
     def __init__(self, owner: nn.Module) -> None:
@@ -66,11 +72,11 @@ class SharedCopy:
         self.root = _blank(owner)
         try:
             self._build()
-        except Exception:  # whatever the constructor of a class of the model's own raises
+        except Exception:  # the model's own classes may raise anything while they are copied
             self.lend()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SharedCopy:
-        """A deep copy has weights of its own, and no owner to follow."""
+        """A deep copy has separate weights, and no owner to follow."""
         alone = object.__new__(SharedCopy)
         memo[id(self)] = alone
         alone.__dict__.update(vars(self), lock=threading.RLock(), users=0, _nodes={}, _aliases={})
@@ -79,12 +85,12 @@ class SharedCopy:
         return alone
 
     def lend(self) -> None:
-        """From now on use the owner's model itself."""
+        """Use the owner's model itself from now on, in the place of a copy."""
         self.root = self.owner
         self._nodes, self._aliases = {}, {}
 
     def replace_attention(self, hidden: Iterable[str], attention: str | None) -> None:
-        """Give the copy's configurations another attention implementation than those of these names."""
+        """Replace the attention implementations of these names in the copy's configurations by another one."""
         self.hidden, self.attention = frozenset(hidden), attention
         self._build()
 
@@ -94,21 +100,21 @@ class SharedCopy:
         return {getattr(config, ATTENTION) or "eager" for config in configs if hasattr(config, ATTENTION)}
 
     def aliased(self) -> set[int]:
-        """The ids of the owner's parameters that the copy has others for."""
-        return {key for key, (own, alias) in self._aliases.items() if alias is not own}
+        """The ids of the owner's parameters that have a separate parameter object in the copy."""
+        return {key for key, (parameter, alias) in self._aliases.items() if alias is not parameter}
 
     def follow(self) -> None:
-        """Bring the copy up to date with the owner's model."""
-        if self.root is not self.owner and not self._in_step():
+        """Update the copy if the owner's model has changed: other weights, modules, hooks or settings."""
+        if self.root is not self.owner and not self._is_current():
             self._build()
 
-    def _in_step(self) -> bool:
-        return all(_aliases(*pair) for pair in self._aliases.values()) and all(
-            _same(_holdings(node.owner), node.seen) for node in self._nodes.values()
+    def _is_current(self) -> bool:
+        return all(_share_memory(*pair) for pair in self._aliases.values()) and all(
+            _identical(_attributes(node.owner), node.seen) for node in self._nodes.values()
         )
 
     def _build(self) -> None:
-        """Copy everything anew, into the objects that there are: others may hold them."""
+        """Copy everything again, into the existing objects: cuts and adapters hold references to them."""
         translation = _Translation(self._nodes, self._aliases)
         translation.node(self.owner, self.root)
         self._nodes, self._aliases = translation.nodes, translation.aliases
@@ -126,26 +132,27 @@ class SharedCopy:
                 setattr(node.copy, ATTENTION, self.attention)
 
 
-def _aliases(own: nn.Parameter, alias: nn.Parameter) -> bool:
-    """Whether a parameter of the copy is still the owner's memory, seen in the same way."""
-    if type(own) is not nn.Parameter:
+def _share_memory(parameter: nn.Parameter, alias: nn.Parameter) -> bool:
+    """Whether a parameter of the copy is still a view of the owner's parameter: same memory, shape and dtype."""
+    if type(parameter) is not nn.Parameter:
         return True
-    return own.dtype is alias.dtype and own.device == alias.device and own.is_set_to(alias)
+    return parameter.dtype is alias.dtype and parameter.device == alias.device and parameter.is_set_to(alias)
 
 
 def _blank(owner: Any) -> Any:
-    kind: Any = type(owner)
-    return kind.__new__(kind)
+    """A new object of the same class, without calling its constructor."""
+    owner_class: Any = type(owner)
+    return owner_class.__new__(owner_class)
 
 
-def _holdings(owner: Any) -> list[dict[Any, Any]]:
-    """What an object holds, and what its dictionaries hold: copies, since other threads may change them meanwhile."""
-    own = dict(vars(owner))
-    return [own, *[dict(value) for value in own.values() if isinstance(value, dict) and value]]
+def _attributes(owner: Any) -> list[dict[Any, Any]]:
+    """An object's attributes and the contents of its dictionaries, copied: other threads may change the originals."""
+    attributes = dict(vars(owner))
+    return [attributes, *[dict(value) for value in attributes.values() if isinstance(value, dict) and value]]
 
 
-def _same(now: list[dict[Any, Any]], then: list[dict[Any, Any]]) -> bool:
-    """The very same objects under the same names."""
+def _identical(now: list[dict[Any, Any]], then: list[dict[Any, Any]]) -> bool:
+    """Whether the very same objects have the same names."""
     if len(now) != len(then):
         return False
     for left, right in zip(now, then, strict=True):
@@ -155,7 +162,7 @@ def _same(now: list[dict[Any, Any]], then: list[dict[Any, Any]]) -> bool:
 
 
 class _Translation:
-    """One pass over the owner's objects; every object is translated once."""
+    """One pass over the owner's objects, in which every object is translated once."""
 
     def __init__(self, nodes: dict[int, _Node], aliases: dict[int, tuple[nn.Parameter, nn.Parameter]]) -> None:
         self.known_nodes, self.known_aliases = nodes, aliases
@@ -164,53 +171,59 @@ class _Translation:
         self.used: set[int] = set()
         self.memo: dict[int, tuple[Any, Any]] = {}
 
-    def node(self, owner: Any, place: Any = None) -> Any:
-        """The copy of a module or of another object with attributes; ``place`` is what stood in its place before."""
+    def node(self, owner: Any, previous: Any = None) -> Any:
+        """The copy of a module or of another object with attributes.
+
+        Args:
+            owner: the object.
+            previous: the object that had its position in the copy before; it is reused for a replaced module.
+        """
         if id(owner) in self.nodes:
             return self.nodes[id(owner)].copy
         known = self.known_nodes.get(id(owner))
-        made = known.copy if known is not None and known.owner is owner else place
+        made = known.copy if known is not None and known.owner is owner else previous
         if made is None or id(made) in self.used:
             made = _blank(owner)
         elif type(made) is not type(owner):
             made.__class__ = type(owner)
         self.used.add(id(made))
-        seen = _holdings(owner)
-        self.nodes[id(owner)] = _Node(owner, made, seen)
+        seen = _attributes(owner)
+        self.nodes[id(owner)] = _Node(owner, made, seen)  # before its attributes: they may refer back to it
         children = vars(made).get("_modules", {})
-        held: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         for name, value in seen[0].items():
             if name == "_modules":
-                held[name] = {key: child and self.node(child, children.get(key)) for key, child in value.items()}
+                attributes[name] = {key: child and self.node(child, children.get(key)) for key, child in value.items()}
             elif name.endswith("config") and hasattr(value, "__dict__"):
-                held[name] = self.node(value)
+                attributes[name] = self.node(value)
             else:
-                held[name] = self.of(value)
-                if held[name] is value and isinstance(owner, nn.Module) and isinstance(value, dict | set):
-                    held[name] = copy.copy(value)  # a forward pass may register buffers and hooks
+                attributes[name] = self.translate(value)
+                if attributes[name] is value and isinstance(owner, nn.Module) and isinstance(value, dict | set):
+                    attributes[name] = copy.copy(value)  # a forward pass may register buffers and hooks
         vars(made).clear()
-        vars(made).update(held)
+        vars(made).update(attributes)
         return made
 
-    def alias(self, own: nn.Parameter) -> nn.Parameter:
-        """A parameter of the copy: the owner's memory, without gradients, and without the owner's version counter.
+    def alias(self, parameter: nn.Parameter) -> nn.Parameter:
+        """The copy's parameter: it shares the owner's memory, without gradients and without its version counter.
 
-        With its counter, an optimizer's step in another thread would be an error in the middle of a forward pass.
+        With a shared counter, an optimizer's step in another thread would make autograd fail in the middle of a
+        forward pass.
         """
-        if id(own) not in self.aliases:
-            known = self.known_aliases.get(id(own))
-            if known is not None and known[0] is own and _aliases(*known):
+        if id(parameter) not in self.aliases:
+            known = self.known_aliases.get(id(parameter))
+            if known is not None and known[0] is parameter and _share_memory(*known):
                 alias = known[1]
-            elif type(own) is nn.Parameter:
-                alias = nn.Parameter(own.data, requires_grad=False)
-                alias.__dict__.update(own.__dict__)
-            else:  # a class of its own: quantised, distributed
-                alias = own.detach() if own.requires_grad else own  # type: ignore[assignment]
-            self.aliases[id(own)] = (own, alias)
-        return self.aliases[id(own)][1]
+            elif type(parameter) is nn.Parameter:
+                alias = nn.Parameter(parameter.data, requires_grad=False)
+                alias.__dict__.update(parameter.__dict__)
+            else:  # a subclass (quantised, distributed), which its constructor would not reproduce
+                alias = parameter.detach() if parameter.requires_grad else parameter  # type: ignore[assignment]
+            self.aliases[id(parameter)] = (parameter, alias)
+        return self.aliases[id(parameter)][1]
 
-    def of(self, value: Any) -> Any:
-        """What stands in the copy in the place of a value: itself, unless it refers to what is copied."""
+    def translate(self, value: Any) -> Any:
+        """The copy's version of a value: the value itself, unless it refers to an object that is copied."""
         if isinstance(value, _PLAIN):
             return value
         if isinstance(value, nn.Module) or hasattr(type(value), "to_diff_dict"):
@@ -220,7 +233,7 @@ class _Translation:
         if isinstance(value, Tensor):
             return value.detach() if value.requires_grad else value
         if id(value) not in self.memo:
-            self.memo[id(value)] = (value, value)  # for what contains itself
+            self.memo[id(value)] = (value, value)  # a container may contain itself
             self.memo[id(value)] = (value, self._translated(value))
         return self.memo[id(value)][1]
 
@@ -228,31 +241,32 @@ class _Translation:
         if isinstance(value, dict):
             return self._items(value, dict(value))
         if isinstance(value, list | tuple | set | frozenset):
-            parts = [self.of(part) for part in list(value)]
+            parts = [self.translate(part) for part in list(value)]
             if all(map(is_, parts, value)):
                 return value
             return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
         if isinstance(value, types.MethodType):
-            bound = self.of(value.__self__)
+            bound = self.translate(value.__self__)
             return value if bound is value.__self__ else types.MethodType(value.__func__, bound)
         if isinstance(value, partial):
-            function, given, named = self.of(value.func), self.of(value.args), self.of(value.keywords)
-            if function is value.func and given is value.args and named is value.keywords:
+            function = self.translate(value.func)
+            arguments, keywords = self.translate(value.args), self.translate(value.keywords)
+            if function is value.func and arguments is value.args and keywords is value.keywords:
                 return value
-            made = type(value)(function, *given, **named)
+            made = type(value)(function, *arguments, **keywords)
             vars(made).update(vars(value))
             return made
         if isinstance(value, types.FunctionType):
             return self._function(value)
         if isinstance(value, weakref.ref):
             target = value()
-            meant = None if target is None else self.of(target)
-            return value if meant is target else weakref.ref(meant)
-        holds = hasattr(value, "__dict__") and any(isinstance(part, nn.Module) for part in vars(value).values())
-        return self.node(value) if holds else value
+            translated = None if target is None else self.translate(target)
+            return value if translated is target else weakref.ref(translated)
+        holds_module = hasattr(value, "__dict__") and any(isinstance(part, nn.Module) for part in vars(value).values())
+        return self.node(value) if holds_module else value
 
     def _items(self, value: Any, items: dict[Any, Any]) -> Any:
-        parts = {key: self.of(part) for key, part in items.items()}
+        parts = {key: self.translate(part) for key, part in items.items()}
         if all(map(is_, parts.values(), items.values())):
             return value
         made = copy.copy(value)
@@ -262,13 +276,13 @@ class _Translation:
 
     def _function(self, value: types.FunctionType) -> types.FunctionType:
         cells = value.__closure__ or ()
-        filled = [cell for cell in cells if _content(cell) is not cell]
-        contents = {id(cell): self.of(_content(cell)) for cell in filled}
-        if all(contents[id(cell)] is _content(cell) for cell in filled):
+        filled = [cell for cell in cells if _cell_content(cell) is not cell]
+        contents = {id(cell): self.translate(_cell_content(cell)) for cell in filled}
+        if all(contents[id(cell)] is _cell_content(cell) for cell in filled):
             return value
-        closure = tuple(  # a cell that refers to nothing copied is shared, and so are counters in it
+        closure = tuple(  # a cell that refers to no copied object is shared, so that a counter in it goes on counting
             types.CellType(contents[id(cell)])
-            if id(cell) in contents and contents[id(cell)] is not _content(cell)
+            if id(cell) in contents and contents[id(cell)] is not _cell_content(cell)
             else cell
             for cell in cells
         )
@@ -278,16 +292,16 @@ class _Translation:
         return made
 
 
-def _content(cell: Any) -> Any:
-    """What a closure's cell holds; the cell itself where it holds nothing yet."""
+def _cell_content(cell: Any) -> Any:
+    """The content of a closure's cell; the cell itself if it is still empty."""
     try:
         return cell.cell_contents
     except ValueError:
         return cell
 
 
-def kept_random_state() -> AbstractContextManager[None]:
-    """Restore the global random state on the way out; for other threads it goes back as well, so only where needed."""
+def preserve_random_state() -> AbstractContextManager[None]:
+    """Restore the global random state at the end. Other threads are affected too, so use it only where needed."""
     return torch.random.fork_rng(devices=range(torch.cuda.device_count()) if torch.cuda.is_available() else ())
 
 
@@ -296,14 +310,14 @@ _GUARD = threading.Lock()
 
 
 def shared_copy(model: nn.Module) -> SharedCopy:
-    """The one copy of a model that all its cuts use, made where there is none; given a copy, that one."""
+    """The copy of a model, the same for all of its cuts; made on first use. For a copy, its own `SharedCopy`."""
     mark: SharedCopy | None = vars(model).get(_MARK)
     if mark is not None:
         return mark
     with _GUARD:
         reference = _COPIES.get(model)
-        found = None if reference is None else reference()
-        if found is None:
-            found = SharedCopy(model)
-            _COPIES[model] = weakref.ref(found)
-        return found
+        shared = None if reference is None else reference()
+        if shared is None:
+            shared = SharedCopy(model)
+            _COPIES[model] = weakref.ref(shared)
+        return shared

@@ -1,4 +1,4 @@
-"""Proving a cut before anyone relies on it."""
+"""The self-check of a cut: its results, tolerances and measures, and the texts it is tried on."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from attnfaith.errors import AttnFaithError, UnsupportedModelError
 from attnfaith.types import Capture
 
 TOLERANCES = {torch.float64: 2e-6, torch.float32: 2e-4, torch.bfloat16: 0.1, torch.float16: 0.05}
-"""How far two ways of computing the same logits may lie apart, relative to the effect of the edit.
+"""How far two computations of the same logits may differ, relative to the effect of the edit.
 
-In float64 most families agree to 1e-14; those that compute their softmax in float32 whatever the dtype set the limit.
+In float64 most families agree to 1e-14; families that always compute their softmax in float32 set the limit.
 """
 
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """What was proved when a model was cut; every figure is relative to the scale or the effect named.
+    """What was measured when a model was cut; differences are relative to the scale of the logits or to the effect.
 
     Attributes:
-        identity: tail on the original weights against the model's own logits, relative to the scale of the logits.
+        identity: the tail on the original weights against the model's own logits, relative to the scale of the logits.
         effect: how far a real edit moved the logits, relative to their scale.
-        edit: tail on edited weights against a full forward pass with the edit, relative to the effect; for an adapter
-            that somebody wrote, its fast path against its own tail.
+        edit: the tail on edited weights against a full forward pass with the edit, relative to the effect; for a
+            registered adapter, its fast path against its own tail.
         padding: the text alone against the text padded, relative to the scale; NaN where the model cannot be padded.
-        texts: how many short texts went through the whole model for it.
+        texts: the number of short texts that went through the whole model for it.
     """
 
     identity: float
@@ -53,30 +53,31 @@ def relative_difference(left: Tensor, right: Tensor, scale: float) -> float:
 
 
 def scale_of(logits: Tensor) -> float:
-    """The size against which differences of logits are judged: half their range over classes, the largest of all texts.
+    """The scale of logits: half of their range over classes, for the text where it is largest.
 
-    An offset that all classes share says nothing, and would hide differences. Near a tie, where rounding would be
-    large beside the range, it is a hundredth of the logits' size; with a single class it is their size.
+    The size of the logits would not do: an offset shared by all classes changes no decision, and differences would look
+    small beside it. Near a tie, where rounding is large relative to the range, the scale is a hundredth of the size of
+    the logits; with a single class it is their size.
     """
     values = logits.detach().double()
     size = values.abs().max().item()
     if values.shape[-1] > 1:
-        spread = (values.amax(-1) - values.amin(-1)).max().item() / 2
-        size = max(spread, size / 100)
+        half_range = (values.amax(-1) - values.amin(-1)).max().item() / 2
+        size = max(half_range, size / 100)
     return max(size, 1e-12)
 
 
 def tolerance_of(logits: Tensor) -> float:
-    """The tolerance for the precision of these logits."""
+    """The tolerance for the dtype of these logits, see `TOLERANCES`."""
     return TOLERANCES.get(logits.dtype, 2e-4)
 
 
 def trial_weights(capture: Capture, adapter: Adapter) -> tuple[Tensor, float]:
-    """Weights ``[B, 2, G, N]``: the original, and an edit strong enough to be seen; with the effect it has.
+    """The original weights and an edit that visibly changes the logits, ``[B, 2, G, N]``, and the effect of the edit.
 
-    At the usual initialisation an honest edit moves a Transformer's logits by 5e-5 of their scale, and a comparison
-    relative to the logits would pass with the edit ignored. Weights are a linear matter for the attention, so the edit
-    is amplified until it moves the logits by a tenth of their scale.
+    At the usual initialisation an ordinary edit moves a Transformer's logits by 5e-5 of their scale, and a comparison
+    relative to the logits would pass with the edit ignored. Attention is linear in its weights, and the weights need
+    not be a distribution, so the edit is amplified until it moves the logits by a tenth of their scale.
     """
     original = capture.weights
     generator = torch.Generator().manual_seed(0)
@@ -94,32 +95,32 @@ def trial_weights(capture: Capture, adapter: Adapter) -> tuple[Tensor, float]:
     return weights, effect
 
 
-def require(holds: bool, what: str) -> None:
-    """Refuse the model unless a property holds."""
+def refuse_unless(holds: bool, reason: str) -> None:
+    """Refuse the model, with a reason, unless a property holds."""
     if not holds:
-        raise UnsupportedModelError(f"This model cannot be cut faithfully: {what}")
+        raise UnsupportedModelError(f"This model cannot be cut faithfully: {reason}")
 
 
 def first_unpadded(inputs: Mapping[str, Any], *, padding: bool = False) -> dict[str, Any]:
-    """The first text of a batch, without its padding or with it."""
+    """The first text of a batch as a batch of one, without its padding (or with it)."""
     ids = inputs["input_ids"]
     batch, length = ids.shape[:2]
     mask = inputs.get("attention_mask")
     real = torch.ones_like(ids[0]).bool() if mask is None or padding else mask[0].bool()
-    trimmed: dict[str, Any] = {}
+    for_tail: dict[str, Any] = {}
     for name, value in inputs.items():
         if isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] == batch:
             value = value[:1]
             if value.dim() > 1 and value.shape[1] == length:
                 value = value[:, real]
-        trimmed[name] = value
-    return trimmed
+        for_tail[name] = value
+    return for_tail
 
 
 def with_longer_text(inputs: Mapping[str, Any], pad_id: int, *, left: bool = False) -> dict[str, Any]:
-    """A text in a batch with another that is longer by all but two of its tokens: itself twice, with one start and end.
+    """Batch a text with a longer one, so that the text is padded on one side.
 
-    The first text is padded on one side.
+    The longer text is the text twice, with one start and one end token: a text that any model accepts.
     """
     ids = inputs["input_ids"]
     length = ids.shape[1]
@@ -137,8 +138,8 @@ def with_longer_text(inputs: Mapping[str, Any], pad_id: int, *, left: bool = Fal
     return together
 
 
-def brief(error: BaseException) -> str:
-    """An exception in one line."""
+def one_line(error: BaseException) -> str:
+    """An exception as one line of text."""
     text = str(error).strip().splitlines()
     if isinstance(error, AttnFaithError) and text:
         return text[0]

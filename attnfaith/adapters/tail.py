@@ -1,4 +1,10 @@
-"""Running what follows an attention, on other contents for it."""
+"""The tail: running what follows an attention, on edited results of that attention.
+
+There are three ways, from fast to slow. "one position" answers the calls before the attention from the capture and runs
+the rest on the deciding rows alone: a sequence of one position where one row decides. It works because from the last
+attention on a Transformer treats each position by itself. "last block" answers them too, but runs at full length.
+"full forward" runs the whole model again.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +17,29 @@ from torch import Tensor
 
 from attnfaith.adapters.attention_watch import AttentionCall
 from attnfaith.adapters.call_path import CachedCall, CallPath, TracedRun
-from attnfaith.adapters.positions import choose_inputs, choose_texts, pick_inputs, put_rows
+from attnfaith.adapters.positions import replace_query_rows, select_cached_texts, select_input_positions, select_texts
 
 ONE_POSITION, LAST_BLOCK, FULL_FORWARD = "one position", "last block", "full forward"
-PATHS = {
-    ONE_POSITION: "what came before from memory, what follows on the deciding rows alone",
-    LAST_BLOCK: "what came before from memory, what follows at full length",
-    FULL_FORWARD: "the whole model again, with the edit",
+TAILS = {
+    ONE_POSITION: "earlier calls from the capture, the rest on the deciding rows alone",
+    LAST_BLOCK: "earlier calls from the capture, the rest at full length",
+    FULL_FORWARD: "the whole model, with the edit",
 }
 
 
 @dataclass(frozen=True)
 class TracedState:
-    """What a tail needs of a capture.
+    """What a tail needs from a capture.
 
     Attributes:
         inputs: the model's inputs.
         rows: ``[B, R]`` query rows that decide; 0 where a text has fewer.
         row_mask: ``[B, R]``, which of them exist.
-        values: ``[B, H, N, D]``.
-        context: ``[B, H, Q, D]``, what all rows read; None where only the deciding rows are run again.
-        memories: tensors by memory and place; None for those that the logits do not depend on.
-        shapes: their shapes, where a path runs at full length: some models pad their inputs further.
-        token: ``[B]``, the token that alone decides, where the query rows are not the tokens and there is one.
+        values: ``[B, H, N, D]``, the value vectors of the attention.
+        context: ``[B, H, Q, D]``, the attention's result for all rows; None where only the deciding rows are run again.
+        cached: for each cached call, the tensors of its result; None for those that the logits do not depend on.
+        shapes: the shapes of these tensors, for a tail at full length: some models pad their inputs further.
+        token: ``[B]``, the only token that decides, where the query rows are not the tokens and there is one.
     """
 
     inputs: Mapping[str, Any]
@@ -41,7 +47,7 @@ class TracedState:
     row_mask: Tensor
     values: Tensor
     context: Tensor | None
-    memories: Mapping[int, Sequence[Tensor | None]]
+    cached: Mapping[int, Sequence[Tensor | None]]
     shapes: Mapping[int, Sequence[Any]]
     token: Tensor | None = None
 
@@ -53,22 +59,22 @@ class TracedState:
 
 def run_tail(
     forward: Callable[[Mapping[str, Any]], Tensor],
-    trail: CallPath,
-    path: str,
+    call_path: CallPath,
+    tail: str,
     state: TracedState,
     context: Tensor,
     texts: Tensor,
     pad: int,
 ) -> Tensor:
-    """The logits ``[M, C]`` of candidates whose deciding rows read something else.
+    """Run the tail on edited results of the attention, and return the logits ``[M, C]`` of the candidates.
 
     Args:
         forward: the model, from inputs to logits.
-        trail: the way to the attention.
-        path: one of `PATHS`.
-        state: of the capture.
-        context: ``[M, H, R, D]``, what the deciding rows read.
-        texts: ``[M]``, the captured text that each candidate is one of.
+        call_path: the call path of the attention.
+        tail: one of `TAILS`.
+        state: the state of the capture.
+        context: ``[M, H, R, D]``, the attention's result for the deciding rows of each candidate.
+        texts: ``[M]``, the captured text that each candidate is a version of.
         pad: the id of padding, for rows that do not exist.
     """
     batch = len(state.rows)
@@ -76,28 +82,28 @@ def run_tail(
     rows, row_mask = state.rows[texts], state.row_mask[texts]
     blanks: dict[Any, Tensor] = {}
 
-    def on_product(product: AttentionCall) -> Tensor:
-        if path == ONE_POSITION:
+    def on_attention(attention: AttentionCall) -> Tensor:
+        if tail == ONE_POSITION:
             whole = context
-        elif path == LAST_BLOCK:
+        elif tail == LAST_BLOCK:
             assert state.context is not None
-            whole = put_rows(state.context[texts], context, rows, row_mask)
+            whole = replace_query_rows(state.context[texts], context, rows, row_mask)
         else:
-            whole = put_rows(product.layout.read(product.output), context, rows, row_mask)
-        return product.layout.write(whole)
+            whole = replace_query_rows(attention.layout.read(attention.output), context, rows, row_mask)
+        return attention.layout.write(whole)
 
-    def recall(index: int) -> list[Any]:
-        length = rows.shape[1] if path == ONE_POSITION else state.length
-        stored, shapes = state.memories.get(index), state.shapes.get(index)
-        return _recalled(trail.memories[index], stored, shapes, batch, texts, length, blanks)
+    def restore(index: int) -> list[Any]:
+        length = rows.shape[1] if tail == ONE_POSITION else state.length
+        stored, shapes = state.cached.get(index), state.shapes.get(index)
+        return _restored_leaves(call_path.cached[index], stored, shapes, batch, texts, length, blanks)
 
-    inputs = _row_inputs(state, pad) if path == ONE_POSITION else state.inputs
-    walk = TracedRun(trail, len(texts), on_product, recall=None if path == FULL_FORWARD else recall)
-    return walk.run(lambda: forward(choose_inputs(inputs, batch, texts)))
+    inputs = _row_inputs(state, pad) if tail == ONE_POSITION else state.inputs
+    traced = TracedRun(call_path, len(texts), on_attention, restore=None if tail == FULL_FORWARD else restore)
+    return traced.run(lambda: forward(select_texts(inputs, batch, texts)))
 
 
-def _recalled(
-    memory: CachedCall,
+def _restored_leaves(
+    cached_call: CachedCall,
     stored: Sequence[Tensor | None] | None,
     shapes: Sequence[Any] | None,
     batch: int,
@@ -105,35 +111,41 @@ def _recalled(
     length: int,
     blanks: dict[Any, Tensor],
 ) -> list[Any]:
-    """What a completed call returned; tensors that the logits do not depend on share blank ones."""
-    leaves: list[Any] = list(memory.leaves)
-    named = {"B": len(texts), "N": length}
-    for place, dims in enumerate(memory.dims):
+    """The leaves of a cached call's result, for the candidates.
+
+    Tensors that the logits do not depend on were not stored. The model's code still expects tensors of the right shape,
+    so all of them share zeros from ``blanks``.
+    """
+    leaves: list[Any] = list(cached_call.leaves)
+    sizes_by_name = {"B": len(texts), "N": length}
+    for index, dims in enumerate(cached_call.dims):
         if dims is None:
             continue
-        tensor = None if stored is None else stored[place]
+        tensor = None if stored is None else stored[index]
         if tensor is not None:
-            leaves[place] = choose_texts(tensor, dims, batch, texts)
+            leaves[index] = select_cached_texts(tensor, dims, batch, texts)
             continue
-        seen = dims if shapes is None else shapes[place]
+        original = dims if shapes is None else shapes[index]
         sizes = tuple(
-            named[name] if name == "B" or (name == "N" and shapes is None) else size
-            for name, size in zip(dims, seen, strict=True)
+            sizes_by_name[name] if name == "B" or (name == "N" and shapes is None) else size
+            for name, size in zip(dims, original, strict=True)
         )
-        key = (sizes, memory.dtypes[place])
+        key = (sizes, cached_call.dtypes[index])
         if key not in blanks:
-            blanks[key] = torch.zeros(sizes, dtype=memory.dtypes[place], device=memory.device)
-        leaves[place] = blanks[key]
+            blanks[key] = torch.zeros(sizes, dtype=cached_call.dtypes[index], device=cached_call.device)
+        leaves[index] = blanks[key]
     return leaves
 
 
 def _row_inputs(state: TracedState, pad: int) -> dict[str, Any]:
     """The model's inputs at the deciding rows; rows that do not exist are padding."""
     batch = state.rows.shape[0]
-    picked: dict[str, Any] = dict(state.inputs)
+    inputs: dict[str, Any] = dict(state.inputs)
     for name, value in state.inputs.items():
         if isinstance(value, Tensor) and value.dim() > 1 and value.shape[:2] == (batch, state.length):
-            picked[name] = pick_inputs(value, state.rows)
-    picked["attention_mask"] = state.row_mask.to(picked["attention_mask"].dtype)  # a row that decides is read
-    picked["input_ids"] = torch.where(state.row_mask, picked["input_ids"], pad)
-    return picked
+            inputs[name] = select_input_positions(value, state.rows)
+    # Deciding rows become tokens and missing rows padding. Both inputs must say so: pooling reads the mask, and
+    # decoders that look for the last token read the ids.
+    inputs["attention_mask"] = state.row_mask.to(inputs["attention_mask"].dtype)
+    inputs["input_ids"] = torch.where(state.row_mask, inputs["input_ids"], pad)
+    return inputs

@@ -1,4 +1,4 @@
-"""Standing between a model's code and torch."""
+"""Intercepting the torch functions that a model calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-# torch hands its composite attention to a mode in one piece; the same code without that hand-over shows its parts
+# A mode receives torch's composite attention as one call, and would not see the softmax inside. This is the same code
+# with the check for a mode switched off, so that it runs through, and its parts are seen.
 _MULTI_HEAD = FunctionType(
     F.multi_head_attention_forward.__code__,
     {**vars(F), "has_torch_function": lambda tensors: False},
@@ -20,22 +21,22 @@ _MULTI_HEAD = FunctionType(
 
 
 class FunctionInterceptor(TorchFunctionMode):
-    """Sees every torch function that this thread calls while it is entered, composite attentions part by part."""
+    """While entered, receives every torch function that this thread calls; composite attentions part by part."""
 
     @abstractmethod
     def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Run a torch function, or do something else; what is called inside is not seen."""
+        """Run a torch function, or something else in its place; functions called inside are not intercepted."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Hand a function on to `handle`."""
+        """Pass a function on to `handle`."""
         if func is F.multi_head_attention_forward:
-            with self.again():
+            with self.reentered():
                 return _MULTI_HEAD(*args, **(kwargs or {}))
         return self.handle(func, getattr(func, "__name__", ""), args, kwargs or {})
 
     @contextmanager
-    def again(self) -> Iterator[None]:
-        """Go on seeing functions inside `handle`."""
+    def reentered(self) -> Iterator[None]:
+        """Intercept functions inside `handle` too: torch leaves a mode while its handler runs."""
         super().__enter__()
         try:
             yield

@@ -1,10 +1,11 @@
-"""Cutting a model that nobody described: its attentions are watched, its way to the final one is learnt, and walked."""
+"""The adapter of any model: it watches the attention, and runs along the recorded call path instead of family code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,16 +15,16 @@ from attnfaith.adapters.adapter import Adapter
 from attnfaith.adapters.attention_watch import AttentionCall, AttentionWatch
 from attnfaith.adapters.call_path import CallPath, TracedRun
 from attnfaith.adapters.embeddings import run_on_vectors
-from attnfaith.adapters.forward_pass import check_attended, items_of, mixed, observe, read_rows
-from attnfaith.adapters.positions import each, pick_rows, repeat_inputs, take_rows
+from attnfaith.adapters.forward_pass import attended_items, check_attended, mix_logits, observe, read_rows
+from attnfaith.adapters.positions import repeat_index, repeat_inputs, select_positions, select_query_rows
 from attnfaith.adapters.tail import FULL_FORWARD, LAST_BLOCK, ONE_POSITION, TracedState, run_tail
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase
 from attnfaith.types import Capture
 
 
-class _Reached(BaseException):
-    """Stops a forward pass at the attention; no model's code catches it."""
+class _StopForward(BaseException):
+    """Stops a forward pass at the attention. A BaseException, since model code may catch any Exception."""
 
 
 class TracedAdapter(Adapter):
@@ -31,42 +32,45 @@ class TracedAdapter(Adapter):
 
     Args:
         model: the model, unwrapped.
-        trail: the way to the attention to cut at.
+        call_path: the call path of the attention to cut at.
         heads: the heads to cut; all by default. The others keep their weights.
-        path: one of `attnfaith.adapters.tail.PATHS`.
-        live: which tensors of which memories the logits depend on; all by default.
-        at_block: whether the deciding rows are found at the layer's result instead of the attention's.
-        every_row: take every token for deciding: which of them do depends on what they read.
+        tail: one of `attnfaith.adapters.tail.TAILS`.
+        live: by cached call, which leaves of its result the logits depend on; all by default.
+        at_block: whether the deciding rows are read off a gradient at the layer's result instead of the attention's.
+        every_row: treat every token as deciding, because an edit changes which tokens decide.
         rows_second: whether the layer's result is ``[B, Q, ...]``; otherwise it is ``[Q, B, ...]``.
+
+    Attributes:
+        reasons: by faster tail, why it was not chosen.
     """
 
     def __init__(
         self,
         model: nn.Module,
-        trail: CallPath,
+        call_path: CallPath,
         *,
         heads: Sequence[int] | None = None,
-        path: str = ONE_POSITION,
+        tail: str = ONE_POSITION,
         live: Mapping[int, frozenset[int]] | None = None,
         at_block: bool = True,
         every_row: bool = False,
         rows_second: bool = True,
     ) -> None:
         super().__init__(model)
-        self.mechanism = "watched: a fused attention" if trail.fused else "watched: a softmax and a product"
-        self.trail, self.heads, self.path = trail, heads, path
-        self.rows_are_tokens = trail.shape[2] == trail.shape[3]
-        self.at_block, self.every_row = at_block and trail.block is not None, every_row
-        everything = {
-            index: frozenset(place for place, dims in enumerate(memory.dims) if dims is not None)
-            for index, memory in enumerate(trail.memories)
+        self.mechanism = "watched: a fused attention" if call_path.fused else "watched: a softmax and a product"
+        self.call_path, self.heads, self.tail = call_path, heads, tail
+        self.rows_are_tokens = call_path.shape[2] == call_path.shape[3]
+        self.at_block, self.every_row = at_block and call_path.block is not None, every_row
+        all_tensors = {
+            call: frozenset(index for index, dims in enumerate(cached_call.dims) if dims is not None)
+            for call, cached_call in enumerate(call_path.cached)
         }
-        self.live = everything if live is None else live
+        self.live = all_tensors if live is None else live
         self.rows_second = rows_second
         self.reasons: Mapping[str, str] = {}
 
-    def with_path(self, path: str, **changes: Any) -> TracedAdapter:
-        """The same cut, its tail run another way."""
+    def with_tail(self, tail: str, **changes: Any) -> TracedAdapter:
+        """The same cut with another tail, or other settings."""
         settings: dict[str, Any] = {
             "heads": self.heads,
             "live": self.live,
@@ -75,19 +79,19 @@ class TracedAdapter(Adapter):
             "rows_second": self.rows_second,
             **changes,
         }
-        return TracedAdapter(self.model, self.trail, path=path, **settings)
+        return TracedAdapter(self.model, self.call_path, tail=tail, **settings)
 
     def capture(self, **inputs: Any) -> Capture:
-        """Run the model once, watching its final attention."""
+        """Run the model once, and watch its final attention."""
         wanted = {
-            ONE_POSITION: [index for index, places in self.live.items() if places],
-            LAST_BLOCK: range(len(self.trail.memories)),
+            ONE_POSITION: [call for call, indices in self.live.items() if indices],
+            LAST_BLOCK: range(len(self.call_path.cached)),
             FULL_FORWARD: [],
-        }[self.path]
+        }[self.tail]
         tokens = inputs["attention_mask"].bool()
         seen = observe(
             lambda: self.forward(inputs),
-            self.trail,
+            self.call_path,
             len(tokens),
             wanted,
             self.at_block,
@@ -95,19 +99,20 @@ class TracedAdapter(Adapter):
             self.rows_second,
         )
         # whatever asked for gradients inside the model (input gradients for checkpointing), a capture has no graph
-        weights, logs = (tensor.detach() for tensor in seen.product.distributions(seen.rows))
-        mask, items = items_of(tokens, logs, self.trail.name)
-        weights, logs = (tensor[:, self._chosen(tensor.shape[1]), :, : mask.shape[1]] for tensor in (weights, logs))
+        weights, logs = (tensor.detach() for tensor in seen.attention.distributions(seen.rows))
+        mask, items = attended_items(tokens, logs, self.call_path.name)
+        heads = list(range(weights.shape[1])) if self.heads is None else list(self.heads)
+        weights, logs = (tensor[:, heads, :, : mask.shape[1]] for tensor in (weights, logs))
         exists = seen.row_mask[:, None, :].expand(weights.shape[:3])
         check_attended(logs, exists, mask)
         state = TracedState(
             inputs=inputs,
             rows=seen.rows,
             row_mask=seen.row_mask,
-            values=seen.product.values()[:, :, : mask.shape[1]].detach(),
-            context=seen.product.layout.read(seen.product.output).detach(),
-            memories={index: self._live(index, tensors) for index, tensors in seen.remembered.items()},
-            shapes={index: [getattr(one, "shape", None) for one in all_] for index, all_ in seen.remembered.items()},
+            values=seen.attention.values()[:, :, : mask.shape[1]].detach(),
+            context=seen.attention.layout.read(seen.attention.output).detach(),
+            cached={call: self._live_tensors(call, leaves) for call, leaves in seen.stored.items()},
+            shapes={call: [getattr(leaf, "shape", None) for leaf in leaves] for call, leaves in seen.stored.items()},
             token=seen.token if items.kind == "tokens" else None,
         )
         return Capture(
@@ -117,91 +122,94 @@ class TracedAdapter(Adapter):
             items=items,
             groups=exists.flatten(1, 2),
             log_weights=torch.where(exists.unsqueeze(-1), logs, -torch.inf).flatten(1, 2),
-            state=self.trimmed(state),
+            state=self.for_tail(state),
         )
 
-    def _chosen(self, heads: int) -> list[int]:
-        return list(range(heads)) if self.heads is None else list(self.heads)
+    def _live_tensors(self, call: int, leaves: Sequence[Any]) -> list[Tensor | None]:
+        """The leaves of a cached call's result that the logits depend on; None for all others."""
+        live = self.live.get(call, ())
+        return [leaf.detach() if index in live else None for index, leaf in enumerate(leaves)]
 
-    def _live(self, index: int, tensors: Sequence[Any]) -> list[Tensor | None]:
-        live = self.live.get(index, ())
-        return [tensor.detach() if place in live else None for place, tensor in enumerate(tensors)]
-
-    def trimmed(self, state: TracedState) -> TracedState:
-        """Of a state for the tail at full length, what this path reads."""
-        if self.path == LAST_BLOCK:
+    def for_tail(self, state: TracedState) -> TracedState:
+        """Reduce a state for the tail at full length to what this tail reads."""
+        if self.tail == LAST_BLOCK:
             return state
         context = None if self.heads is None else state.context
-        if self.path == FULL_FORWARD:
-            return replace(state, memories={}, shapes={}, context=context)
-        memories = {}
-        for index, tensors in state.memories.items():
-            dims = self.trail.memories[index].dims
-            memories[index] = [
-                None if tensor is None else take_rows(tensor, dims[place] or (), state.rows)
-                for place, tensor in enumerate(tensors)
+        if self.tail == FULL_FORWARD:
+            return replace(state, cached={}, shapes={}, context=context)
+        cached = {}
+        for call, tensors in state.cached.items():
+            dims = self.call_path.cached[call].dims
+            cached[call] = [
+                None if tensor is None else select_positions(tensor, dims[index] or (), state.rows)
+                for index, tensor in enumerate(tensors)
             ]
-        return replace(state, memories=memories, shapes={}, context=context)
+        return replace(state, cached=cached, shapes={}, context=context)
 
     def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
         """Run the tail on other weights, ``[B, K, G, N]``."""
         state: TracedState = capture.state
         batch, count = weights.shape[:2]
-        texts = each(batch, count, weights.device)
+        texts = repeat_index(batch, count, weights.device)
         return self._tail(state, self._contexts(state, weights).flatten(0, 1), texts).unflatten(0, (batch, count))
 
-    def rows_when_disturbed(self, inputs: Mapping[str, Any], *, original: bool) -> Tensor:
-        """Which query rows the logits of one text read when all rows read noise, and when they read its opposite.
+    def rows_read_under_noise(self, inputs: Mapping[str, Any], *, original: bool) -> Tensor:
+        """Which query rows the logits of one text read with noise as the attention's result, and with its negative.
 
-        What one of them shuts (a rectified gate) the other opens. With ``original`` the first answer is for the text as
-        it is; ``[2, Q]`` or ``[3, Q]``.
+        A rectified gate that the noise closes, its negative opens. With ``original`` the first row of the result is for
+        the unchanged text.
+
+        Returns:
+            ``[2, Q]``, with ``original`` ``[3, Q]``.
         """
         count = 2 + original
         seen: list[tuple[AttentionCall, Tensor]] = []
 
-        def disturb(product: AttentionCall) -> Tensor:
-            whole = product.layout.read(product.output).clone()
+        def disturb(attention: AttentionCall) -> Tensor:
+            whole = attention.layout.read(attention.output).clone()
             generator = torch.Generator().manual_seed(0)
             noise = torch.rand(whole[0].shape, generator=generator, dtype=torch.float64) - 0.5
             whole[-2] = (4 * noise).to(whole) * whole.abs().amax()
             whole[-1] = -whole[-2]
-            leaf = product.layout.write(whole).detach().requires_grad_()
-            seen.append((product, leaf))
+            leaf = attention.layout.write(whole).detach().requires_grad_()
+            seen.append((attention, leaf))
             return leaf.clone()
 
-        walk = TracedRun(self.trail, count, disturb)
-        logits = walk.run(lambda: self.forward(repeat_inputs(inputs, 1, count)))
+        traced = TracedRun(self.call_path, count, disturb)
+        logits = traced.run(lambda: self.forward(repeat_inputs(inputs, 1, count)))
         if not logits.requires_grad:
-            raise UnsupportedModelError(f"No logit depends on the attention in {self.trail.name}.")
-        product, leaf = seen[0]
-        gradients = torch.autograd.grad(mixed(logits), [leaf], allow_unused=True)
-        return read_rows(gradients, product, count, self.trail.name)
+            raise UnsupportedModelError(f"No logit depends on the attention in {self.call_path.name}.")
+        attention, leaf = seen[0]
+        gradients = torch.autograd.grad(mix_logits(logits), [leaf], allow_unused=True)
+        return read_rows(gradients, attention, count, self.call_path.name)
 
     def _contexts(self, state: TracedState, weights: Tensor) -> Tensor:
-        """What the deciding rows read under other weights: ``[B, K, G, N]`` to ``[B, K, H, R, D]``."""
+        """The attention's result for the deciding rows with other weights: ``[B, K, G, N]`` to ``[B, K, H, R, D]``."""
         values = self._values(state)
         edited = weights.unflatten(2, (-1, state.rows.shape[1])).to(values.dtype)
         return torch.einsum("bkhrn,bhnd->bkhrd", edited, values)  # a broadcast product would copy the values K times
 
     def rerun_sets(self, capture: Capture, texts: Tensor, keep: Tensor, room: int) -> Tensor:
-        """Run the tail on erased weights, some candidates of every text.
+        """Run the tail with items erased, for any number of candidates of each text.
 
-        With one deciding row, what is kept is summed by one matrix product for all heads, without ever making the
-        weights ``[M, G, N]``; candidates whose kept weights underflow are computed from their logarithms.
+        With one deciding row, one matrix product sums the kept values of all heads, and the weights ``[M, G, N]`` are
+        never made. Candidates whose kept weights underflow are computed from their logarithms.
         """
         state: TracedState = capture.state
         by_text = texts.argsort(stable=True)
         parts = []
-        for piece in by_text.split(room):
-            present, counts = texts[piece].unique_consecutive(return_counts=True)
-            kept = keep[piece].split(counts.tolist())
-            context = [self._kept(capture, text, one) for text, one in zip(present.tolist(), kept, strict=True)]
-            parts.append(self._tail(state, torch.cat(context), texts[piece]))
+        for chunk in by_text.split(room):
+            present, counts = texts[chunk].unique_consecutive(return_counts=True)
+            sets = keep[chunk].split(counts.tolist())
+            contexts = [
+                self._erased_context(capture, text, kept) for text, kept in zip(present.tolist(), sets, strict=True)
+            ]
+            parts.append(self._tail(state, torch.cat(contexts), texts[chunk]))
         logits = torch.cat(parts)
         return torch.empty_like(logits).index_copy_(0, by_text, logits)
 
-    def _kept(self, capture: Capture, text: int, keep: Tensor) -> Tensor:
-        """What the deciding rows of one text read when only some items are kept: ``[K, N]`` to ``[K, H, R, D]``."""
+    def _erased_context(self, capture: Capture, text: int, keep: Tensor) -> Tensor:
+        """The attention's result for one text's deciding rows with items erased: ``[K, N]`` to ``[K, H, R, D]``."""
         values = self._values(capture.state)[text]  # [H, N, D]
         weights, rows = capture.weights[text], capture.state.rows.shape[1]
         logs = None if capture.log_weights is None else capture.log_weights[text]
@@ -227,36 +235,35 @@ class TracedAdapter(Adapter):
     def _tail(self, state: TracedState, context: Tensor, texts: Tensor) -> Tensor:
         if self.heads is not None:
             assert state.context is not None
-            whole = pick_rows(state.context, state.rows)[texts]
+            whole = select_query_rows(state.context, state.rows)[texts]
             whole[:, list(self.heads)] = context.to(whole.dtype)
             context = whole
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
-        return run_tail(self.forward, self.trail, self.path, state, context, texts, 0 if pad is None else max(pad, 0))
+        return run_tail(
+            self.forward, self.call_path, self.tail, state, context, texts, 0 if pad is None else max(pad, 0)
+        )
 
     def logits_at(
         self, rows: tuple[Tensor, Tensor], inputs: Mapping[str, Any], vectors: Tensor | None = None
     ) -> Tensor:
-        """Stop at the attention, and run what follows on the rows that decide: nothing else reaches the logits."""
-        if self.path != ONE_POSITION or self.every_row or self.heads is not None:
+        """Stop the forward pass at the attention, and run the tail on the deciding rows alone."""
+        if self.tail != ONE_POSITION or self.every_row or self.heads is not None:
             return super().logits_at(rows, inputs, vectors)
         seen: list[AttentionCall] = []
-        remembered: dict[int, list[Any]] = {}
+        stored: dict[int, list[Any]] = {}
 
-        def stop(product: AttentionCall) -> None:
-            seen.append(product)
-            raise _Reached
+        def stop(attention: AttentionCall) -> None:
+            seen.append(attention)
+            raise _StopForward
 
-        def keeper(index: int) -> Callable[[list[Any]], None]:
-            return lambda tensors: remembered.__setitem__(index, tensors)
-
-        wanted = {index: keeper(index) for index, places in self.live.items() if places}
+        wanted = {call: partial(stored.__setitem__, call) for call, indices in self.live.items() if indices}
         ids = inputs["input_ids"]
-        walk = TracedRun(self.trail, len(ids), stop, remember=wanted)
+        traced = TracedRun(self.call_path, len(ids), stop, store=wanted)
 
         def run() -> Tensor:
-            return walk.run(lambda: self.forward(inputs))
+            return traced.run(lambda: self.forward(inputs))
 
-        with suppress(_Reached):
+        with suppress(_StopForward):
             run() if vectors is None else run_on_vectors(self.model, run, ids, vectors)
         values = seen[0].values()
         state = TracedState(
@@ -265,37 +272,37 @@ class TracedAdapter(Adapter):
             row_mask=rows[1],
             values=values,
             context=None,
-            memories={index: self._live(index, tensors) for index, tensors in remembered.items()},
+            cached={call: self._live_tensors(call, leaves) for call, leaves in stored.items()},
             shapes={},
         )
         context = seen[0].distributions(rows[0])[0].to(values.dtype) @ values
-        return self._tail(self.trimmed(state), context, torch.arange(len(ids), device=ids.device))
+        return self._tail(self.for_tail(state), context, torch.arange(len(ids), device=ids.device))
 
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
-        """Every attention that can be seen in a forward pass."""
-        found: list[Tensor] = []
+        """Every attention that can be watched in a forward pass."""
+        weights: list[Tensor] = []
 
-        def on_product(product: AttentionCall) -> None:
-            found.append(product.distributions(None)[0].mean(1))
+        def on_attention(attention: AttentionCall) -> None:
+            weights.append(attention.distributions(None)[0].mean(1))
 
-        with self.watching(len(inputs["input_ids"]), on_product):
+        with self.watching(len(inputs["input_ids"]), on_attention):
             self.forward(inputs)
-        return found
+        return weights
 
-    def watching(self, batch: int, on_product: Callable[[AttentionCall], None]) -> AbstractContextManager[Any]:
-        """Attention is recognised as it was when the model was cut."""
-        return AttentionWatch(batch, on_product, any_distribution=self.trail.any_distribution)
+    def watching(self, batch: int, on_attention: Callable[[AttentionCall], None]) -> AbstractContextManager[Any]:
+        """A watch that recognises attention as it was recognised when the model was cut."""
+        return AttentionWatch(batch, on_attention, any_distribution=self.call_path.any_distribution)
 
     def attended(self, capture: Capture) -> Tensor:
         """The values of the heads that were cut, ``[B, H, N, D]``."""
         return self._values(capture.state)
 
     def deciding_rows(self, capture: Capture) -> tuple[Tensor, Tensor]:
-        """As captured."""
+        """The deciding rows of the capture, and which of them exist."""
         return capture.state.rows, capture.state.row_mask
 
     def deciding_tokens(self, capture: Capture) -> Tensor | None:
-        """The one deciding row, where the attention's rows are the tokens; else the token that this row is of."""
+        """The deciding row where rows are tokens; otherwise the token whose state the logits read, if there is one."""
         rows: Tensor = capture.state.rows
         token: Tensor | None = capture.state.token
         if rows.shape[1] > 1:
@@ -303,15 +310,15 @@ class TracedAdapter(Adapter):
         return rows[:, 0] if self.rows_are_tokens else token
 
     def candidate_bytes(self, capture: Capture) -> int:
-        """About what one candidate holds while a layer runs: some widest activations for each position that is run."""
+        """Roughly the memory of one candidate in a layer: its widest activations at each position that is run."""
         state: TracedState = capture.state
-        length = state.rows.shape[1] if self.path == ONE_POSITION else state.length
-        layer = self.model if self.trail.block is None else self.trail.chain[self.trail.block].module
+        length = state.rows.shape[1] if self.tail == ONE_POSITION else state.length
+        layer = self.model if self.call_path.block is None else self.call_path.chain[self.call_path.block].module
         widest = max((max(parameter.shape) for parameter in layer.parameters() if parameter.dim() > 1), default=1)
         weights = capture.weights[0].numel() * 8 if state.rows.shape[1] > 1 else 0
-        scores = 0 if self.path == ONE_POSITION else state.values.shape[1] * length**2 * 4
+        scores = 0 if self.tail == ONE_POSITION else state.values.shape[1] * length**2 * 4
         return length * widest * 8 * state.values.element_size() + weights + scores
 
     def describe(self) -> dict[str, str]:
-        """Where the cut is."""
-        return {"attention": self.trail.name}
+        """The name of the module whose attention was cut."""
+        return {"attention": self.call_path.name}

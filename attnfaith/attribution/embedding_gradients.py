@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnfaith.adapters.embeddings import read_vectors
 from attnfaith.adapters.inference_state import inference_state
-from attnfaith.adapters.positions import choose_inputs, each, repeat_inputs
+from attnfaith.adapters.positions import repeat_index, repeat_inputs, select_texts
 from attnfaith.attribution.method import Request
 from attnfaith.errors import InputError
 
@@ -28,10 +28,10 @@ def values_on(request: Request, vectors: Tensor) -> Tensor:
     with inference_state(request.cut.model, gradients=False):
         for piece in pieces(request, count):
             part = vectors[:, piece]
-            texts = each(batch, part.shape[1], vectors.device)
+            texts = repeat_index(batch, part.shape[1], vectors.device)
             logits = request.cut.adapter.logits_at(
                 (rows[0][texts], rows[1][texts]),
-                choose_inputs(request.inputs, batch, texts),
+                select_texts(request.inputs, batch, texts),
                 part.flatten(0, 1).clone(),  # CTRL scales them in place
             )
             parts.append(request.quantity(logits.unflatten(0, (batch, -1))))

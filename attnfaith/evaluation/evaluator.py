@@ -28,7 +28,7 @@ from attnfaith.evaluation.runner import SHARD, Runner, encode
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
-from attnfaith.progress import counting
+from attnfaith.progress import progress_bar
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
 from attnfaith.storage.run_store import Store
 from attnfaith.storage.schema import check_conditions, check_manifest
@@ -244,7 +244,7 @@ class Evaluator:
         with processes.first():
             store = Store.open(output_dir, manifest)
         index, count = processes.index, processes.count
-        with counting("evaluating", source.rows, quiet=quiet or index > 0) as advance:
+        with progress_bar("evaluating", source.rows, quiet=quiet or index > 0) as advance:
             runner.run(source, store, lambda rows: advance(rows * count), index=index, of=count)
         processes.wait()
         with processes.first():

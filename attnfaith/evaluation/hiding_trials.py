@@ -13,8 +13,8 @@ from torch import Tensor
 
 from attnfaith.adapters.choose_tail import pad_id_of
 from attnfaith.adapters.cut import Cut
-from attnfaith.adapters.dummy_inputs import made_up_inputs, parts_of, position_limit
-from attnfaith.adapters.positions import choose_inputs
+from attnfaith.adapters.dummy_inputs import make_dummy_inputs, position_limit, text_configs
+from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import first_unpadded, relative_difference, scale_of, tolerance_of, with_longer_text
 from attnfaith.errors import AttnFaithError, InputError
 
@@ -35,7 +35,7 @@ def windows_of(config: Any) -> list[int]:
         ([8], [])
     """
     found: set[int] = set()
-    for part in parts_of(config):
+    for part in text_configs(config):
         for name, value in part.to_dict().items() if hasattr(part, "to_dict") else ():
             if _WINDOW.search(name):
                 sizes = value if isinstance(value, list | tuple) else [value]
@@ -88,8 +88,8 @@ class Trial:
         length = max(3, min([length, *limits]))
         side = "left" if left else "right"
         try:
-            rows = made_up_inputs(cut.model, (length, length + MORE), side)
-            others = made_up_inputs(cut.model, (length, length + MORE), side, seed=1)["input_ids"][:1]
+            rows = make_dummy_inputs(cut.model, (length, length + MORE), side)
+            others = make_dummy_inputs(cut.model, (length, length + MORE), side, seed=1)["input_ids"][:1]
         except InputError:  # a model without a configuration that says what its texts look like
             pad = pad_id_of(cut.adapter)
             rows = dict(inputs) if pad is None else with_longer_text(inputs, pad, left=left)
@@ -100,7 +100,7 @@ class Trial:
         if own is not None:
             changes[0, own] = False
         numbers = [0, *range(len(tokens))]
-        rows = choose_inputs(rows, len(tokens), torch.tensor(numbers, device=tokens.device))
+        rows = select_texts(rows, len(tokens), torch.tensor(numbers, device=tokens.device))
         rows["input_ids"][1] = torch.where(changes, others, rows["input_ids"][:1])[0]
         deciding = None if own is None else torch.tensor([decides[number] for number in numbers], device=tokens.device)
         return cls(rows, deciding, _hard_sets(tokens[0], own))
@@ -137,7 +137,7 @@ class Trial:
 
 def _single(inputs: Mapping[str, Any], number: int) -> dict[str, Any]:
     ids = inputs["input_ids"]
-    return first_unpadded(choose_inputs(inputs, len(ids), torch.tensor([number], device=ids.device)))
+    return first_unpadded(select_texts(inputs, len(ids), torch.tensor([number], device=ids.device)))
 
 
 def _deciding(cut: Cut, rows: Mapping[str, Any], number: int) -> int | None:

@@ -12,7 +12,7 @@ from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.errors import NumericalError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.functional.first_flip import Evaluate, FirstFlips, RemovalOrders, by_prefixes, by_sets, first_flips
+from attnfaith.functional.first_flip import Evaluate, FirstFlips, RemovalOrders, first_flips, from_prefixes, from_sets
 from attnfaith.functional.ranking import order_of
 
 MARGIN = 0.05
@@ -57,7 +57,7 @@ class Eraser(ABC):
 
     def evaluate(self, lanes: RemovalOrders) -> Evaluate:
         """How the steps of lanes are computed: as sets, each once."""
-        return by_sets(lanes, self.logits_of)
+        return from_sets(lanes, self.logits_of)
 
     def order(self, scores: Tensor) -> Tensor:
         """Items by descending score ``[..., B, N]``: those that may go, those that stay, padding."""
@@ -115,7 +115,7 @@ class Eraser(ABC):
             found.flips.unflatten(0, shaped),
             found.removed.unflatten(0, shaped),
             found.logits.unflatten(0, shaped),
-            found.nearest.unflatten(0, shaped),
+            found.closest_margin.unflatten(0, shaped),
         )
 
     @property
@@ -149,7 +149,7 @@ class AttentionEraser(Eraser):
         if cut.adapter.affine(capture) is None:
             return super().evaluate(lanes)
         orders = lanes.orders.split(len(capture.mask))
-        return by_prefixes(torch.cat([cut.prefixes(capture, order) for order in orders]))
+        return from_prefixes(torch.cat([cut.prefixes(capture, order) for order in orders]))
 
 
 class TokenEraser(Eraser):

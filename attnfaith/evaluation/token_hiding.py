@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
-from attnfaith.adapters.dummy_inputs import position_tables, setting
+from attnfaith.adapters.dummy_inputs import config_value, position_tables
 from attnfaith.adapters.inference_state import inference_state
-from attnfaith.adapters.positions import choose_inputs
+from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import relative_difference, scale_of, tolerance_of
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.evaluation.deciding_token import NEVER, tells_positions, why_protected
@@ -101,7 +101,7 @@ class Hiding:
         width: int,
     ) -> Tensor:
         """One pass: the present tokens side by side, padded to one width."""
-        chosen = choose_inputs(inputs, len(inputs["input_ids"]), texts)
+        chosen = select_texts(inputs, len(inputs["input_ids"]), texts)
         length = present.shape[1]
         # the present ones first (or last), in their order
         picked = present.int().argsort(dim=1, descending=not self.left, stable=True)
@@ -200,7 +200,7 @@ def hiding_for(
     if way is not None and way not in WAYS:
         raise InputError(f"Expected hide to be one of {', '.join(WAYS)}, got {way!r}.")
     config = getattr(cut.model, "config", None)
-    pad = None if config is None else setting(config, "pad_token_id", "pad_index")
+    pad = None if config is None else config_value(config, "pad_token_id", "pad_index")
     pad = pad if isinstance(pad, int) and pad >= 0 else None
     token = {"mask_token": mask_id, "pad": pad}.get(way or "")
     if way in ("mask_token", "pad") and token is None:

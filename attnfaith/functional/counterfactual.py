@@ -1,4 +1,8 @@
-"""Shuffling attention: the same weights, given to other items (Jain & Wallace 2019)."""
+"""Counterfactual attention (Jain & Wallace 2019): shuffled weights, and adversarial weights with the same output.
+
+`random_permutations` and `permute` shuffle the weights of a text. `search_adversary` looks for the attention farthest
+from the original that keeps the output within epsilon; what it may change is an `EditableAttention`.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,13 @@ from attnfaith.functional.erasure import log_weights_of
 
 
 def random_permutations(movable: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Uniform random permutations of some of the positions; all others keep their place.
+    """Draw uniform random permutations of some positions; all others stay where they are.
 
-    Drawn in two calls on one generator they are the same as drawn in one.
+    Two calls on one generator draw the same permutations as one call with the sum of their counts.
 
     Args:
         movable: ``[N]`` bool, the positions that are shuffled among each other.
-        count: how many permutations, K.
+        count: the number of permutations, K.
         generator: on the CPU.
 
     Returns:
@@ -33,15 +37,15 @@ def random_permutations(movable: Tensor, count: int, generator: torch.Generator)
         tensor([[0, 1, 2, 3],
                 [0, 1, 2, 3]])
     """
-    places = movable.cpu().nonzero().flatten()
-    draws = torch.rand(count, len(places), generator=generator, dtype=torch.float64)
-    found = torch.arange(len(movable)).repeat(count, 1)
-    found[:, places] = places[draws.argsort(dim=-1, stable=True)]
-    return found.to(movable.device)
+    positions = movable.cpu().nonzero().flatten()
+    draws = torch.rand(count, len(positions), generator=generator, dtype=torch.float64)
+    permutations = torch.arange(len(movable)).repeat(count, 1)
+    permutations[:, positions] = positions[draws.argsort(dim=-1, stable=True)]
+    return permutations.to(movable.device)
 
 
 def permute(weights: Tensor, permutations: Tensor) -> Tensor:
-    """Distributions with their weights shuffled, all of a text's alike.
+    """Shuffle the weights of attention distributions; all distributions of a text in the same way.
 
     Args:
         weights: ``[B, G, N]``.
@@ -60,22 +64,23 @@ def permute(weights: Tensor, permutations: Tensor) -> Tensor:
 
 
 MARGIN = 1e-3
-"""The search stays within epsilon less this share of it: the same weights in another batch are still within epsilon."""
-_NOWHERE = -1e4  # the log-weight of what cannot be attended: its exponential is 0, and 0 times it is not NaN
+"""The search stays below epsilon by this share of it, so that rounding in another batch does not exceed epsilon."""
+_NOWHERE = -1e4  # the log-weight of an item that cannot be attended: -inf would give NaN where it is multiplied by 0
 _TINY = 1e-30
-_DECAY = (0.9, 0.999)
+_DECAY = (0.9, 0.999)  # of Adam's two moments
 
 
 @dataclass(frozen=True)
 class EditableAttention:
-    """What an adversary may change: the shares of the free items in the weight that they have together.
+    """Attention as an adversary may change it: the total weight of the free items is fixed, their shares of it are not.
 
     Attributes:
         logs: ``[B, G, N]``, the logarithms of the free items' shares; very low for all others.
-        scale: ``[B, G]``, the weight that the free items of a distribution have together.
+        scale: ``[B, G]``, the total weight of the free items of each distribution.
         fixed: ``[B, G, N]``, the weights of the other items.
-        part: ``[B, G]``, the share of ``scale`` in all weight of the distribution, over the number of distributions
-            (those that do not exist have none): what the divergence of the free shares counts for in that of the text.
+        part: ``[B, G]``, the factor with which the divergence of the free shares counts in the divergence of the text:
+            ``scale`` relative to all weight of the distribution, divided by the number of distributions; 0 for
+            distributions that do not exist.
     """
 
     logs: Tensor
@@ -89,21 +94,21 @@ class EditableAttention:
         return self.logs > _NOWHERE
 
 
-def freedom_of(
+def editable_attention(
     weights: Tensor, free: Tensor, *, log_weights: Tensor | None = None, groups: Tensor | None = None
 ) -> EditableAttention:
-    """What may be changed in attention ``[B, G, N]``, where each distribution keeps its mass.
+    """Split attention ``[B, G, N]`` into weights that may change and weights that stay.
 
     Args:
-        weights: the original.
+        weights: the original attention.
         free: ``[B, N]``, items whose weight may change.
         log_weights: ``[B, G, N]``, -inf where the model forbids an item, which then stays at 0; the logarithm of
-            ``weights`` by default (so that what is 0 stays 0).
+            ``weights`` by default (so that a weight of 0 stays 0).
         groups: ``[B, G]``, the distributions that exist; all by default.
 
     Example:
-        >>> found = freedom_of(torch.tensor([[[0.5, 0.25, 0.25]]]), torch.tensor([[True, True, False]]))
-        >>> found.logs.exp(), found.scale, found.part
+        >>> editable = editable_attention(torch.tensor([[[0.5, 0.25, 0.25]]]), torch.tensor([[True, True, False]]))
+        >>> editable.logs.exp(), editable.scale, editable.part
         (tensor([[[0.6667, 0.3333, 0.0000]]]), tensor([[0.7500]]), tensor([[0.7500]]))
     """
     logs = log_weights_of(weights) if log_weights is None else log_weights.double()
@@ -117,32 +122,32 @@ def freedom_of(
     return EditableAttention(shares.to(weights.dtype), scale.to(weights.dtype), fixed, part.to(weights.dtype))
 
 
-def weights_of(freedom: EditableAttention, shares: Tensor) -> Tensor:
-    """The attention in which the free items have other shares, ``[B, K, G, N]`` to the same shape."""
-    return torch.addcmul(freedom.fixed.unsqueeze(1), freedom.scale[:, None, :, None], shares)
+def edited_attention(editable: EditableAttention, shares: Tensor) -> Tensor:
+    """Attention weights from new shares of the free items, ``[B, K, G, N]`` to the same shape."""
+    return torch.addcmul(editable.fixed.unsqueeze(1), editable.scale[:, None, :, None], shares)
 
 
-def divergence_of(freedom: EditableAttention, shares: Tensor) -> Tensor:
-    """The mean over distributions of JS(original, other) in nats, ``[B, K, G, N]`` to ``[B, K]`` float64.
+def divergence_from_original(editable: EditableAttention, shares: Tensor) -> Tensor:
+    """Divergence from the original in nats, averaged over distributions: shares ``[B, K, G, N]`` to ``[B, K]`` float64.
 
     Example:
-        >>> freedom = freedom_of(torch.tensor([[[1.0, 0.0]]]), torch.tensor([[True, True]]))
-        >>> divergence_of(freedom, torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]]))
+        >>> editable = editable_attention(torch.tensor([[[1.0, 0.0]]]), torch.tensor([[True, True]]))
+        >>> divergence_from_original(editable, torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]]))
         tensor([[0.0000, 0.6931]], dtype=torch.float64)
     """
-    original = freedom.logs.double().exp().unsqueeze(1)
-    return (freedom.part.double().unsqueeze(1) * jensen_shannon(original, shares.double())).sum(-1)
+    original = editable.logs.double().exp().unsqueeze(1)
+    return (editable.part.double().unsqueeze(1) * jensen_shannon(original, shares.double())).sum(-1)
 
 
-def most_of(freedom: EditableAttention) -> Tensor:
-    """The largest divergence of a text that any weights have, whatever the output, ``[B]`` float64 in nats.
+def max_divergence(editable: EditableAttention) -> Tensor:
+    """The largest divergence that any weights of a text can have, whatever the output, ``[B]`` float64 in nats.
 
     Example:
-        >>> most_of(freedom_of(torch.tensor([[[0.75, 0.25]]]), torch.tensor([[True, True]])))
+        >>> max_divergence(editable_attention(torch.tensor([[[0.75, 0.25]]]), torch.tensor([[True, True]])))
         tensor([0.3804], dtype=torch.float64)
     """
-    least = freedom.logs.double().masked_fill(~freedom.attended, 0.0).amin(-1).exp()
-    return (freedom.part.double() * divergence_of_corner(least)).sum(-1)
+    least = editable.logs.double().masked_fill(~editable.attended, 0.0).amin(-1).exp()
+    return (editable.part.double() * divergence_of_corner(least)).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -150,9 +155,9 @@ class AdversaryResult:
     """The best that an adversary found for each text.
 
     Attributes:
-        weights: ``[B, G, N]``; the original where nothing else stays within epsilon.
-        js: ``[B]``, its divergence from the original, in nats.
-        distance: ``[B]``, how far it moves the output.
+        weights: ``[B, G, N]``; the original where no other weights were within epsilon.
+        js: ``[B]``, the divergence from the original, in nats.
+        distance: ``[B]``, how far the weights move the output.
         satisfied: ``[B]``, how many of the candidates were within epsilon at some step.
     """
 
@@ -162,8 +167,8 @@ class AdversaryResult:
     satisfied: Tensor
 
 
-def search(
-    freedom: EditableAttention,
+def search_adversary(
+    editable: EditableAttention,
     distance: Callable[[Tensor], Tensor],
     start: Tensor,
     *,
@@ -173,40 +178,47 @@ def search(
     penalty: float = 10.0,
     diversity: float = 1.0,
 ) -> AdversaryResult:
-    """Look for the attention farthest from the original that moves the output by at most epsilon.
+    """Search by gradient ascent for the attention farthest from the original that moves the output by at most epsilon.
+
+    K candidates for each text are moved at once by Adam on their log-weights. The objective is the divergence from the
+    original, plus the divergence of the candidates from each other, minus a penalty where the output has moved too far.
+    Gradients of the divergences are written out, so that autograd only has to run through the model, and only while
+    some candidate is over the limit.
 
     Args:
-        freedom: what may be changed.
+        editable: the attention, and what of it may be changed.
         distance: from weights ``[B, K, G, N]`` to how far each moves the output, ``[B, K]``; differentiable.
-        start: ``[B, K, G, N]``, added to the original log-weights to begin with.
+        start: ``[B, K, G, N]``, added to the original log-weights at the start.
         epsilon: how far the output may move.
-        steps: of Adam.
-        rate: of Adam.
-        penalty: what a step over epsilon costs.
-        diversity: what the divergence between candidates counts for.
+        steps: the number of steps of Adam.
+        rate: the learning rate of Adam.
+        penalty: the factor of the penalty for an output beyond epsilon.
+        diversity: the factor of the divergence between candidates.
 
     Example:
-        >>> freedom = freedom_of(torch.tensor([[[0.7, 0.2, 0.1]]]), torch.ones(1, 3, dtype=torch.bool))
+        >>> editable = editable_attention(torch.tensor([[[0.7, 0.2, 0.1]]]), torch.ones(1, 3, dtype=torch.bool))
         >>> start = torch.randn(1, 5, 1, 3, generator=torch.Generator().manual_seed(0))
-        >>> found = search(freedom, lambda weights: weights[..., 0, 0] * 0, start, epsilon=0.01)
-        >>> round(float(found.js), 2), round(float(found.weights[0, 0, 2]), 2), int(found.satisfied)
+        >>> result = search_adversary(editable, lambda weights: weights[..., 0, 0] * 0, start, epsilon=0.01)
+        >>> round(float(result.js), 2), round(float(result.weights[0, 0, 2]), 2), int(result.satisfied)
         (0.51, 0.99, 5)
     """
-    logs, part = freedom.logs.unsqueeze(1), freedom.part[:, None, :, None]
-    original, scale = logs.exp(), freedom.scale[:, None, :, None]
-    known = (original * logs).sum(-1)
-    lowest = logs.amax(-1, keepdim=True) - 2 * rate * steps  # from below it no item could catch up with the first
-    moved = torch.where(freedom.attended.unsqueeze(1), logs.maximum(lowest) + start, logs)
+    logs, part = editable.logs.unsqueeze(1), editable.part[:, None, :, None]
+    original, scale = logs.exp(), editable.scale[:, None, :, None]
+    negative_entropy = (original * logs).sum(-1)
+    # Adam moves a log-weight by about `rate` each step: an item that starts lower could never reach the first one
+    lowest = logs.amax(-1, keepdim=True) - 2 * rate * steps
+    moved = torch.where(editable.attended.unsqueeze(1), logs.maximum(lowest) + start, logs)
     first, second = torch.zeros_like(moved), torch.zeros_like(moved)
-    best = freedom.logs.exp()
+    best = editable.logs.exp()
     reached = moved.new_zeros(len(moved))
     satisfied = torch.zeros(moved.shape[:2], dtype=torch.bool, device=moved.device)
     for step in range(1, steps + 1):
-        lines = moved.log_softmax(-1)
-        shares = lines.exp()
-        over, slope = _overstep(distance, weights_of(freedom, shares), epsilon * (1 - MARGIN), penalty)
+        log_shares = moved.log_softmax(-1)
+        shares = log_shares.exp()
+        over, slope = _penalty_gradient(distance, edited_attention(editable, shares), epsilon * (1 - MARGIN), penalty)
         middle = _log_mean(shares, original)
-        js = ((shares * (lines - middle)).sum(-1) + known - (original * middle).sum(-1)).mul_(part.squeeze(-1) / 2)
+        js = (shares * (log_shares - middle)).sum(-1) + negative_entropy - (original * middle).sum(-1)
+        js.mul_(part.squeeze(-1) / 2)
         inside = ~over
         satisfied |= inside
         gained, winner = torch.where(inside, js.sum(-1), 0.0).max(1)
@@ -214,29 +226,30 @@ def search(
         if bool(better.any()):
             reached = torch.where(better, gained, reached)
             best[better] = shares[better, winner[better]]
-        uphill = (lines - middle).add_(_apart(lines, shares), alpha=diversity * 2).mul_(part / 2)
+        # the derivative of the divergence in a share is (log share - log middle) / 2
+        uphill = (log_shares - middle).add_(_diversity_gradient(log_shares, shares), alpha=diversity * 2).mul_(part / 2)
         if slope is not None:
             uphill.addcmul_(slope, scale, value=-1)
-        uphill -= (shares * uphill).sum(-1, keepdim=True)
-        _climb(moved, uphill.mul_(shares), first, second, step, rate)
-    found = weights_of(freedom, best.unsqueeze(1))
-    js = divergence_of(freedom, best.unsqueeze(1))[:, 0]
+        uphill -= (shares * uphill).sum(-1, keepdim=True)  # through the softmax, to the gradient in the log-weights
+        _adam_step(moved, uphill.mul_(shares), first, second, step, rate)
+    found = edited_attention(editable, best.unsqueeze(1))
+    js = divergence_from_original(editable, best.unsqueeze(1))[:, 0]
     with torch.no_grad():
         final = distance(found)[:, 0]
     stays = (reached > 0) & (final <= epsilon)
-    original = weights_of(freedom, freedom.logs.exp().unsqueeze(1))
-    weights = torch.where(stays[:, None, None], found[:, 0], original[:, 0])
+    unchanged = edited_attention(editable, editable.logs.exp().unsqueeze(1))
+    weights = torch.where(stays[:, None, None], found[:, 0], unchanged[:, 0])
     return AdversaryResult(weights, torch.where(stays, js, 0.0), torch.where(stays, final, 0.0), satisfied.sum(1))
 
 
-def _overstep(
+def _penalty_gradient(
     distance: Callable[[Tensor], Tensor], weights: Tensor, limit: float, penalty: float
 ) -> tuple[Tensor, Tensor | None]:
-    """Which candidates move the output too far, and how steeply that is fined; None where none does."""
+    """Which candidates move the output beyond the limit, and the gradient of the penalty; None where none does."""
     with torch.enable_grad():
         leaf = weights.detach().requires_grad_()
         excess = distance(leaf) - limit
-    over = ~(excess.detach() <= 0)  # an output that is not a number is not within anything
+    over = ~(excess.detach() <= 0)  # not "excess > 0": NaN must count as beyond the limit
     if not bool(over.any()):
         return over, None
     if not excess.requires_grad:
@@ -248,28 +261,31 @@ def _overstep(
     return over, slope.nan_to_num(0.0, 0.0, 0.0)  # one candidate that breaks the output must not stop the others
 
 
-def _log_mean(one: Tensor, other: Tensor) -> Tensor:
-    return torch.add(one, other).mul_(0.5).clamp_min_(_TINY).log_()
+def _log_mean(left: Tensor, right: Tensor) -> Tensor:
+    """The logarithm of the mean of two distributions."""
+    return torch.add(left, right).mul_(0.5).clamp_min_(_TINY).log_()
 
 
-def _apart(lines: Tensor, shares: Tensor) -> Tensor:
-    """Twice the gradient of each candidate's mean divergence from the others, ``[B, K, G, N]``."""
+def _diversity_gradient(log_shares: Tensor, shares: Tensor) -> Tensor:
+    """Twice the gradient of each candidate's mean divergence from the other candidates, ``[B, K, G, N]``."""
     count = shares.shape[1]
     if count == 1:
-        return torch.zeros_like(lines)
-    total = (count - 1) * lines
-    for turn in range(1, count // 2 + 1):  # pairs a turn apart: two for each candidate, one where the turn is half
-        middle = _log_mean(shares, shares.roll(turn, 1))
+        return torch.zeros_like(log_shares)
+    total = (count - 1) * log_shares
+    # each pair is computed once: candidate k meets k - shift, and by rolling back k + shift; at half of an even count
+    # both are the same pair
+    for shift in range(1, count // 2 + 1):
+        middle = _log_mean(shares, shares.roll(shift, 1))
         total -= middle
-        if 2 * turn != count:
-            total -= middle.roll(-turn, 1)
+        if 2 * shift != count:
+            total -= middle.roll(-shift, 1)
     return total.div_(count - 1)
 
 
-def _climb(place: Tensor, uphill: Tensor, first: Tensor, second: Tensor, step: int, rate: float) -> None:
-    """One step of Adam, upwards."""
-    slow, fast = _DECAY
-    first.lerp_(uphill, 1 - slow)
-    second.mul_(fast).addcmul_(uphill, uphill, value=1 - fast)
-    spread = second.sqrt().div_((1 - fast**step) ** 0.5).add_(1e-8)
-    place.addcdiv_(first, spread, value=rate / (1 - slow**step))
+def _adam_step(values: Tensor, uphill: Tensor, first: Tensor, second: Tensor, step: int, rate: float) -> None:
+    """One step of Adam upwards, in place."""
+    momentum, decay = _DECAY
+    first.lerp_(uphill, 1 - momentum)
+    second.mul_(decay).addcmul_(uphill, uphill, value=1 - decay)
+    spread = second.sqrt().div_((1 - decay**step) ** 0.5).add_(1e-8)
+    values.addcdiv_(first, spread, value=rate / (1 - momentum**step))

@@ -1,4 +1,8 @@
-"""What a classifier decides, and the number of it that an explanation explains."""
+"""What logits decide, how far apart two outputs are, and the quantity that an explanation explains.
+
+`Decision` holds the decision function of a model, `decision_of` chooses it from a configuration, and `jensen_shannon`
+and `total_variation` compare distributions.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ class Decision:
 
     Attributes:
         kind: "multiclass" (the largest logit), "sigmoid" (one logit, against a threshold: the same as two classes with
-            logits ``(threshold, z)``), "multilabel" (every logit for itself, against the threshold), or "regression".
+            logits ``(threshold, z)``), "multilabel" (each logit separately, against the threshold), or "regression".
         threshold: in logits, for "sigmoid" and "multilabel".
         tolerance: for "regression", the change of the predicted value that counts as another decision.
     """
@@ -55,7 +59,7 @@ class Decision:
         return self.classes(logits).argmax(-1)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Probabilities ``[..., C]`` of the classes, or of each label for itself."""
+        """Probabilities ``[..., C]`` of the classes, or of each label separately."""
         if self.kind == "regression":
             raise InputError("A regression has no probabilities. Use output='logit', which is the predicted value.")
         if self.kind == "multilabel":
@@ -63,10 +67,10 @@ class Decision:
         return torch.softmax(self.classes(logits), dim=-1)
 
     def margin(self, before: Tensor, after: Tensor) -> Tensor:
-        """How far logits ``[..., C]`` are from another decision than ``before``'s; below 0 it is another one.
+        """How far logits ``[..., C]`` are from a decision other than that of ``before``; negative once it has changed.
 
-        Multi-class: the decided class's logit minus the largest other. Multi-label: the distance of the label nearest
-        to changing sides. Regression: the tolerance minus the change.
+        Multi-class: the logit of the decided class minus the largest other logit. Multi-label: the smallest distance of
+        a label from the threshold. Regression: the tolerance minus the change.
 
         Example:
             >>> Decision().margin(torch.tensor([2.0, 0.0]), torch.tensor([1.0, 3.0]))
@@ -75,14 +79,14 @@ class Decision:
         if self.kind == "regression":
             return self._tolerance - (after - before).abs().amax(-1)
         if self.kind == "multilabel":
-            side = torch.where(self.labels_on(before), 1.0, -1.0).to(after)
-            return (side * (after - self.threshold)).amin(-1)
+            sign = torch.where(self.labels_on(before), 1.0, -1.0).to(after)
+            return (sign * (after - self.threshold)).amin(-1)
         values = self.classes(after)
         index = self.predict(before).unsqueeze(-1).expand(*values.shape[:-1], 1)
         return values.gather(-1, index).squeeze(-1) - values.scatter(-1, index, -torch.inf).amax(-1)
 
     def flips(self, before: Tensor, after: Tensor) -> Tensor:
-        """Whether logits ``[..., C]`` decide otherwise than ``before``; the first class wins a tie."""
+        """Whether logits ``[..., C]`` give another decision than ``before``; the first class wins a tie."""
         if self.kind == "regression":
             return self.margin(before, after) < 0
         if self.kind == "multilabel":
@@ -94,27 +98,26 @@ class Decision:
         return logits > self.threshold
 
     def divergence(self, before: Tensor, after: Tensor) -> Tensor:
-        """How far apart the outputs of two logits ``[..., C]`` are.
+        """Jensen-Shannon divergence of the outputs of two logits ``[..., C]``, in nats.
 
-        Jensen-Shannon divergence in nats; for "multilabel" the mean of each label's own; for "regression" the absolute
-        difference.
+        For "multilabel" it is the mean over labels, for "regression" the absolute difference.
         """
-        return self._apart(before, after, jensen_shannon)
+        return self._compare(before, after, jensen_shannon)
 
     def distance(self, before: Tensor, after: Tensor) -> Tensor:
         """Total variation distance of the outputs of two logits ``[..., C]``, over all classes; from 0 to 1.
 
-        One sigmoid logit is two classes; for "multilabel" it is the mean of each label's own, on or off; for
+        One sigmoid logit counts as two classes. For "multilabel" it is the mean over labels, each on or off; for
         "regression" the absolute difference.
 
         Example:
             >>> Decision("sigmoid").distance(torch.tensor([0.0]), torch.tensor([1.0986]))
             tensor(0.2500, dtype=torch.float64)
         """
-        return self._apart(before, after, total_variation)
+        return self._compare(before, after, total_variation)
 
-    def _apart(self, before: Tensor, after: Tensor, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """A measure of distributions on the probabilities of two logits; a label's are on and off."""
+    def _compare(self, before: Tensor, after: Tensor, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Apply a measure of two distributions to the probabilities of two logits; a label is a distribution of two."""
         if self.kind == "regression":
             return (after - before).abs().amax(-1)
         left, right = (self.probabilities(logits.double()) for logits in (before, after))
@@ -132,10 +135,10 @@ class Decision:
         return self.tolerance
 
     def quantity(self, logits: Tensor, target: Tensor, output: str) -> Tensor:
-        """The explained number of each text: its target's probability, logit, or log-odds; differentiable.
+        """The quantity to explain, for each text: probability, logit or log-odds of the target; differentiable.
 
-        Log-odds are the target's logit minus the largest other logit. For a label, and for a single number, they are
-        the distance from the threshold.
+        Log-odds are the target's logit minus the largest other logit. For "multilabel" and "regression" they are the
+        distance from the threshold.
 
         Args:
             logits: ``[B, ..., C]``.
@@ -162,7 +165,7 @@ class Decision:
 
 
 def decision_of(config: Any, labels: int, kind: str | None = None, tolerance: float | None = None) -> Decision:
-    """The decision function of a model, from its configuration or as asked for.
+    """The decision function of a model, from its configuration or from arguments.
 
     Args:
         config: with a ``problem_type``, as Transformers' have; None for a model without one.
@@ -183,12 +186,14 @@ def decision_of(config: Any, labels: int, kind: str | None = None, tolerance: fl
             if problem is None:
                 raise InputError(
                     "The model has one logit and its configuration no problem_type. Is it a classifier with one "
-                    "sigmoid output (decision='sigmoid'), or a regression (decision='regression')? As one class among "
-                    "one, it could never decide otherwise."
+                    "sigmoid output (decision='sigmoid'), or a regression (decision='regression')? As a single class "
+                    "its decision could never change."
                 )
             kind = "sigmoid"
     if kind == "multiclass" and labels == 1:
-        raise InputError("One class of one logit could never decide otherwise. Use decision='sigmoid' or 'regression'.")
+        raise InputError(
+            "A single class of one logit: the decision could never change. Use decision='sigmoid' or 'regression'."
+        )
     if kind == "sigmoid" and labels != 1:
         raise InputError(f"A sigmoid decision reads one logit; the model has {labels}.")
     if tolerance is not None and kind != "regression":
@@ -206,8 +211,9 @@ def jensen_shannon(left: Tensor, right: Tensor) -> Tensor:
         tensor(0.6931)
     """
     middle = (left + right) / 2
-    one, other = (torch.xlogy(part, torch.where(middle == 0, 1.0, part / middle)) for part in (left, right))
-    return ((one + other).sum(-1) / 2).clamp(0, math.log(2))
+    # where both are 0 the ratio is NaN, and 0 times NaN is NaN, also in the gradient
+    first, second = (torch.xlogy(part, torch.where(middle == 0, 1.0, part / middle)) for part in (left, right))
+    return ((first + second).sum(-1) / 2).clamp(0, math.log(2))
 
 
 def total_variation(left: Tensor, right: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from attnfaith.functional.ranking import ranks_of
 
 
 def log_weights_of(weights: Tensor) -> Tensor:
-    """The float64 logarithm of weights, -inf where a weight is zero or negative."""
+    """The logarithm of weights in float64, -inf where a weight is zero or negative."""
     return weights.double().clamp_min(0).log()
 
 
@@ -17,8 +17,8 @@ def erase(weights: Tensor, keep: Tensor, log_weights: Tensor | None = None) -> T
     """Zero the removed items of every distribution and rescale each to the mass it had.
 
     Erasing nothing returns the weights bit for bit. A distribution that keeps no item (or none that the model lets it
-    attend) becomes the zero vector. Pass ``log_weights`` to survive underflow: what is kept may be nothing but weights
-    that were rounded to zero, and its rescaled values are still the softmax of the kept scores.
+    attend) becomes the zero vector. Pass ``log_weights`` where weights may have underflowed: if all kept weights were
+    rounded to zero, there is nothing to rescale, but the softmax of their log-weights still gives the right result.
 
     Args:
         weights: ``[..., G, N]``, not negative.
@@ -35,13 +35,14 @@ def erase(weights: Tensor, keep: Tensor, log_weights: Tensor | None = None) -> T
     logs = log_weights_of(weights) if log_weights is None else log_weights.double()
     kept = logs.masked_fill(~keep.unsqueeze(-2), -torch.inf)
     mass = weights.double().sum(-1, keepdim=True)
-    share = torch.softmax(kept, dim=-1).nan_to_num(0.0)  # all -inf: no item left, the zero vector
+    share = torch.softmax(kept, dim=-1).nan_to_num(0.0)  # all -inf gives NaN: no item is left, the zero vector
+    # nothing erased: exp(log(w)) differs from w in the last bit, so the original is returned
     whole = (keep.unsqueeze(-2) | (logs == -torch.inf)).all(-1, keepdim=True)
     return torch.where(whole, weights.double(), share * mass).to(weights.dtype)
 
 
 def prefix_keeps(order: Tensor, mask: Tensor, start: int, stop: int) -> Tensor:
-    """The masks left after removing the first ``start``, ..., ``stop - 1`` items of an order, ``[B, stop - start, N]``.
+    """The items kept after removing the first ``start``, ..., ``stop - 1`` of an order, ``[B, stop - start, N]``.
 
     Example:
         >>> prefix_keeps(torch.tensor([[1, 0]]), torch.tensor([[True, True]]), 0, 3).int()
@@ -54,16 +55,16 @@ def prefix_keeps(order: Tensor, mask: Tensor, start: int, stop: int) -> Tensor:
 
 
 def prefix_sums(log_weights: Tensor, mass: Tensor, values: Tensor, order: Tensor) -> Tensor:
-    """What one distribution reads after removing 0, 1, ..., N items: every prefix in one pass over the items.
+    """The weighted mean of the values after removing 0, 1, ..., N items: all prefixes in one pass over the items.
 
-    Sums run over the kept items, from the end of the order, in float64; "the total minus what was removed" would lose
-    every digit once what is kept is small. Texts whose log-weights spread so far that even float64 would underflow are
-    summed with a shift of their own for each prefix.
+    The sums run over the kept items, from the end of the order, in float64. "The total minus what was removed" would
+    cancel: once little is kept, every digit is lost. One shift (the largest log-weight) serves all prefixes of a text;
+    where log-weights spread so far that weights would underflow even in float64, each prefix is shifted by itself.
 
     Args:
-        log_weights: ``[B, N]`` float64, -inf for what cannot be attended (padding included).
-        mass: ``[B]``, what the distribution sums to.
-        values: ``[B, N, D]``, what is averaged.
+        log_weights: ``[B, N]`` float64, -inf for items that cannot be attended (padding included).
+        mass: ``[B]``, the sum of each distribution.
+        values: ``[B, N, D]``, the vectors that are averaged.
         order: ``[B, N]``, items in the order of removal, padding last.
 
     Returns:
@@ -83,7 +84,7 @@ def prefix_sums(log_weights: Tensor, mass: Tensor, values: Tensor, order: Tensor
     joined = torch.cat((shifted.unsqueeze(-1), shifted.unsqueeze(-1) * sorted_values), dim=-1)
     sums = joined.flip(1).cumsum(1).flip(1)
     means = sums[..., 1:] / sums[..., :1]
-    for text in (finite.any(-1) & (spread > 600)).nonzero().flatten().tolist():
+    for text in (finite.any(-1) & (spread > 600)).nonzero().flatten().tolist():  # exp(-745) is 0 in float64
         later = torch.ones(logs.shape[1], logs.shape[1], dtype=torch.bool, device=logs.device).triu()
         kept = logs[text].masked_fill(~later, -torch.inf)
         means[text] = torch.softmax(kept, dim=-1) @ sorted_values[text]
@@ -92,18 +93,19 @@ def prefix_sums(log_weights: Tensor, mass: Tensor, values: Tensor, order: Tensor
 
 
 def sums_without_each(log_weights: Tensor, mass: Tensor, values: Tensor) -> Tensor:
-    """What one distribution reads after removing each item by itself: all of them in one pass over the items.
+    """The weighted mean of the values after removing each item by itself: all items in one pass.
 
-    What is left is what comes before the item and what comes after, summed apart, in float64. An item beside which the
-    others would underflow even so is summed by itself.
+    The sum without an item is the sum of the items before it plus that of the items after it, in float64; subtracting
+    the item from the total would cancel where it has nearly all weight. Where the other items underflow beside it even
+    so, they are summed with their own shift.
 
     Args:
-        log_weights: ``[B, N]`` float64, -inf for what cannot be attended (padding included).
-        mass: ``[B]``, what the distribution sums to.
-        values: ``[B, N, D]``, what is averaged.
+        log_weights: ``[B, N]`` float64, -inf for items that cannot be attended (padding included).
+        mass: ``[B]``, the sum of each distribution.
+        values: ``[B, N, D]``, the vectors that are averaged.
 
     Returns:
-        ``[B, N, D]`` float64; zero where nothing else is left.
+        ``[B, N, D]`` float64; zero where no other item is left.
 
     Example:
         >>> logs = torch.tensor([[0.5, 0.5]]).log()

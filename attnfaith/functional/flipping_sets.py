@@ -1,4 +1,4 @@
-"""Flipping sets: items whose removal changes a decision. How to make a known one smaller."""
+"""Flipping sets (items whose removal changes a decision): the prefix of an order as a set, and making a set smaller."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Tensor
 from attnfaith.functional.ranking import ranks_of
 
 FlipsDecision = Callable[[Tensor, Tensor], Tensor]
-"""From text numbers ``[M]`` and removed items ``[M, N]`` bool to whether each decision flips, ``[M]`` bool."""
+"""From indices of texts ``[M]`` and removed items ``[M, N]`` bool, to whether each decision flips, ``[M]`` bool."""
 
 
 def prefix_set(order: Tensor, size: Tensor) -> Tensor:
-    """The first items of an order, as a mask.
+    """The first ``size`` items of an order as a mask.
 
     Args:
         order: ``[B, N]``, items in the order of removal.
-        size: ``[B]``, how many.
+        size: ``[B]``, the number of items.
 
     Returns:
         ``[B, N]`` bool.
@@ -31,11 +31,11 @@ def prefix_set(order: Tensor, size: Tensor) -> Tensor:
 
 
 def prune_set(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
-    """Restore items of flipping sets, one at a time, as long as the decision stays flipped.
+    """Make flipping sets smaller: restore items one at a time, as long as the decision stays flipped.
 
     The item that was removed last is tried first. A text is finished when no single item of its set can be restored.
-    Because the decision is not monotone in the set, an item that could not be restored may become restorable after a
-    later item has been; such items are tried again.
+    The decision is not monotone in the set: an item that could not be restored may become restorable after another item
+    has been. Items that failed before the last success are therefore tried again; one sweep would leave sets larger.
 
     Args:
         removed: ``[B, N]`` bool, one flipping set per text; an empty row stays empty.
@@ -60,9 +60,9 @@ def prune_set(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
     ]
     while any(candidates):
         failed: list[list[int]] = [[] for _ in candidates]
-        again: list[list[int]] = [[] for _ in candidates]  # those that failed before the last success of this sweep
+        retry: list[list[int]] = [[] for _ in candidates]  # items that failed before the last success of this sweep
         for step in range(max(map(len, candidates))):
-            # a set of one item is not tried: with nothing removed, no decision flips
+            # the last item of a set is not tried: with nothing removed, no decision flips
             texts = [text for text, items in enumerate(candidates) if step < len(items) and sizes[text] > 1]
             if not texts:
                 break
@@ -74,8 +74,8 @@ def prune_set(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
             for text, item, success in zip(texts, items.tolist(), still.tolist(), strict=True):
                 if success:
                     sizes[text] -= 1
-                    again[text] = list(failed[text])
+                    retry[text] = list(failed[text])
                 else:
                     failed[text].append(item)
-        candidates = again
+        candidates = retry
     return removed

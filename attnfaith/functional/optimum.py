@@ -1,11 +1,16 @@
-"""The smallest set of items whose erasure changes an affine decision, exactly (PROTOCOLS: erasure, the gold standard).
+"""The smallest set of items whose erasure changes a decision, exactly, where the logits are affine in the attention.
 
 After erasing, the logits are ``mass * sum_kept w_i h_i / sum_kept w_i + b``. With
 
     m_i^c = w_i ((mass * (H_ic - H_iy)) + (b_c - b_y))
 
-the decision moves from y to c exactly when the kept items' m_i^c sum to more than 0, or to 0 with c before y (the first
-class wins a tie). To move it to c with the fewest removals, remove the most negative m_i^c first: O(C N log N).
+the decision moves from y to c exactly when the m_i^c of the kept items sum to more than 0, or to 0 with c before y (the
+first class wins a tie). The sum is additive over items although the logits are not: multiplying the logits by the
+positive ``sum_kept w_i`` does not change which class is larger. So the fewest removals that move the decision to c take
+the most negative m_i^c first, and all classes together cost O(C N log N).
+
+The argument breaks where nothing is kept: the attended vector is then zero by definition, not 0 / 0, and the bias
+decides. That step is treated by itself.
 """
 
 from __future__ import annotations
@@ -23,11 +28,12 @@ class Optimum:
     """The smallest flipping set of each text.
 
     Attributes:
-        size: ``[B]``, how many items; 0 where no set flips the decision.
-        flips: ``[B]``, whether one does.
-        label: ``[B]``, the class that overtakes the decided one (a third may overtake both); the runner-up where none
-            does.
-        order: ``[B, N]``, an order of removal that flips as early as can be; what stays last, then padding.
+        size: ``[B]``, the number of items; 0 where no set flips the decision.
+        flips: ``[B]``, whether a set does.
+        label: ``[B]``, the class that overtakes the decided one (a third class may overtake both); the runner-up where
+            no set flips the decision.
+        order: ``[B, N]``, an order of removal that flips as early as possible; items that are never erased come last,
+            then padding.
     """
 
     size: Tensor
@@ -45,10 +51,9 @@ def optimum(
     *,
     fixed: Tensor | None = None,
 ) -> Optimum:
-    """Find the smallest flipping sets.
+    """Find the smallest flipping sets of decisions between classes.
 
-    Only items with a positive weight take part. Removing all of them leaves the bias alone, at the price of their
-    number.
+    Only items with a positive weight are removed: others change nothing. Removing all of them leaves the bias alone.
 
     Args:
         weights: ``[B, N]``, not negative.
@@ -59,35 +64,36 @@ def optimum(
         fixed: ``[B, N]``, items that are never erased.
 
     Example:
-        >>> one = torch.ones(1, 2, dtype=torch.bool)
-        >>> push = torch.tensor([[[3.0, 0.0], [0.0, 1.0]]])
-        >>> best = optimum(torch.full((1, 2), 0.5), push, torch.zeros(1, 2), one, torch.tensor([0]))
+        >>> mask = torch.ones(1, 2, dtype=torch.bool)
+        >>> contributions = torch.tensor([[[3.0, 0.0], [0.0, 1.0]]])
+        >>> best = optimum(torch.full((1, 2), 0.5), contributions, torch.zeros(1, 2), mask, torch.tensor([0]))
         >>> best.size, best.label, best.order
         (tensor([1]), tensor([1]), tensor([[0, 1]]))
     """
     exact = torch.promote_types(weights.dtype, torch.float64)
     weights, contributions, bias = weights.to(exact), contributions.to(exact), bias.to(exact)
     mass = weights.sum(-1)
-    weighty = mask & (weights > 0)
-    staying = torch.zeros_like(mask) if fixed is None else weighty & fixed
-    taking = weighty & ~staying
+    weighted = mask & (weights > 0)
+    kept_always = torch.zeros_like(mask) if fixed is None else weighted & fixed
+    removable = weighted & ~kept_always
     index = prediction[:, None, None]
     against = contributions - contributions.gather(-1, index.expand(*contributions.shape[:-1], 1))
     offset = bias - bias.gather(-1, index[:, 0])
     margins = weights.unsqueeze(-1) * (mass[:, None, None] * against + offset.unsqueeze(1))  # m_i^c
-    rest = margins.masked_fill(~staying.unsqueeze(-1), 0.0).sum(1, keepdim=True)
-    margins = margins.masked_fill(~taking.unsqueeze(-1), torch.inf)
+    rest = margins.masked_fill(~kept_always.unsqueeze(-1), 0.0).sum(1, keepdim=True)
+    margins = margins.masked_fill(~removable.unsqueeze(-1), torch.inf)
     ordered = margins.sort(dim=1, stable=True).values  # most negative first
+    # summed from the end: the total minus what was removed would cancel, and the sign of a small rest decides
     kept = ordered.masked_fill(ordered == torch.inf, 0.0).flip(1).cumsum(1).flip(1)  # kept after k removals
-    count = taking.sum(-1)
+    count = removable.sum(-1)
     classes = torch.arange(bias.shape[-1], device=bias.device)
     earlier = classes < prediction.unsqueeze(-1)
     after = torch.cat((kept, torch.zeros_like(kept[:, :1])), dim=1) + rest
     moved = (after > 0) | ((after == 0) & earlier.unsqueeze(1))
     steps = torch.arange(after.shape[1], device=bias.device)
-    alone = (offset > 0) | ((offset == 0) & earlier)  # everything removed: the bias decides
-    nothing_left = (steps == count.unsqueeze(-1)) & ~staying.any(-1, keepdim=True)
-    moved = torch.where(nothing_left.unsqueeze(-1), alone.unsqueeze(1), moved)
+    by_bias = (offset > 0) | ((offset == 0) & earlier)  # everything removed: the sum of m is 0, but the bias decides
+    nothing_left = (steps == count.unsqueeze(-1)) & ~kept_always.any(-1, keepdim=True)
+    moved = torch.where(nothing_left.unsqueeze(-1), by_bias.unsqueeze(1), moved)
     moved &= (steps[:, None] > 0) & (steps[None, :, None] <= count[:, None, None])
     moved &= (classes != prediction.unsqueeze(-1)).unsqueeze(1)
     never = after.shape[1]
@@ -97,9 +103,9 @@ def optimum(
     runner_up = (bias + (weights.unsqueeze(-1) * contributions).sum(1)).scatter(-1, index[:, 0], -torch.inf).argmax(-1)
     label = torch.where(flips, label, runner_up)
     keyed = margins.gather(-1, label[:, None, None].expand(*margins.shape[:2], 1)).squeeze(-1)
-    # items that take part by margin, then those without weight, those that stay, and padding
-    stays = torch.zeros_like(mask) if fixed is None else mask & fixed
-    group = (~taking).int() + stays.int() + 2 * (~mask).int()
+    # removable items by margin, then items without weight, items that are never erased, and padding
+    never_erased = torch.zeros_like(mask) if fixed is None else mask & fixed
+    group = (~removable).int() + never_erased.int() + 2 * (~mask).int()
     order = keyed.argsort(dim=-1, stable=True)
     order = order.gather(-1, group.gather(-1, order).argsort(dim=-1, stable=True))
     return Optimum(torch.where(flips, size, 0), flips, label, order)
@@ -115,10 +121,10 @@ def optimum_for(
     *,
     fixed: Tensor | None = None,
 ) -> Optimum:
-    """Find the smallest sets that flip a decision of any kind; ``label`` is meaningless for a regression.
+    """Find the smallest flipping sets of a decision of any kind; ``label`` is meaningless for a regression.
 
-    Every kind is a few decisions between two classes: each label's for itself, and a regression's upwards and
-    downwards. The easiest of them to flip counts.
+    Multi-label and regression decisions are reduced to decisions between two classes: one for each label, and for a
+    regression one upwards and one downwards. The smallest of their sets is the result.
 
     Args:
         decision: how logits decide.
@@ -126,39 +132,42 @@ def optimum_for(
         contributions: as for `optimum`.
         bias: as for `optimum`.
         mask: as for `optimum`.
-        logits: ``[B, C]``, with nothing removed.
+        logits: ``[B, C]``, the logits with nothing removed.
         fixed: as for `optimum`.
     """
     if decision.kind == "multiclass":
         return optimum(weights, contributions, bias, mask, decision.predict(logits), fixed=fixed)
     exact = torch.promote_types(weights.dtype, torch.float64)
     contributions, bias, logits = contributions.to(exact), bias.to(exact), logits.to(exact)
-    still = torch.zeros_like(contributions[..., :1])
+    # class 0 of each two-class decision is a constant (the threshold, or the edge of the tolerance): items add nothing
+    constant = torch.zeros_like(contributions[..., :1])
     best: Optimum | None = None
     for column in range(bias.shape[-1]):
-        push, start, now = contributions[..., column : column + 1], bias[:, column : column + 1], logits[:, column]
+        added, start, now = contributions[..., column : column + 1], bias[:, column : column + 1], logits[:, column]
         if decision.kind == "regression":
             edge = decision.margin(logits[:, column : column + 1], logits[:, column : column + 1]).unsqueeze(-1)
-            sides = [(sign * push, torch.cat((sign * now.unsqueeze(-1) + edge, sign * start), -1)) for sign in (1, -1)]
+            decisions = [
+                (sign * added, torch.cat((sign * now.unsqueeze(-1) + edge, sign * start), -1)) for sign in (1, -1)
+            ]
             decided = torch.zeros_like(now, dtype=torch.long)
         else:
-            sides = [(push, torch.cat((torch.full_like(start, decision.threshold), start), -1))]
+            decisions = [(added, torch.cat((torch.full_like(start, decision.threshold), start), -1))]
             decided = (now > decision.threshold).long()
-        for moves, base in sides:
-            found = optimum(weights, torch.cat((still, moves), -1), base, mask, decided, fixed=fixed)
+        for moves, base in decisions:
+            result = optimum(weights, torch.cat((constant, moves), -1), base, mask, decided, fixed=fixed)
             if decision.kind == "multilabel":
-                found = replace(found, label=torch.full_like(found.label, column))
-            best = found if best is None else _smaller(best, found)
+                result = replace(result, label=torch.full_like(result.label, column))
+            best = result if best is None else _smaller(best, result)
     assert best is not None
     return best
 
 
-def _smaller(one: Optimum, other: Optimum) -> Optimum:
-    """The smaller set of each text; the first of two that are equal."""
-    better = other.flips & (~one.flips | (other.size < one.size))
+def _smaller(first: Optimum, second: Optimum) -> Optimum:
+    """The smaller set of each text; the first where both are equal."""
+    better = second.flips & (~first.flips | (second.size < first.size))
     return Optimum(
-        torch.where(better, other.size, one.size),
-        one.flips | other.flips,
-        torch.where(better, other.label, one.label),
-        torch.where(better.unsqueeze(-1), other.order, one.order),
+        torch.where(better, second.size, first.size),
+        first.flips | second.flips,
+        torch.where(better, second.label, first.label),
+        torch.where(better.unsqueeze(-1), second.order, first.order),
     )

@@ -1,4 +1,4 @@
-"""From scores to an order."""
+"""From scores to an order of items: sorting, ranks, and ties."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from torch import Tensor
 
 
 def order_of(scores: Tensor, mask: Tensor, rest: Sequence[Tensor] = ()) -> Tensor:
-    """Positions from the most important to the least, padding last.
+    """Sort positions by score, the highest first and padding last.
 
-    Higher scores come first, ties in the order of position; undefined scores (NaN) come after all others.
+    Equal scores are in the order of position; undefined scores (NaN) come after all others.
 
     Args:
         scores: ``[..., B, N]``.
         mask: ``[B, N]``, True for items.
-        rest: ``[B, N]`` each, groups of what is no item, in the order in which they follow; by default one of all.
+        rest: masks ``[B, N]`` of groups of positions that are no items, in the order in which they follow the items; by
+            default one group of them all.
 
     Returns:
         ``[..., B, N]``, each row a permutation.
@@ -29,47 +30,47 @@ def order_of(scores: Tensor, mask: Tensor, rest: Sequence[Tensor] = ()) -> Tenso
     undefined = keyed.isnan() & mask
     keyed = keyed.nan_to_num(0.0, torch.inf, -torch.inf)
     order = keyed.argsort(dim=-1, descending=True, stable=True)
-    return in_groups(order, (mask & ~undefined, undefined, *(rest or (~mask,))))
+    return order_by_group(order, (mask & ~undefined, undefined, *(rest or (~mask,))))
 
 
-def in_groups(order: Tensor, groups: Sequence[Tensor]) -> Tensor:
-    """An order ``[..., N]`` with the items of the first group in front, then those of the second ..., else as it was.
+def order_by_group(order: Tensor, groups: Sequence[Tensor]) -> Tensor:
+    """Reorder ``[..., N]`` so that the first group comes first, then the second ...; stable within each group.
 
     Example:
         >>> even = torch.tensor([[True, False, True, False]])
-        >>> in_groups(torch.tensor([[3, 2, 1, 0]]), (even, ~even))
+        >>> order_by_group(torch.tensor([[3, 2, 1, 0]]), (even, ~even))
         tensor([[2, 0, 3, 1]])
     """
-    places = torch.empty_like(order)
+    ranks = torch.empty_like(order)
     start = torch.zeros_like(order[..., :1])
     for group in groups:
         inside = group.expand_as(order).gather(-1, order)
-        places = torch.where(inside, start + inside.cumsum(-1) - 1, places)
+        ranks = torch.where(inside, start + inside.cumsum(-1) - 1, ranks)
         start = start + inside.sum(-1, keepdim=True)
-    return torch.empty_like(order).scatter_(-1, places, order)
+    return torch.empty_like(order).scatter_(-1, ranks, order)
 
 
 def ranks_of(order: Tensor) -> Tensor:
-    """The place of each item in an order: the inverse permutation, ``[B, N]`` to ``[B, N]``; 0 is removed first.
+    """The rank of each item in an order (0 is removed first): the inverse permutation, ``[B, N]`` to ``[B, N]``.
 
     Example:
         >>> ranks_of(torch.tensor([[2, 0, 1]]))
         tensor([[1, 2, 0]])
     """
-    places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
-    return torch.empty_like(order).scatter_(-1, order, places)
+    ranks = torch.arange(order.shape[-1], device=order.device).expand_as(order)
+    return torch.empty_like(order).scatter_(-1, order, ranks)
 
 
-def ties_in(scores: Tensor, mask: Tensor, order: Tensor | None = None) -> Tensor:
-    """How many items of each text share their score with an earlier one, ``[..., B]``; NaN is like nothing.
+def count_ties(scores: Tensor, mask: Tensor, order: Tensor | None = None) -> Tensor:
+    """Count the items of each text whose score equals that of another item before them, ``[..., B]``; NaN equals none.
 
     Args:
         scores: ``[..., B, N]``.
         mask: ``[B, N]``, True for items.
-        order: the items by descending score, where it is known already.
+        order: the items by descending score, if known already.
 
     Example:
-        >>> ties_in(torch.tensor([[0.5, 0.5, 0.1, 0.5]]), torch.ones(1, 4, dtype=torch.bool))
+        >>> count_ties(torch.tensor([[0.5, 0.5, 0.1, 0.5]]), torch.ones(1, 4, dtype=torch.bool))
         tensor([2])
     """
     order = order_of(scores, mask) if order is None else order

@@ -1,6 +1,7 @@
-"""Rationales, as ERASER scores them (DeYoung et al. 2020): what is left without them, and whether others mark the same.
+"""ERASER's scores of rationales (DeYoung et al. 2020): sets for sufficiency and comprehensiveness, and agreement.
 
-Spans are half-open ranges of places, ``(start, stop)``.
+Agreement with human annotations is average precision, F1 of items, and F1 of spans by intersection over union. Spans
+are half-open ranges of positions, ``(start, stop)``.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from torch import Tensor
 from attnfaith.functional.ranking import order_of, ranks_of
 
 Span = tuple[int, int]
-_ROUNDING = 1e-9  # 7 % of 100 is 7, though 0.07 * 100 is a little more
+_ROUNDING = 1e-9  # 0.07 * 100 is a little more than 7, and must not be rounded up to 8
 
 
 def top_count(share: float, items: int) -> int:
-    """How many items a share of them is: rounded up, and at least one.
+    """The number of items in a share of them, rounded up, and at least one.
 
     Example:
         >>> [top_count(share, 30) for share in (0.01, 0.1, 0.5, 1.0)]
@@ -29,15 +30,15 @@ def top_count(share: float, items: int) -> int:
     return max(1, math.ceil(share * items - _ROUNDING))
 
 
-def without_top(order: Tensor, counts: Tensor, everything: Tensor, floor: Tensor, top: Tensor) -> Tensor:
-    """What is left when the top of an order is erased.
+def without_top(order: Tensor, counts: Tensor, items: Tensor, always_kept: Tensor, top: Tensor) -> Tensor:
+    """The items kept when the top of an order is erased (for comprehensiveness).
 
     Args:
-        order: ``[..., B, N]``, the items from the first to go to the last; what cannot be erased comes after.
+        order: ``[..., B, N]``, items in the order of removal; what cannot be erased comes last.
         counts: ``[B]``, how many items can be erased.
-        everything: ``[B, N]``, the items there are.
-        floor: ``[B, N]``, what is left when all that can be erased is.
-        top: ``[B, S]``, how many are erased.
+        items: ``[B, N]``, True for items.
+        always_kept: ``[B, N]``, the items kept when everything that can be erased is.
+        top: ``[B, S]``, how many items are erased.
 
     Returns:
         ``[..., B, S, N]``.
@@ -49,12 +50,12 @@ def without_top(order: Tensor, counts: Tensor, everything: Tensor, floor: Tensor
         tensor([[[1, 0, 1],
                  [0, 0, 0]]], dtype=torch.int32)
     """
-    left = (ranks_of(order).unsqueeze(-2) >= top.unsqueeze(-1)) & everything.unsqueeze(-2)
-    return torch.where((top == counts.unsqueeze(-1)).unsqueeze(-1), floor.unsqueeze(-2), left)
+    kept = (ranks_of(order).unsqueeze(-2) >= top.unsqueeze(-1)) & items.unsqueeze(-2)
+    return torch.where((top == counts.unsqueeze(-1)).unsqueeze(-1), always_kept.unsqueeze(-2), kept)
 
 
-def only_top(order: Tensor, everything: Tensor, erasable: Tensor, top: Tensor) -> Tensor:
-    """What is left when, of all that can be erased, only the top of an order stays; as for `without_top`.
+def only_top(order: Tensor, items: Tensor, erasable: Tensor, top: Tensor) -> Tensor:
+    """The items kept when all erasable items but the top of an order are erased (for sufficiency); see `without_top`.
 
     Example:
         >>> all_three = torch.ones(1, 3, dtype=torch.bool)
@@ -62,23 +63,23 @@ def only_top(order: Tensor, everything: Tensor, erasable: Tensor, top: Tensor) -
         tensor([[[0, 1, 0],
                  [1, 1, 0]]], dtype=torch.int32)
     """
-    return ((ranks_of(order).unsqueeze(-2) < top.unsqueeze(-1)) | ~erasable.unsqueeze(-2)) & everything.unsqueeze(-2)
+    return ((ranks_of(order).unsqueeze(-2) < top.unsqueeze(-1)) | ~erasable.unsqueeze(-2)) & items.unsqueeze(-2)
 
 
-def each_once(texts: Tensor, keep: Tensor, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """The logits of sets, of which equal ones of the same text are run once.
+def run_unique_sets(texts: Tensor, keep: Tensor, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Run the model on sets of kept items, equal sets of the same text only once.
 
     Args:
-        texts: ``[M]``, which text each is of.
-        keep: ``[M, N]``, what is left of it.
-        run: from some of these to logits ``[m, C]``.
+        texts: ``[M]``, the index of the text of each set.
+        keep: ``[M, N]``, the items kept.
+        run: from the texts and sets to run, to logits ``[m, C]``.
 
     Returns:
         ``[M, C]``.
 
     Example:
         >>> texts, keep = torch.tensor([0, 0, 1]), torch.tensor([[True, False], [True, False], [True, False]])
-        >>> each_once(texts, keep, lambda some, sets: (print(len(some)), sets.double())[1]).shape
+        >>> run_unique_sets(texts, keep, lambda some, sets: (print(len(some)), sets.double())[1]).shape
         2
         torch.Size([3, 2])
     """
@@ -91,13 +92,13 @@ def each_once(texts: Tensor, keep: Tensor, run: Callable[[Tensor, Tensor], Tenso
 
 
 def average_precision(scores: Tensor, relevant: Tensor, mask: Tensor) -> Tensor:
-    """The area under the curve of precision against recall, as steps: the mean precision at each relevant item.
+    """Average precision: the area under the precision-recall curve, as steps.
 
-    Items of equal score come in together; those without one (NaN) after all others. Undefined (NaN) where none of the
-    items is relevant, or all are.
+    Items with equal scores enter together, items with undefined scores (NaN) last. The result is NaN where no item is
+    relevant, or every item is.
 
     Args:
-        scores: ``[B, N]``, higher first.
+        scores: ``[B, N]``, the highest first.
         relevant: ``[B, N]`` bool.
         mask: ``[B, N]``, True for items.
 
@@ -117,19 +118,19 @@ def average_precision(scores: Tensor, relevant: Tensor, mask: Tensor) -> Tensor:
     same = (values[:, 1:] == values[:, :-1]) | (values[:, 1:].isnan() & values[:, :-1].isnan())
     last = torch.ones_like(items)
     last[:, :-1] = ~(same & items[:, 1:] & items[:, :-1])
-    places = torch.arange(items.shape[1], device=items.device).expand_as(items)
-    ends = torch.where(last, places, items.shape[1]).flip(1).cummin(1).values.flip(1)  # of the group that ties
+    ranks = torch.arange(items.shape[1], device=items.device).expand_as(items)
+    ends = torch.where(last, ranks, items.shape[1]).flip(1).cummin(1).values.flip(1)  # the last rank of each tied group
     precision = hits.cumsum(1).gather(1, ends) / (ends + 1)
     total = hits.sum(1)
-    found = (hits * precision).sum(1) / total
-    return found.masked_fill((total == 0) | (total == mask.sum(1)), torch.nan)
+    result = (hits * precision).sum(1) / total
+    return result.masked_fill((total == 0) | (total == mask.sum(1)), torch.nan)
 
 
-def runs(marked: Iterable[bool]) -> list[Span]:
-    """The longest spans of neighbours that are marked.
+def marked_runs(marked: Iterable[bool]) -> list[Span]:
+    """The maximal spans of consecutive marked positions.
 
     Example:
-        >>> runs([True, True, False, True])
+        >>> marked_runs([True, True, False, True])
         [(0, 2), (3, 4)]
     """
     flags = np.concatenate(([0], np.fromiter(marked, dtype=np.int8), [0]))
@@ -137,11 +138,11 @@ def runs(marked: Iterable[bool]) -> list[Span]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def matched(predicted: Sequence[Span], gold: Sequence[Span], threshold: float = 0.5) -> int:
-    """How many predicted spans have a gold one with which they share enough: intersection over union.
+def count_matches(predicted: Sequence[Span], gold: Sequence[Span], threshold: float = 0.5) -> int:
+    """Count the predicted spans whose intersection over union with some gold span reaches the threshold.
 
     Example:
-        >>> matched([(0, 2), (5, 6)], [(0, 3), (5, 8)])
+        >>> count_matches([(0, 2), (5, 6)], [(0, 3), (5, 8)])
         1
     """
     if not predicted or not gold:
@@ -153,28 +154,30 @@ def matched(predicted: Sequence[Span], gold: Sequence[Span], threshold: float = 
 
 
 def agreement(chosen: Sequence[int], relevant: Iterable[int], gold: Sequence[Span]) -> tuple[float, float, float]:
-    """How well chosen places agree with those that are relevant, and their runs with spans.
+    """Agreement of chosen positions with human annotations: F1 of positions, precision and recall of spans.
 
     Args:
-        chosen: places, at least one.
-        relevant: places, at least one.
-        gold: spans, at least one.
+        chosen: the positions chosen, at least one.
+        relevant: the annotated positions, at least one.
+        gold: the annotated spans, at least one.
 
     Returns:
-        The F1 of the places; and the precision and recall of the runs, where one counts that is `matched`.
+        The F1 of the positions; and the precision and recall of the spans that the chosen positions make, where a span
+        counts that matches a gold span (`count_matches`).
 
     Example:
         >>> agreement([0, 1, 5], [0, 1, 2, 3], [(0, 4)])
         (0.5714285714285714, 0.5, 1.0)
     """
-    own, others = set(np.asarray(chosen).tolist()), set(relevant)
-    predicted = runs(place in own for place in range(max(own) + 1))
-    both = matched(predicted, gold)
-    return 2 * len(own & others) / (len(own) + len(others)), both / len(predicted), both / len(gold)
+    selected, annotated = set(np.asarray(chosen).tolist()), set(relevant)
+    predicted = marked_runs(position in selected for position in range(max(selected) + 1))
+    matches = count_matches(predicted, gold)
+    common = len(selected & annotated)
+    return 2 * common / (len(selected) + len(annotated)), matches / len(predicted), matches / len(gold)
 
 
 def f1(precision: ArrayLike, recall: ArrayLike) -> NDArray[np.float64]:
-    """Their harmonic mean; 0 where both are 0, NaN where either is.
+    """F1, the harmonic mean of precision and recall; 0 where both are 0, NaN where one of them is.
 
     Example:
         >>> f1([0.5, 0.0], [1.0, 0.0]).round(4)

@@ -1,4 +1,4 @@
-"""Weights drawn anew, as large as they were: what a model has learned is gone, its scale is not."""
+"""Re-initialising weights at the scale they had: a model forgets what it learned, its activations keep their size."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from torch import Tensor
 from attnfaith.errors import InputError
 
 WAYS = ("permuted", "normal")
-"""The tensor's own values in another order; or a normal distribution with its mean and standard deviation."""
+"""How: the tensor's values in another order, or draws from a normal distribution of the same mean and deviation."""
 
 
-def reinitialized(values: Tensor, generator: torch.Generator, how: str = "permuted") -> Tensor:
-    """A tensor of the same shape, precision and device, with nothing of the old one but the scale of its values.
+def reinitialize(values: Tensor, generator: torch.Generator, how: str = "permuted") -> Tensor:
+    """Return random values of the same shape, precision, device and scale as a tensor.
 
-    A tensor of one value, and one whose values are all equal, stay what they are.
+    A tensor of a single value, or of equal values, stays as it is.
 
     Args:
-        values: any shape, floating point.
-        generator: on the CPU, whatever the device of ``values``: the draw is the same everywhere.
+        values: floating-point numbers of any shape.
+        generator: on the CPU, whatever the device of ``values``, so that draws do not depend on the device.
         how: one of `WAYS`.
 
     Example:
-        >>> reinitialized(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.Generator().manual_seed(1))
+        >>> reinitialize(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.Generator().manual_seed(1))
         tensor([[2., 4.],
                 [3., 1.]])
     """
@@ -41,15 +41,15 @@ def reinitialized(values: Tensor, generator: torch.Generator, how: str = "permut
     return drawn.to(flat).reshape(values.shape)
 
 
-def evenly(count: int, chosen: int | None = None) -> list[int]:
-    """Some of the numbers from 1 to ``count``, evenly spaced, both ends among them; of one, the last; None for all.
+def evenly_spaced(count: int, chosen: int | None = None) -> list[int]:
+    """``chosen`` evenly spaced numbers from 1 to ``count``, both included; a single one is the last; None means all.
 
     Example:
-        >>> evenly(14, 4), evenly(14, 1), evenly(3, 8)
+        >>> evenly_spaced(14, 4), evenly_spaced(14, 1), evenly_spaced(3, 8)
         ([1, 5, 10, 14], [14], [1, 2, 3])
     """
     if chosen is None or chosen >= count:
         return list(range(1, count + 1))
     if chosen == 1:
         return [count]
-    return sorted({int(place) for place in np.linspace(1, count, chosen).round()})
+    return sorted({int(number) for number in np.linspace(1, count, chosen).round()})

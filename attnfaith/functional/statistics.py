@@ -1,4 +1,10 @@
-"""How sure a figure is: bootstrap over texts, intervals of shares, sign tests, and the curve of what is kept."""
+"""Estimates with intervals: a bootstrap over texts, Wilson and order-statistic intervals, sign tests, survival curves.
+
+`Resamples` is the bootstrap. Every estimate of a run uses the same resamples: only then is the difference of two
+estimates a paired comparison, with an interval much narrower than that of two independent ones. Resamples are never
+stored. They are drawn again, in the same batches, whenever they are needed, so two calls with the same size and seed
+see the same resamples; nothing else may draw from that generator in between.
+"""
 
 from __future__ import annotations
 
@@ -13,40 +19,40 @@ Array = NDArray[np.float64]
 Seed = int | tuple[int, ...]
 
 _CELLS = 2**21  # counts held at once: 16 MB of float64, and some more while they are drawn
-_REACH = 4.0  # standard deviations around the middle in which a resample's median is looked for first
+_WINDOW = 4.0  # a resample's median is searched first within this many standard deviations of the middle
 
 
 class Estimate(NamedTuple):
-    """Figures ``[F]``, the ends of their intervals, and the number of texts behind each."""
+    """``F`` estimates, the ends of their intervals, and the number of texts that each is made from."""
 
     value: Array
     low: Array
     high: Array
     texts: NDArray[np.int64]
 
-    def take(self, places: Any) -> Estimate:
-        """Some of the figures."""
-        return Estimate(self.value[places], self.low[places], self.high[places], self.texts[places])
+    def take(self, index: Any) -> Estimate:
+        """Select some of the estimates."""
+        return Estimate(self.value[index], self.low[index], self.high[index], self.texts[index])
 
 
 class Resamples:
-    """One set of bootstrap resamples of texts, shared by every figure, so that figures can be compared paired.
+    """One set of bootstrap resamples of texts, shared by all estimates, so that estimates can be compared paired.
 
-    A resample is how often each text was drawn. The draws depend on the seed and the sizes alone: every call sees the
-    same ones. They are made anew in batches, so memory does not grow with ``resamples x size``. Intervals are
-    percentile intervals.
+    A resample is stored as counts: how often each text was drawn. The draws depend on the seed and the sizes alone, so
+    every method sees the same resamples. They are generated in batches, so memory does not grow with
+    ``resamples x size``. Intervals are percentile intervals.
 
     Args:
         size: the number of texts n.
-        resamples: how many.
-        confidence: of the intervals.
-        seed: of the draws; resamples of other texts take another.
+        resamples: the number of resamples.
+        confidence: the confidence level of the intervals.
+        seed: the seed of the draws. Use another seed for resamples of other texts.
 
     Example:
-        >>> figures = Resamples(4, seed=1).mean([[0.0, 1.0], [0.0, 2.0], [1.0, 3.0], [1.0, np.nan]])
-        >>> figures.value, figures.texts
+        >>> estimate = Resamples(4, seed=1).mean([[0.0, 1.0], [0.0, 2.0], [1.0, 3.0], [1.0, np.nan]])
+        >>> estimate.value, estimate.texts
         (array([0.5, 2. ]), array([4, 3]))
-        >>> float(figures.low[0]), float(figures.high[0])
+        >>> float(estimate.low[0]), float(estimate.high[0])
         (0.0, 1.0)
     """
 
@@ -54,13 +60,17 @@ class Resamples:
         self.size, self.resamples, self.confidence, self.seed = size, resamples, confidence, seed
 
     def counts(self) -> Iterator[tuple[slice, Array]]:
-        """How often each resample drew each text, in batches: which resamples, and ``[batch, n]``."""
+        """Yield the resamples in batches: their slice, and how often each drew each text, ``[batch, n]``.
+
+        The generator is made here and not in the constructor. If it were kept, each call would continue its stream and
+        see other resamples than the call before, and no two estimates would be paired.
+        """
         generator = np.random.Generator(np.random.SFC64(self.seed))
         step = max(1, _CELLS // max(self.size, 1))
         for start in range(0, self.resamples if self.size else 0, step):
             rows = min(step, self.resamples - start)
             drawn = generator.integers(self.size, size=(rows, self.size))
-            drawn += np.arange(rows)[:, None] * self.size
+            drawn += np.arange(rows)[:, None] * self.size  # one bincount counts all rows: each has its own range
             counted = np.bincount(drawn.ravel(), minlength=rows * self.size)
             yield slice(start, start + rows), counted.reshape(rows, self.size).astype(np.float64)
 
@@ -69,7 +79,7 @@ class Resamples:
         centred, base, defined = _centre(self._matrix(values))
         masks, which = _distinct(defined)
         means = np.full((self.resamples, len(base)), np.nan)
-        with np.errstate(invalid="ignore"):  # a resample without a single defined text has no mean
+        with np.errstate(invalid="ignore"):  # a resample that drew no text with a defined value has no mean
             for rows, counts in self.counts():
                 means[rows] = counts @ centred / (counts @ masks)[:, which] + base
         return means
@@ -77,66 +87,68 @@ class Resamples:
     def median_draws(self, values: ArrayLike) -> Array:
         """The median of each column in each resample: ``[n, F]``, inf for "never", to ``[resamples, F]``.
 
-        Only the texts around the middle are looked at, where the median of nearly every resample lies; the few
-        resamples in which it does not are done in full.
+        Cumulating the counts of all n texts for every resample would be slow. The median of nearly every resample lies
+        close to the median of the data, so only a window of texts around it is cumulated; the few resamples whose
+        median lies outside are then computed from all texts.
         """
         columns = self._matrix(values)
         defined = ~np.isnan(columns)
         masks, which = _distinct(defined)
         below, orders, windows = np.zeros(columns.shape), [], []
-        for place in range(columns.shape[1]):
-            number = int(defined[:, place].sum())
-            reach = _REACH * np.sqrt(number) / 2 + 2
-            orders.append(np.argsort(columns[:, place], kind="stable")[:number])
+        for column in range(columns.shape[1]):
+            number = int(defined[:, column].sum())
+            reach = _WINDOW * np.sqrt(number) / 2 + 2
+            orders.append(np.argsort(columns[:, column], kind="stable")[:number])
             windows.append(slice(max(0, int(number / 2 - reach)), int(number / 2 + reach)))
-            below[orders[place][: windows[place].start], place] = 1.0
-        found = np.full((self.resamples, columns.shape[1]), np.nan)
+            below[orders[column][: windows[column].start], column] = 1.0
+        result = np.full((self.resamples, columns.shape[1]), np.nan)
         for rows, counts in self.counts():
             halves, before = (counts @ masks)[:, which] / 2, counts @ below
-            for place, (order, window) in enumerate(zip(orders, windows, strict=True)):
+            for column, (order, window) in enumerate(zip(orders, windows, strict=True)):
                 if not len(order):
                     continue
-                ranked, half, start = columns[order, place], halves[:, place], before[:, place]
+                ranked, half, start = columns[order, column], halves[:, column], before[:, column]
                 summed = start[:, None] + counts[:, order[window]].cumsum(1)
                 medians = _middle(ranked[window], summed, half)
+                # ">=" on the left: where exactly half lies below the window, the lower middle value is outside it
                 missed = ((start >= half) & (window.start > 0)) | (summed[:, -1] <= half)
                 if missed.any():
                     medians[missed] = _middle(ranked, counts[missed][:, order].cumsum(1), half[missed])
-                found[rows, place] = np.where(half > 0, medians, np.nan)
-        return found
+                result[rows, column] = np.where(half > 0, medians, np.nan)
+        return result
 
     def interval(self, draws: Array) -> tuple[Array, Array]:
-        """The ends of the percentile intervals of figures drawn anew: ``[resamples, ...]`` to two of ``[...]``.
+        """The ends of percentile intervals from resampled estimates: ``[resamples, ...]`` to two of ``[...]``.
 
-        Resamples in which it is NaN are left out.
+        Resamples in which an estimate is NaN are left out.
         """
         ordered = np.sort(draws, axis=0)  # NaN last
-        known = (~np.isnan(draws)).sum(0)
+        defined = (~np.isnan(draws)).sum(0)
         tail = (1 - self.confidence) / 2
-        return _quantile(ordered, known, tail), _quantile(ordered, known, 1 - tail)
+        return _quantile(ordered, defined, tail), _quantile(ordered, defined, 1 - tail)
 
     def mean(self, values: ArrayLike) -> Estimate:
-        """Means over texts of ``[n, F]``; NaN is left out."""
+        """Estimate means over texts, ``[n, F]``; NaN is left out."""
         columns = self._matrix(values)
         return self.estimate(means_of(columns), self.draws(columns), (~np.isnan(columns)).sum(0))
 
     def ratio(self, numerators: ArrayLike, denominators: ArrayLike) -> Estimate:
-        """Ratios of means, over the texts where both are defined: two of ``[n, F]``; NaN where the divisor is 0."""
+        """Estimate ratios of means of two ``[n, F]``, over texts where both are defined; NaN for a divisor of 0."""
         above, under = self._matrix(numerators), self._matrix(denominators)
         missing = np.isnan(above + under)
         both = np.where(np.hstack((missing, missing)), np.nan, np.hstack((above, under)))
         return self.estimate(_ratio(means_of(both)), _ratio(self.draws(both)), (~missing).sum(0))
 
     def median(self, values: ArrayLike) -> Estimate:
-        """Medians over texts of ``[n, F]``, with inf for texts that never get there; NaN is left out.
+        """Estimate medians over texts, ``[n, F]``, with inf for texts that never get there; NaN is left out.
 
-        Between the two middle values the median is halfway; where only the lower one is finite, it is the lower one.
-        So it is reached as soon as half of the texts get there, and inf, "not reached", where fewer do.
+        The median is the mean of the two middle values; where only the lower one is finite, it is the lower one. So the
+        median is finite as soon as half of the texts get there, and inf ("not reached") where fewer do.
 
-        The interval goes from one of the texts to another: as many are counted off at either end as heads are to be
-        expected, at the least, among as many tosses of a coin. It covers the median of any distribution, also where
-        values are equal or inf, at least as often as ``confidence`` says; a bootstrap covers it too rarely in a few
-        dozen texts. With too few texts (5 at a confidence of 0.95) there is no such interval: NaN.
+        The interval is that of order statistics: both ends are values of texts, and their ranks come from a binomial
+        distribution with p = 1/2 (the number of texts below the median). It covers the median of any distribution at
+        least as often as ``confidence`` says, also with ties and inf; a bootstrap covers it too rarely with a few dozen
+        texts. With too few texts (up to 5 at a confidence of 0.95) no such interval exists: NaN.
 
         Example:
             >>> Resamples(4).median([0.1, 0.3, np.inf, np.inf]).value, Resamples(3).median([0.1, np.inf, np.inf]).value
@@ -146,20 +158,20 @@ class Resamples:
         ordered, count = np.sort(columns, axis=0), (~np.isnan(columns)).sum(0)  # NaN last
         ends = _binomial_ends(count, self.confidence)
         enough = ends > 0
-        places = np.where(enough, [ends - 1, count - ends], 0)
-        low, high = np.take_along_axis(ordered, places, 0) if len(ordered) else np.full(places.shape, np.nan)
+        index = np.where(enough, [ends - 1, count - ends], 0)
+        low, high = np.take_along_axis(ordered, index, 0) if len(ordered) else np.full(index.shape, np.nan)
         return Estimate(medians_of(columns), np.where(enough, low, np.nan), np.where(enough, high, np.nan), count)
 
     def share(self, values: ArrayLike) -> Estimate:
-        """Shares of the texts where something is so: ``[n, F]`` of 0, 1 and NaN, which is left out.
+        """Estimate shares of texts, ``[n, F]`` of 0, 1 and NaN, which is left out.
 
-        The interval is Wilson's: of none, or of all, every resample would say the same.
+        The interval is Wilson's. A bootstrap would give an interval of width 0 for a share of 0 or 1.
         """
         columns = self._matrix(values)
         return wilson(np.nansum(columns, axis=0), (~np.isnan(columns)).sum(0), self.confidence)
 
     def estimate(self, value: Array, draws: Array, count: NDArray[Any]) -> Estimate:
-        """Figures with intervals from the same drawn anew ``[resamples, F]``; none where one text is behind them."""
+        """Add percentile intervals from resampled values ``[resamples, F]``; NaN where an estimate is from one text."""
         low, high = self.interval(draws)
         enough = count > 1
         return Estimate(value, np.where(enough, low, np.nan), np.where(enough, high, np.nan), count)
@@ -173,7 +185,7 @@ class Resamples:
 
 
 def means_of(values: Array) -> Array:
-    """Means of the columns ``[n, F]``; NaN is left out, and is the mean where there is nothing else.
+    """Means of the columns ``[n, F]``, NaN left out; the mean of a column of NaN is NaN.
 
     Example:
         >>> means_of(np.array([[0.1, 1.0], [0.1, np.nan], [0.1, 2.0]]))
@@ -186,16 +198,16 @@ def means_of(values: Array) -> Array:
 
 def medians_of(values: Array) -> Array:
     """Medians of the columns ``[n, F]``, as `Resamples.median` defines them."""
-    ranked, found = np.sort(values, axis=0), np.full(values.shape[1], np.nan)
-    for place, number in enumerate((~np.isnan(values)).sum(0)):
+    ranked, medians = np.sort(values, axis=0), np.full(values.shape[1], np.nan)
+    for column, number in enumerate((~np.isnan(values)).sum(0)):
         if number:
             counted = np.arange(1.0, number + 1)
-            found[place] = _middle(ranked[:number, place], counted[None], np.array([number / 2]))[0]
-    return found
+            medians[column] = _middle(ranked[:number, column], counted[None], np.array([number / 2]))[0]
+    return medians
 
 
 def wilson(hits: ArrayLike, counts: ArrayLike, confidence: float = 0.95) -> Estimate:
-    """Shares ``hits / counts`` with Wilson's score interval; NaN where there is nothing to count.
+    """Shares ``hits / counts`` with Wilson's score interval; NaN where the count is 0.
 
     Example:
         >>> wilson([0], [20]).high.round(3)
@@ -207,13 +219,13 @@ def wilson(hits: ArrayLike, counts: ArrayLike, confidence: float = 0.95) -> Esti
         value = hit / count
         centre = (value + z**2 / (2 * count)) / (1 + z**2 / count)
         reach = z / (1 + z**2 / count) * np.sqrt(value * (1 - value) / count + z**2 / (4 * count**2))
-    low = np.where(hit == 0, value, centre - reach)
+    low = np.where(hit == 0, value, centre - reach)  # exactly 0 and 1: rounding would leave 1e-17, or more than 1
     high = np.where(hit == count, value, centre + reach)
     return Estimate(value, low, high, count.astype(np.int64))
 
 
 def sign_test(wins: ArrayLike, losses: ArrayLike) -> Array:
-    """Two-sided p values of sign tests; ties do not take part, and where nobody wins there is no p (NaN).
+    """Two-sided p values of sign tests, ties left out; NaN without a win or a loss.
 
     Example:
         >>> sign_test([8, 0], [1, 0]).round(4)
@@ -228,7 +240,7 @@ def sign_test(wins: ArrayLike, losses: ArrayLike) -> Array:
 
 
 def holm(p_values: ArrayLike) -> Array:
-    """P values adjusted for their number (Holm's step-down method); NaN stays NaN and is not counted.
+    """Adjust p values for multiple testing by Holm's step-down method; NaN stays NaN and is not counted.
 
     Example:
         >>> holm([0.01, 0.04, 0.03, np.nan])
@@ -243,9 +255,10 @@ def holm(p_values: ArrayLike) -> Array:
 
 
 def survival(fractions: ArrayLike, grid: ArrayLike) -> Array:
-    """The share of texts whose decision is still kept when a fraction is removed: ``[n, F]``, ``[T]`` to ``[T, F]``.
+    """The share of texts whose decision has not flipped at each removed fraction: ``[n, F]``, ``[T]`` to ``[T, F]``.
 
-    A text's fraction is that at which its decision flips, inclusive; inf where it never does, NaN to leave it out.
+    The fraction of a text is the one at which its decision flips, inclusive; inf if it never flips, NaN to leave the
+    text out.
 
     Example:
         >>> survival([0.5, 0.75, np.inf, np.inf], [0.0, 0.5, 1.0]).ravel()
@@ -255,14 +268,19 @@ def survival(fractions: ArrayLike, grid: ArrayLike) -> Array:
     columns = columns[:, None] if columns.ndim == 1 else columns
     points = np.asarray(grid, dtype=np.float64) + 1e-9  # 29 of 100 is at 0.29, whatever the two round to
     kept = np.full((len(points), columns.shape[1]), np.nan)
-    for place, number in enumerate((~np.isnan(columns)).sum(0)):
+    for column, number in enumerate((~np.isnan(columns)).sum(0)):
         if number:
-            kept[:, place] = 1 - np.searchsorted(np.sort(columns[:, place])[:number], points, side="right") / number
+            flipped = np.searchsorted(np.sort(columns[:, column])[:number], points, side="right")
+            kept[:, column] = 1 - flipped / number
     return kept
 
 
 def _centre(values: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Columns less their first defined value, NaN as 0: equal values then have equal means, exactly."""
+    """Columns minus their first defined value (NaN becomes 0), that value, and where values are defined.
+
+    A column of equal values is then a column of zeros, and its mean is exactly its value in every resample. Summing the
+    values themselves would leave rounding errors, and an interval of width 1e-17 where there is no spread at all.
+    """
     defined = ~np.isnan(values)
     if not len(values):
         return values, np.full(values.shape[1], np.nan), defined
@@ -271,13 +289,16 @@ def _centre(values: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
 
 
 def _ratio(means: Array) -> Array:
-    """The first half of the columns by the second."""
+    """The first half of the columns divided by the second half; NaN where the divisor is 0."""
     above, under = np.split(means, 2, axis=-1)
     return above / np.where(under == 0, np.nan, under)
 
 
 def _distinct(defined: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:
-    """The different columns among masks, ``[n, M]``, and which of them each column is."""
+    """The distinct columns among masks, ``[n, M]``, and the index of each column among them.
+
+    Most columns are defined for the same texts, so one matrix product for each distinct mask is enough.
+    """
     seen: dict[bytes, int] = {}
     which = [seen.setdefault(np.packbits(column).tobytes(), len(seen)) for column in defined.T]
     first = [which.index(number) for number in range(len(seen))]
@@ -285,7 +306,7 @@ def _distinct(defined: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _middle(ranked: Array, summed: Array, half: Array) -> Array:
-    """Medians of ascending values ``[w]`` from cumulated counts ``[rows, w]`` and half the totals ``[rows]``."""
+    """Medians of ascending values ``[w]``, from cumulative counts ``[rows, w]`` and half the totals ``[rows]``."""
     lower = ranked[(summed >= half[:, None]).argmax(1)]
     upper = ranked[(summed > half[:, None]).argmax(1)]
     with np.errstate(invalid="ignore"):
@@ -293,7 +314,7 @@ def _middle(ranked: Array, summed: Array, half: Array) -> Array:
 
 
 def _binomial_ends(counts: NDArray[np.int64], confidence: float) -> NDArray[np.int64]:
-    """The largest k for which each tail beyond the k-th of n values misses the median rarely enough: [F] to [F].
+    """The largest rank k whose value, counted from either end, is far enough from the median: ``[F]`` to ``[F]``.
 
     The chance that fewer than k of n values are below the median must not exceed ``(1 - confidence) / 2``.
     """
@@ -302,15 +323,15 @@ def _binomial_ends(counts: NDArray[np.int64], confidence: float) -> NDArray[np.i
     return np.where(counts > 0, ends, 0).astype(np.int64)
 
 
-def _quantile(ordered: Array, known: NDArray[Any], at: float) -> Array:
-    """Linearly interpolated quantiles of the first ``known`` of sorted values; to inf from inf there is no way."""
+def _quantile(ordered: Array, count: NDArray[Any], level: float) -> Array:
+    """Linearly interpolated quantiles of the first ``count`` sorted values."""
     if not len(ordered):
         return np.full(ordered.shape[1:], np.nan)
-    place = at * np.maximum(known - 1, 0)
-    under = np.floor(place).astype(np.intp)
-    over = np.ceil(place).astype(np.intp)
+    position = level * np.maximum(count - 1, 0)
+    under = np.floor(position).astype(np.intp)
+    over = np.ceil(position).astype(np.intp)
     below = np.take_along_axis(ordered, under[None], 0)[0]
     above = np.take_along_axis(ordered, over[None], 0)[0]
     with np.errstate(invalid="ignore"):
-        between = below + (above - below) * (place - under)
-    return np.where(below == above, below, between)
+        between = below + (above - below) * (position - under)
+    return np.where(below == above, below, between)  # between inf and inf the quantile is inf: inf - inf is NaN

@@ -1,7 +1,7 @@
-"""The papers' models, as Transformers models.
+"""The papers' models as Transformers models: configuration, model, tokenizer, presets and word vectors.
 
-Everything is loaded when it is first asked for. ``register()`` makes the Auto classes of Transformers know the
-configuration, the model and the tokenizer; importing ``attnfaith`` calls it.
+Names are loaded lazily. ``register()`` registers configuration, model and tokenizer with the Auto classes of
+Transformers; importing ``attnfaith`` calls it.
 """
 
 from __future__ import annotations

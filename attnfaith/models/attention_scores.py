@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Additive(nn.Module):
-    """``v . tanh(W h_i + b + U q)`` (Bahdanau et al.; Wen et al., eq. 2); the query term only where there is one."""
+    """Additive attention, ``v . tanh(W h_i + b + U q)`` (Bahdanau et al.; Wen et al., eq. 2); ``U q`` with a query."""
 
     def __init__(self, config: AttentionClassifierConfig, size: int, *, query: bool = False) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Additive(nn.Module):
 
 
 class Dot(nn.Module):
-    """``v . h_i / sqrt(D)`` with a learned v, or ``q . h_i / sqrt(D)`` (Wen et al., eq. 5 and 1)."""
+    """Dot-product attention, ``v . h_i / sqrt(D)`` with v learned, or ``q . h_i / sqrt(D)`` (Wen et al., eq. 5, 1)."""
 
     def __init__(self, config: AttentionClassifierConfig, size: int, *, query: bool = False) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Dot(nn.Module):
 
 
 class Deep(nn.Module):
-    """``W_s relu(... W_1 relu(W_h h_i + W_q q))`` (Wen et al., eq. 3 and 4), ``config.deep_layers`` = s."""
+    """Deep attention, ``W_s relu(... relu(W_h h_i + W_q q))``, s = ``config.deep_layers`` (Wen et al., eq. 3, 4)."""
 
     def __init__(self, config: AttentionClassifierConfig, size: int, *, query: bool = False) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ ATTENTIONS: dict[str, type[nn.Module]] = {"additive": Additive, "dot": Dot, "dee
 
 
 def sparsemax(scores: Tensor) -> Tensor:
-    """Scores [..., N] -> the nearest point of the simplex (Martins & Astudillo 2016); -inf is never in the support.
+    """Sparsemax of scores [..., N], the nearest point of the simplex (Martins & Astudillo 2016); -inf has weight 0.
 
     Example:
         >>> sparsemax(torch.tensor([1.0, 0.8, -1.0]))
@@ -91,10 +91,10 @@ def sparsemax(scores: Tensor) -> Tensor:
 
 
 class Normaliser(nn.Module):
-    """Scores [G, N] (-inf = no item) -> (scores, weights, log-weights), each [G, N].
+    """Turns scores [G, N] (-inf = no item) into (scores, weights, log-weights), each [G, N].
 
-    The scores that come back are those whose softmax (or sparsemax) the weights are: "gumbel" divides by its
-    temperature, and while training adds Gumbel noise first. A row without items has weights 0 and log-weights -inf.
+    The weights are the softmax (or sparsemax) of the returned scores: "gumbel" divides the scores by its temperature,
+    and adds Gumbel noise before while training. A row without items has weights 0 and log-weights -inf.
     """
 
     def __init__(self, config: AttentionClassifierConfig) -> None:
@@ -103,7 +103,7 @@ class Normaliser(nn.Module):
         self.temperature = config.temperature
 
     def extra_repr(self) -> str:
-        """What ``print(model)`` says of it."""
+        """The options shown by ``print(model)``."""
         return f"{self.kind!r}" + (f", temperature={self.temperature}" if self.kind == "gumbel" else "")
 
     def forward(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Make Transformers' Auto classes know ours, without loading Transformers' modelling code."""
+"""Registering attnfaith's models with Transformers' Auto classes, without loading Transformers' modelling code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attnfaith.models.tokenization import WordTokenizer
 
 
 class LazyModelClass:
-    """Stands for ``AttentionClassifier`` until someone uses it: loading PreTrainedModel costs more than all else."""
+    """A stand-in for ``AttentionClassifier`` that loads it on first use: importing PreTrainedModel takes long."""
 
     config_class = AttentionClassifierConfig
 
@@ -22,14 +22,14 @@ class LazyModelClass:
         return getattr(AttentionClassifier, name)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """A new model, as calling the class would give."""
+        """Make a model, as calling the class does."""
         from attnfaith.models.modeling import AttentionClassifier
 
         return AttentionClassifier(*arguments, **options)
 
 
 def register() -> None:
-    """Register configuration, model and tokenizer; doing it again changes nothing."""
+    """Register configuration, model and tokenizer; calling it again has no effect."""
     AutoConfig.register(AttentionClassifierConfig.model_type, AttentionClassifierConfig, exist_ok=True)
     AutoTokenizer.register(AttentionClassifierConfig, tokenizer_class=WordTokenizer, exist_ok=True)
     loaded = sys.modules.get("attnfaith.models.modeling")

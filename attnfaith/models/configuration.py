@@ -1,4 +1,4 @@
-"""The configuration of every model the papers use, and of those in between."""
+"""The configuration of `AttentionClassifier`: every model of the papers is one choice of its options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = {"vocab_size": 10**8, "embedding_size": 10**5, "hidden_size": 10**5, "de
 
 
 class AttentionClassifierConfig(PreTrainedConfig):
-    """A classifier that averages encoded words (or sentences) by attention and decides by one linear layer.
+    """Configuration of `AttentionClassifier`: encoded words or sentences, averaged by attention, and one linear layer.
 
     ``num_labels=1`` with ``problem_type="single_label_classification"`` is one sigmoid logit, for labels 0 and 1.
 
@@ -29,8 +29,8 @@ class AttentionClassifierConfig(PreTrainedConfig):
         vocab_size: number of word ids.
         embedding_size: size of a word vector.
         by_sentences: attend words within each sentence, then sentences (HAN); else all words at once (FLAN).
-        encoder: "gru" or "lstm" (bidirectional), "conv", "mlp" or "none"; with sentences the kind at both levels.
-        hidden_size: units of "gru" and "lstm" on each side, or of "mlp".
+        encoder: "gru" or "lstm" (bidirectional), "conv", "mlp" or "none"; with sentences it is used at both levels.
+        hidden_size: units of "gru" and "lstm" in each direction, or of "mlp".
         kernels: for "conv", pairs (width, channels).
         activation: of "conv" and "mlp": "relu", "tanh" or "linear".
         attention: "additive", "dot" or "deep".
@@ -47,9 +47,9 @@ class AttentionClassifierConfig(PreTrainedConfig):
         sentence_dropout: on sentence vectors, before the sentence encoder.
         classifier_dropout: on what the classifier reads.
         initializer_range: standard deviation of new word vectors.
-        sentence_token_id: the token that stands between sentences. It is no word.
-        sep_token_id: the token that stands between the texts of a pair. It is no word; a sentence ends there.
-        structural_token_ids: further tokens that are no words, such as [CLS].
+        sentence_token_id: the token between sentences. It is not a word.
+        sep_token_id: the token between the texts of a pair. It is not a word; a sentence ends there.
+        structural_token_ids: further tokens that are not words, such as [CLS].
 
     Example:
         >>> AttentionClassifierConfig(encoder="conv", kernels=[(3, 50), (5, 50)], num_labels=5).num_labels
@@ -83,7 +83,7 @@ class AttentionClassifierConfig(PreTrainedConfig):
     structural_token_ids: Sequence[int] = ()
 
     def __post_init__(self, **kwargs: object) -> None:
-        # Transformers refuses a single class; here it is one logit, whose sigmoid is the probability of class 1.
+        # Transformers refuses a single class. Here one logit is allowed: its sigmoid is the probability of class 1.
         problem_type, self.problem_type = self.problem_type, None
         super().__post_init__(**kwargs)
         self.problem_type = problem_type

@@ -1,4 +1,4 @@
-"""What turns word vectors into representations that attention averages; one module per kind."""
+"""Encoders: the layers from word vectors to the representations that attention averages."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class Encoder(nn.Module):
-    """Items [M, E] in their layout -> (representations [M, D], one summary per sequence [G, D]).
+    """Base class of encoders: items [M, E] -> (representations [M, D], one summary for each sequence [G, D]).
 
-    The summary stands for a whole sequence and is what a query is read as; an empty sequence's is zero.
+    The summary represents a whole sequence, and is what is read of a query; that of an empty sequence is zero.
     """
 
     size: int
 
     def forward(self, items: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Encode."""
+        """Encode the items of a layout."""
         raise NotImplementedError
 
 
 class Recurrent(Encoder):
-    """A bidirectional GRU or LSTM of one layer; the summary is the last state of either side."""
+    """A bidirectional GRU or LSTM of one layer; the summary is the last state of both directions."""
 
     def __init__(self, config: AttentionClassifierConfig, input_size: int) -> None:
         super().__init__()
@@ -39,11 +39,11 @@ class Recurrent(Encoder):
         self.size = 2 * config.hidden_size
 
     def forward(self, items: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Run over each sequence from both ends."""
+        """Encode each sequence in both directions."""
         summary = items.new_zeros(len(layout.lengths), self.size)
         if len(items) == 0:
             return items.new_zeros(0, self.size), summary
-        # A PackedSequence wants its sequences longest first, and all first items before all second ones.
+        # A PackedSequence has its longest sequence first, and the first items of all sequences before the second ones.
         longest_first = layout.lengths.argsort(descending=True, stable=True)
         rank = longest_first.argsort()
         order = (layout.slots * len(rank) + rank[layout.rows]).argsort()
@@ -66,24 +66,24 @@ class Convolution(Encoder):
         self.size = sum(channels for _, channels in config.kernels)
 
     def forward(self, items: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Slide over each sequence by itself."""
+        """Convolve each sequence separately."""
         if len(items) == 0:
             return items.new_zeros(0, self.size), items.new_zeros(len(layout.lengths), self.size)
         gap = max(self.widths) - 1
-        # One long line with `gap` zeros around every sequence: each sees zeros past its ends, none sees another.
-        place = torch.arange(len(items), device=items.device) + (layout.rows + 1) * gap
+        # All sequences in one long line with `gap` zeros around each: no kernel reaches from one into another.
+        index = torch.arange(len(items), device=items.device) + (layout.rows + 1) * gap
         line = items.new_zeros(len(items) + (len(layout.lengths) + 1) * gap, items.shape[1])
-        line = line.index_copy(0, place, items).t().unsqueeze(0)
+        line = line.index_copy(0, index, items).t().unsqueeze(0)
         outputs = []
         for convolution, width in zip(self.convolutions, self.widths, strict=True):
             left = (width - 1) // 2  # an even kernel reaches one word further to the right
-            outputs.append(convolution(F.pad(line, (left, width - 1 - left)))[0].t()[place])
+            outputs.append(convolution(F.pad(line, (left, width - 1 - left)))[0].t()[index])
         encoded = self.activation(torch.cat(outputs, dim=1))
         return encoded, layout.max(encoded)
 
 
 class Feedforward(Encoder):
-    """One layer applied to each word by itself; the summary is the mean."""
+    """One layer applied to each word separately; the summary is the mean."""
 
     def __init__(self, config: AttentionClassifierConfig, input_size: int) -> None:
         super().__init__()
@@ -92,20 +92,20 @@ class Feedforward(Encoder):
         self.size = config.hidden_size
 
     def forward(self, items: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Map each word."""
+        """Encode each word separately."""
         encoded = self.activation(self.linear(items))
         return encoded, layout.mean(encoded)
 
 
 class Identity(Encoder):
-    """No encoder: attention reads its input as it is; the summary is the mean."""
+    """No encoder: attention reads the word vectors themselves; the summary is the mean."""
 
     def __init__(self, config: AttentionClassifierConfig, input_size: int) -> None:
         super().__init__()
         self.size = input_size
 
     def forward(self, items: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Pass the items through."""
+        """Return the items unchanged."""
         return items, layout.mean(items)
 
 

@@ -1,4 +1,4 @@
-"""One classifier with attention that is cut open by design: ``attend`` before its final weights, ``decide`` after."""
+"""The papers' classifier: ``attend`` computes everything up to the final attention, ``decide`` the logits after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transformers import initialization as init
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from attnfaith.adapters.adapter import register_adapter
-from attnfaith.adapters.affine import PooledAdapter
+from attnfaith.adapters.affine import AffineAdapter
 from attnfaith.errors import InputError
 from attnfaith.models.attention_scores import ATTENTIONS, Normaliser
 from attnfaith.models.configuration import AttentionClassifierConfig
@@ -20,21 +20,21 @@ from attnfaith.models.encoders import ENCODERS
 from attnfaith.models.ragged import Layout, split_sentences
 from attnfaith.models.word_vectors import Coverage, WordVectors, place_vectors
 
-_CLASSES = ("single_label_classification", "multi_label_classification")  # the same when there is one logit
+_CLASSES = ("single_label_classification", "multi_label_classification")  # equivalent for a single logit
 
 
 class Attended(NamedTuple):
-    """What the final attention sees and says: items in text order from place 0, padding after them.
+    """The final attention of a batch: its values, scores and weights. Items are in text order, padding follows them.
 
     Attributes:
-        values: [B, N, D] what is averaged; zeros at padding.
+        values: [B, N, D] the vectors that are averaged; zeros at padding.
         scores: [B, N] before the normaliser (for "gumbel" divided by the temperature); -inf at padding.
         weights: [B, N] zeros at padding, and all zeros for a text without items.
-        log_weights: [B, N] their logarithm, right where the weight itself underflowed; -inf at padding.
+        log_weights: [B, N] their logarithm, also correct where a weight underflowed; -inf at padding.
         mask: [B, N] bool, True for items.
-        spans: [B, N, 2] the half-open run of positions in ``input_ids`` an item covers; (0, 0) at padding.
+        spans: [B, N, 2] the half-open range of positions in ``input_ids`` that an item covers; (0, 0) at padding.
         offset: [B, C] what the query adds to the logits; None without a query.
-        word_weights: [B, T] weights of the words within their sentences, by position; None for a flat model.
+        word_weights: [B, T] weights of the words within their sentences, by position; None without sentences.
     """
 
     values: Tensor
@@ -48,15 +48,15 @@ class Attended(NamedTuple):
 
     @property
     def context(self) -> Tensor:
-        """[B, D] the average of the values under the weights; the zero vector for a text without items."""
+        """The weighted average of the values, [B, D]; the zero vector for a text without items."""
         return torch.einsum("bn,bnd->bd", self.weights, self.values)
 
 
 class AttentionClassifier(PreTrainedModel):
-    """Words (or sentences) are encoded, averaged by attention, and classified by one linear layer.
+    """A classifier that encodes words (or sentences), averages them by attention, and applies one linear layer.
 
-    Padding on either side, and what else is in the batch, change nothing: layers only ever see words. A position
-    with attention mask 0 is not there at all. A text without words gets the zero vector, so the bias decides.
+    Padding on either side and the other texts of the batch change nothing: layers only ever see words. A position with
+    attention mask 0 is ignored completely. A text without words has the zero vector, so the bias decides.
 
     Example:
         >>> model = AttentionClassifier(AttentionClassifierConfig(vocab_size=50, encoder="none", num_labels=3)).eval()
@@ -70,7 +70,7 @@ class AttentionClassifier(PreTrainedModel):
 
     def __init__(self, config: AttentionClassifierConfig) -> None:
         super().__init__(config)
-        self.loss_type = "ForSequenceClassification"  # Transformers guesses it from class names of its own
+        self.loss_type = "ForSequenceClassification"  # Transformers can only infer it from the names of its own classes
         classes = config.num_labels or 1
         encoder, attention = ENCODERS[config.encoder], ATTENTIONS[config.attention]
         self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
@@ -101,7 +101,7 @@ class AttentionClassifier(PreTrainedModel):
         elif isinstance(module, (nn.Linear, nn.Conv1d, nn.GRU, nn.LSTM)):
             module.reset_parameters()
 
-    # Transformers' names for what `resize_token_embeddings` and others need.
+    # `resize_token_embeddings` and others of Transformers need the next two methods.
     def get_input_embeddings(self) -> nn.Embedding:
         """The word vectors."""
         return self.embeddings
@@ -114,16 +114,17 @@ class AttentionClassifier(PreTrainedModel):
     def set_word_vectors(
         self, tokenizer: PreTrainedTokenizerBase, vectors: WordVectors, *, freeze: bool = False
     ) -> Coverage:
-        """Give each word of the tokenizer its pretrained vector; words without one keep what they have.
+        """Load pretrained vectors for the words of a tokenizer; words without one keep their vectors.
 
-        ``freeze`` keeps training from changing the embeddings. Returns which words were found.
+        ``freeze`` excludes the embeddings from training. Returns how many words have a pretrained vector, and which
+        have not.
         """
         coverage = place_vectors(self.embeddings.weight, tokenizer, vectors)
         self.embeddings.weight.requires_grad_(not freeze)
         return coverage
 
     def head_weight_bias(self) -> tuple[Tensor, Tensor]:
-        """(W [C, D], b [C]) of ``logits = W context + b + offset``."""
+        """Weight [C, D] and bias [C] of the linear layer: ``logits = W context + b + offset``."""
         return self.classifier.weight, self.classifier.bias
 
     def attend(
@@ -133,10 +134,10 @@ class AttentionClassifier(PreTrainedModel):
         token_type_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
     ) -> Attended:
-        """Everything up to and including the final attention weights.
+        """Run everything up to and including the final attention weights.
 
-        ``inputs_embeds`` [B, T, E] replaces the word vectors; ``input_ids`` beside it says where sentences end and
-        which positions are no words.
+        ``inputs_embeds`` [B, T, E] replaces the word vectors; ``input_ids`` beside it shows where sentences end and
+        which positions are not words.
         """
         words, query, boundaries = self._read(input_ids, attention_mask, token_type_ids, inputs_embeds)
         word_weights = None
@@ -164,7 +165,7 @@ class AttentionClassifier(PreTrainedModel):
         return Attended(layout.pad(values), scores, weights, log_weights, mask, layout.pad(spans), offset, word_weights)
 
     def decide(self, context: Tensor, offset: Tensor | None = None) -> Tensor:
-        """Attended vectors [B, ..., D] -> logits [B, ..., C]; affine in evaluation mode. ``offset`` is [B, C]."""
+        """Classify attended vectors, [B, ..., D] -> logits [B, ..., C]; affine in evaluation mode. Offset: [B, C]."""
         logits = self.classifier(self.classifier_dropout(context))
         if offset is None:
             return logits
@@ -181,9 +182,9 @@ class AttentionClassifier(PreTrainedModel):
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
     ) -> SequenceClassifierOutput | tuple[Tensor, ...]:
-        """Logits, and the loss if there are labels.
+        """Return the logits, and the loss if labels are passed.
 
-        ``attentions`` are the final weights [B, N] over the items, for sentences preceded by those of the words
+        ``attentions`` holds the final weights [B, N] of the items, with sentences preceded by those of the words
         [B, T]; ``hidden_states`` holds the attended representations [B, N, D].
         """
         attended = self.attend(input_ids, attention_mask, token_type_ids, inputs_embeds)
@@ -204,7 +205,7 @@ class AttentionClassifier(PreTrainedModel):
         return output if _given(return_dict, config.return_dict) else output.to_tuple()
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """As Transformers' sequence classifiers, but that a single logit can be a class too: its sigmoid's."""
+        """The loss of Transformers' sequence classifiers; a single logit may also be a class, through its sigmoid."""
         if self.config.num_labels == 1 and self.config.problem_type in _CLASSES:
             return F.binary_cross_entropy_with_logits(logits.view(-1), labels.view(-1).to(logits.dtype))
         if labels.is_floating_point():
@@ -212,7 +213,7 @@ class AttentionClassifier(PreTrainedModel):
         return self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
 
     def _vectors(self, words: Tensor, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        """[B, T] bool -> the word vectors there, [M, E]."""
+        """The word vectors [M, E] at the positions of a mask [B, T]."""
         if inputs_embeds is not None:
             return self.input_dropout(inputs_embeds[words])
         assert input_ids is not None
@@ -225,13 +226,13 @@ class AttentionClassifier(PreTrainedModel):
         token_type_ids: Tensor | None,
         inputs_embeds: Tensor | None,
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """The inputs -> which positions [B, T] are words to attend, words of the query, ends of a sentence."""
+        """Masks [B, T] of the words to attend, of the words of the query (None without), and of ends of sentences."""
         config = self.config
         given = input_ids if input_ids is not None else inputs_embeds
         if given is None:
             raise InputError("The model got neither input_ids nor inputs_embeds; pass what the tokenizer returns.")
         if input_ids is None and (config.by_sentences or config.structural_token_ids):
-            raise InputError("inputs_embeds needs input_ids beside it here: they say which tokens are no words.")
+            raise InputError("This model needs input_ids beside inputs_embeds: they show which tokens are not words.")
         if input_ids is not None and input_ids.dim() != 2:
             raise InputError(f"input_ids has shape {tuple(input_ids.shape)}; expected [texts, tokens].")
         if input_ids is not None and input_ids.is_floating_point() and input_ids.numel():  # empty: as torch makes of []
@@ -269,8 +270,8 @@ class AttentionClassifier(PreTrainedModel):
             return words, None, boundaries
         if token_type_ids is None:
             raise InputError(
-                "This model reads pairs and got no token_type_ids, which say which text is the query; "
-                "pass everything that tokenizer(text, query) returns."
+                "This model reads pairs and got no token_type_ids, which show which text is the query; pass "
+                "everything that tokenizer(text, query) returns."
             )
         query = token_type_ids == config.query_segment
         return words & ~query, words & query, boundaries
@@ -280,6 +281,6 @@ def _given(argument: bool | None, default: bool | None) -> bool:
     return bool(default if argument is None else argument)
 
 
-# In place of the stand-in that `attnfaith.models.auto_classes` files without loading this module.
+# Replaces the stand-in that `attnfaith.models.auto_classes` registers without loading this module.
 AutoModelForSequenceClassification.register(AttentionClassifierConfig, AttentionClassifier, exist_ok=True)
-register_adapter(AttentionClassifier)(PooledAdapter)
+register_adapter(AttentionClassifier)(AffineAdapter)

@@ -1,4 +1,4 @@
-"""The models of the papers by name: how they are built, and how they were trained as far as their authors say."""
+"""The papers' models by name: their configuration, and their training settings as far as the papers state them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ class Preset:
     Attributes:
         source: the paper.
         config: arguments of ``AttentionClassifierConfig``.
-        training: what the paper says of training: ``optimizer``, ``learning_rate``, ``max_grad_norm``, ``patience``
-            (epochs without a better validation accuracy), ``min_count`` ... A key that is absent is not in the paper.
-        datasets: the settings that the paper gives per data set, as (config, training) to be laid over the others.
+        training: the paper's training settings: ``optimizer``, ``learning_rate``, ``max_grad_norm``, ``patience``
+            (epochs without a better validation accuracy), ``min_count`` ... Settings that are not in the paper are
+            absent.
+        datasets: the settings that the paper gives for each data set, as (config, training), which override the others.
     """
 
     source: str
@@ -46,7 +47,7 @@ def presets() -> list[str]:
 
 
 def preset(name: str, *, dataset: str | None = None) -> Preset:
-    """The settings of a preset; where the paper has settings per data set, those of ``dataset`` (default: its first).
+    """The settings of a preset, with those for one data set where the paper has several (by default its first).
 
     Example:
         >>> preset("FLANnoenc", dataset="yelp").training["patience"]
@@ -82,7 +83,7 @@ def from_preset(
         vocab_size: number of word ids, ``len(tokenizer)``.
         tokenizer: in place of ``vocab_size``; then the ids of its special tokens are taken over too, so that it need
             not be a ``WordTokenizer``.
-        dataset: whose settings to take where the paper has several ("imdb", "yelp", "amazon", "yahoo").
+        dataset: the data set whose settings to use, if the paper has several ("imdb", "yelp", "amazon", "yahoo").
         **overrides: any argument of ``AttentionClassifierConfig``; ``query=True`` for pairs of texts.
 
     Example:
@@ -147,13 +148,13 @@ def _serrano_smith() -> None:
 
 
 def _shared(channels: int, widths: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Channels shared out among kernels as evenly as can be, the narrow ones first."""
-    each, more = divmod(channels, len(widths))
-    return [(width, each + (i < more)) for i, width in enumerate(widths)]
+    """Distribute channels among kernels as evenly as possible; the first kernels get what is left over."""
+    share, rest = divmod(channels, len(widths))
+    return [(width, share + (index < rest)) for index, width in enumerate(widths)]
 
 
-# The same settings for both papers: Wen et al. say that theirs come from Jain & Wallace. Attention is half as wide as
-# what it attends, as in Jain & Wallace's program; the papers do not say.
+# Both papers have the same settings: Wen et al. state that theirs come from Jain & Wallace. The width of attention is
+# not in the papers; here it is half of the width of the attended vectors, as in Jain & Wallace's program.
 _JAIN_TRAINING = {
     "optimizer": "adam",
     "amsgrad": True,

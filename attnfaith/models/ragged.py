@@ -1,4 +1,4 @@
-"""Sequences of unequal length laid end to end, so that no layer ever sees padding."""
+"""Ragged batches: sequences of unequal length, concatenated without padding, so that no layer ever sees padding."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 
 class Layout(NamedTuple):
-    """Where the items of a batch of sequences are: ``M`` items in all, in ``G`` sequences of at most ``N`` items.
+    """The positions of the items of a ragged batch: ``M`` items in ``G`` sequences of at most ``N`` items.
 
     Attributes:
-        rows: [M] the sequence each item belongs to, ascending.
-        slots: [M] its place in that sequence, from 0.
-        lengths: [G] how many items each sequence has; 0 is allowed.
+        rows: [M] the sequence that each item belongs to, ascending.
+        slots: [M] its index in that sequence, from 0.
+        lengths: [G] the number of items of each sequence; 0 is allowed.
 
     Example:
         >>> Layout.of(torch.tensor([0, 0, 2]), sequences=3).lengths
@@ -27,7 +27,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, rows: Tensor, *, sequences: int) -> Layout:
-        """The layout of items whose (ascending) sequence numbers are known."""
+        """The layout of items, from the (ascending) sequence number of each."""
         lengths = torch.bincount(rows, minlength=sequences)
         starts = lengths.cumsum(0) - lengths
         return cls(rows, torch.arange(len(rows), device=rows.device) - starts[rows], lengths)
@@ -38,35 +38,35 @@ class Layout(NamedTuple):
         return self.lengths.cumsum(0) - self.lengths
 
     def pad(self, items: Tensor, fill: float = 0) -> Tensor:
-        """[M, ...] -> [G, N, ...], ``fill`` where a sequence has no item."""
+        """Pad items [M, ...] -> [G, N, ...], with ``fill`` where a sequence has no item."""
         longest = int(self.lengths.max()) if len(self.lengths) else 0
         padded = items.new_full((len(self.lengths), longest, *items.shape[1:]), fill)
         padded[self.rows, self.slots] = items
         return padded
 
     def unpad(self, padded: Tensor) -> Tensor:
-        """[G, N, ...] -> [M, ...]."""
+        """Undo `pad`: [G, N, ...] -> [M, ...]."""
         return padded[self.rows, self.slots]
 
     def sum(self, items: Tensor) -> Tensor:
-        """[M, D] -> [G, D], zeros for a sequence without items."""
+        """Sum each sequence: [M, D] -> [G, D], zeros for a sequence without items."""
         return items.new_zeros(len(self.lengths), items.shape[1]).index_add(0, self.rows, items)
 
     def mean(self, items: Tensor) -> Tensor:
-        """[M, D] -> [G, D], zeros for a sequence without items."""
+        """Average each sequence: [M, D] -> [G, D], zeros for a sequence without items."""
         return self.sum(items) / self.lengths.clamp(min=1).unsqueeze(1)
 
     def max(self, items: Tensor) -> Tensor:
-        """[M, D] -> [G, D], zeros for a sequence without items."""
+        """Maximum of each sequence: [M, D] -> [G, D], zeros for a sequence without items."""
         zeros = items.new_zeros(len(self.lengths), items.shape[1])
         index = self.rows.unsqueeze(1).expand_as(items)
         return zeros.scatter_reduce(0, index, items, reduce="amax", include_self=False)
 
 
 def split_sentences(words: Tensor, boundaries: Tensor) -> tuple[Layout, Layout, Tensor]:
-    """Words [B, T] and boundaries [B, T] (bool) -> (words in sentences, sentences in texts, spans [S, 2]).
+    """Words and boundaries [B, T] (bool) -> (layout of words in sentences, of sentences in texts, spans [S, 2]).
 
-    A sentence is a run of words without a boundary between them; a run without words is no sentence.
+    A sentence is a sequence of words without a boundary between them; two boundaries in a row make no sentence.
     """
     texts, positions = words.nonzero(as_tuple=True)
     number = texts * (words.shape[1] + 1) + boundaries.cumsum(1)[texts, positions]

@@ -1,4 +1,4 @@
-"""A word tokenizer that is a fast one, and that can mark where sentences end."""
+"""A word tokenizer with the interface of Transformers' fast tokenizers, which can mark the ends of sentences."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ VISIBLE = re.compile(rf"[^\s{INVISIBLE}]")
 
 
 class WordTokenizer(PreTrainedTokenizerFast):
-    """Words, numbers and punctuation marks, each one token; rare words are ``[UNK]``, their text kept by the offsets.
+    """Splits texts into words, numbers and punctuation marks; rare words become ``[UNK]``, and offsets are exact.
 
-    With ``sentences=True`` a ``[SENT]`` stands between sentences: a special token of no width, so the offsets and
-    ``word_ids()`` are those of the text as it was given. Sentences without a word are dropped. As with every special
-    token, a literal "[SENT]" or "[SEP]" in a text is read as one. Texts are not Unicode-normalised: offsets would
-    suffer.
+    With ``sentences=True`` a ``[SENT]`` token separates sentences. It has no width, so that offsets and ``word_ids()``
+    are those of the original text. Sentences without a word are dropped. As with every special token, a literal
+    "[SENT]" or "[SEP]" in a text is read as that token. Texts are not Unicode-normalised, which would shift offsets.
 
     Example:
         >>> tokenizer = WordTokenizer.train(["It was good. I cried."], min_count=1, sentences=True)
@@ -45,7 +44,7 @@ class WordTokenizer(PreTrainedTokenizerFast):
         ['[UNK]', '.', '[UNK]', 'cried', '.', '[SENT]', 'it', 'was', 'good', '.']
     """
 
-    # No __init__: with one of its own, transformers 5 would rebuild the backend from the vocabulary alone.
+    # No __init__: for a tokenizer with its own, transformers 5 rebuilds the backend from the vocabulary alone.
     model_input_names = ["input_ids", "token_type_ids", "attention_mask"]  # noqa: RUF012 (as in the base class)
 
     @classmethod
@@ -60,16 +59,16 @@ class WordTokenizer(PreTrainedTokenizerFast):
         language: str = "en",
         model_max_length: int | None = None,
     ) -> Self:
-        """The tokenizer whose words are those that occur at least ``min_count`` times in ``texts``.
+        """Make a tokenizer of the words that occur at least ``min_count`` times in ``texts``.
 
         Args:
-            texts: running texts; read once.
+            texts: the texts; iterated over once.
             min_count: rarer words become ``[UNK]``.
-            max_words: keep only so many words, the most frequent.
+            max_words: keep only this number of words, the most frequent.
             lowercase: treat "The" and "the" as one word.
             sentences: mark where sentences end, for models with ``by_sentences``.
             language: whose abbreviations and quotation marks the sentence splitter should know, such as "en" or "de".
-            model_max_length: texts are cut there when truncation is asked for.
+            model_max_length: the length to which texts are truncated on request.
         """
         if isinstance(texts, str):
             raise InputError("texts is one string; expected several texts, such as a list of strings.")
@@ -105,31 +104,31 @@ class WordTokenizer(PreTrainedTokenizerFast):
         return self.init_kwargs.get("sentences", False)
 
     def _sentence_starts(self, text: str) -> list[int]:
-        """Where sentences after the first begin: those with something visible in them, and never inside a word."""
+        """The offsets of sentences after the first: only sentences with visible text, and never inside a word."""
         from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
 
-        found = get_sentence_boundaries(self.init_kwargs.get("language", "en"), text)
-        starts = [sentence["start_index"] for sentence in found if VISIBLE.search(sentence["text"])][1:]
+        sentences = get_sentence_boundaries(self.init_kwargs.get("language", "en"), text)
+        starts = [sentence["start_index"] for sentence in sentences if VISIBLE.search(sentence["text"])][1:]
         if all(text[start - 1].isspace() for start in starts):
             return starts
         words = self.backend_tokenizer.pre_tokenizer.pre_tokenize_str(text.replace("\u2019", "'"))
-        inside = {place for _, (start, end) in words for place in range(start + 1, end)}
+        inside = {offset for _, (start, end) in words for offset in range(start + 1, end)}
         return [start for start in starts if start not in inside]
 
     def _mark(self, text: str | Sequence[str]) -> tuple[str | list[str], list[int]]:
-        """A text (or its words) with sentence tokens written into it, and where they are in the result."""
+        """Insert sentence tokens into a text (or a list of words); also return their positions in the result."""
         if isinstance(text, str):
             starts = self._sentence_starts(text)
-            parts = [text[a:b] for a, b in zip([0, *starts], [*starts, len(text)], strict=True)]
-            return SENTENCE.join(parts), [start + i * len(SENTENCE) for i, start in enumerate(starts)]
+            parts = [text[start:stop] for start, stop in zip([0, *starts], [*starts, len(text)], strict=True)]
+            return SENTENCE.join(parts), [start + index * len(SENTENCE) for index, start in enumerate(starts)]
         ends, words = [-1], list(text)
         for word in words:
             ends.append(ends[-1] + 1 + len(word))
         starts = sorted({bisect_left(ends, start - 1) for start in self._sentence_starts(" ".join(words))})
         starts = [start for start in starts if 0 < start < len(words)]
-        for i, start in enumerate(starts):
-            words.insert(start + i, SENTENCE)
-        return words, [start + i for i, start in enumerate(starts)]
+        for index, start in enumerate(starts):
+            words.insert(start + index, SENTENCE)
+        return words, [start + index for index, start in enumerate(starts)]
 
     def _encode_plus(  # type: ignore[override]
         self,
@@ -141,7 +140,7 @@ class WordTokenizer(PreTrainedTokenizerFast):
         return_overflowing_tokens: bool = False,
         **options: Any,
     ) -> BatchEncoding:
-        """The backend reads the text with sentence tokens written into it; the encodings are then put right."""
+        """Encode the text with sentence tokens inserted, then correct offsets and word numbers in the encodings."""
         options |= {"is_split_into_words": is_split_into_words, "return_overflowing_tokens": return_overflowing_tokens}
         if not self.sentences:
             return super()._encode_plus(text, text_pair, return_tensors=return_tensors, **options)
@@ -171,25 +170,25 @@ class WordTokenizer(PreTrainedTokenizerFast):
 
 
 def _samples(text: Any, text_pair: Any, *, batched: bool, words: bool) -> list[tuple[Any, ...]]:
-    """What a tokenizer can be called with -> one tuple of one or two texts for each sample."""
+    """The samples in the arguments of a tokenizer's call: for each a tuple of one or two texts."""
     if not batched:
         return [(text, text_pair)] if text_pair else [(text,)]
     if text_pair is not None:
         if isinstance(text_pair, str) or len(text) != len(text_pair):
             raise InputError("text is a batch, so text_pair must be one too, with as many texts.")
         return list(zip(text, text_pair, strict=True))
-    return [(sample,) if _is_one(sample, words=words) else tuple(sample) for sample in text]
+    return [(sample,) if _is_single_text(sample, words=words) else tuple(sample) for sample in text]
 
 
-def _is_one(sample: Any, *, words: bool) -> bool:
-    """Whether a sample is one text, not a pair; a text is a string, or a list of strings where words are given."""
+def _is_single_text(sample: Any, *, words: bool) -> bool:
+    """Whether a sample is a single text and not a pair; a text is a string, or a list of strings with ``words``."""
     return isinstance(sample, str) or (words and (not sample or isinstance(sample[0], str)))
 
 
 def _repair(encoding: Encoding, marks: list[list[int]], *, words: bool) -> Encoding:
-    """An encoding of texts with sentence tokens at ``marks`` -> the same ids, offsets and words of the plain texts.
+    """The encoding of texts with sentence tokens at ``marks``, with the offsets and words of the original texts.
 
-    ``Encoding`` can be written through its state alone, which is JSON.
+    An ``Encoding`` is read-only, except through its pickled state, which is JSON.
     """
     if not any(marks):
         return encoding
@@ -203,18 +202,18 @@ def _repair(encoding: Encoding, marks: list[list[int]], *, words: bool) -> Encod
 def _repair_state(state: dict[str, Any], marks: list[list[int]], *, words: bool) -> None:
     ranges = state["sequence_ranges"] or {"0": {"start": 0, "end": len(state["ids"])}}
     for sequence, span in ranges.items():
-        at = marks[int(sequence)]
-        for i in range(span["start"], span["end"]):
-            (start, end), word = state["offsets"][i], state["words"][i]
+        inserted = marks[int(sequence)]
+        for index in range(span["start"], span["end"]):
+            (start, end), word = state["offsets"][index], state["words"][index]
             if word is None:
                 continue
-            place = word if words else start
-            before = bisect_left(at, place)
+            position = word if words else start
+            before = bisect_left(inserted, position)
             shift = 0 if words else before * len(SENTENCE)
-            if before < len(at) and at[before] == place:
-                state["words"][i], state["special_tokens_mask"][i] = None, 1
-                state["offsets"][i] = [0, 0] if words else [start - shift] * 2
+            if before < len(inserted) and inserted[before] == position:
+                state["words"][index], state["special_tokens_mask"][index] = None, 1
+                state["offsets"][index] = [0, 0] if words else [start - shift] * 2
             else:
-                state["words"][i], state["offsets"][i] = word - before, [start - shift, end - shift]
+                state["words"][index], state["offsets"][index] = word - before, [start - shift, end - shift]
     for overflow in state["overflowing"]:
         _repair_state(overflow, marks, words=words)

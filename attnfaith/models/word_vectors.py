@@ -1,4 +1,4 @@
-"""Pretrained word vectors: read them, place them in a model, or make them from your own texts."""
+"""Pretrained word vectors: reading them, loading them into a model, and training them on your own texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Words and their vectors, row for row: ``matrix`` [V, E] float32."""
+    """Words and their vectors: ``matrix`` [V, E] float32 has one row for each word."""
 
     words: list[str]
     matrix: np.ndarray
@@ -38,7 +38,7 @@ class WordVectors:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many words of a tokenizer have a pretrained vector, and which have not."""
+    """How many words of a tokenizer have a pretrained vector, and which do not."""
 
     found: int
     missing: list[str]
@@ -51,12 +51,13 @@ class Coverage:
 def load_vectors(
     path: str | Path, words: str | Path | None = None, *, only: Container[str] | None = None
 ) -> WordVectors:
-    """Read GloVe or word2vec text (``.gz`` too; a first line "count size" is skipped), or ``.npy`` with a word list.
+    """Read word vectors from GloVe or word2vec text files (also ``.gz``), or from a ``.npy`` file with a word list.
 
     Args:
-        path: a text file with one word and its numbers a line, or a ``.npy`` matrix [V, E].
-        words: for ``.npy``, a text file with one word a line.
-        only: keep these words alone, for example ``tokenizer.get_vocab()``: a large file then takes little memory.
+        path: a text file with one word and its numbers in each line (a first line "count size" is skipped), or a
+            ``.npy`` matrix [V, E].
+        words: for ``.npy``, a text file with one word in each line.
+        only: keep only these words, for example ``tokenizer.get_vocab()``, so that a large file takes little memory.
     """
     path = Path(path)
     if not path.is_file():
@@ -64,16 +65,16 @@ def load_vectors(
     if path.suffix == ".npy":
         if words is None:
             raise InputError(f"{path.name} holds numbers alone; pass words=, a file with one word a line.")
-        # not splitlines(), which also splits at characters that may be words of their own
-        with _readable(Path(words)):
+        # not splitlines(), which also splits at characters that are words in some vocabularies
+        with _read_errors(Path(words)):
             names = Path(words).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        with _readable(path):
+        with _read_errors(path):
             matrix = np.load(path, allow_pickle=False).astype(np.float32, copy=False)
         vectors = WordVectors(names, matrix)
-        kept = [i for i, word in enumerate(names) if only is None or word in only]
-        return WordVectors([names[i] for i in kept], vectors.matrix[kept])
+        kept = [index for index, word in enumerate(names) if only is None or word in only]
+        return WordVectors([names[index] for index in kept], vectors.matrix[kept])
     rows: dict[str, np.ndarray] = {}
-    with _readable(path):
+    with _read_errors(path):
         for word, numbers in _lines(path):
             if (only is None or word in only) and word not in rows:
                 rows[word] = numbers
@@ -82,8 +83,8 @@ def load_vectors(
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Name the file that cannot be read: not there, not UTF-8, a broken archive, an array of Python objects."""
+def _read_errors(path: Path) -> Iterator[None]:
+    """Turn errors of reading a file (missing, not UTF-8, a broken archive, pickled objects) into `InputError`."""
     try:
         yield
     except InputError:
@@ -105,7 +106,7 @@ def _lines(path: Path) -> Iterator[tuple[str, np.ndarray]]:
                 size = int(fields[1])
                 continue
             size = len(fields) - 1 if size is None else size
-            # GloVe's larger files have words with spaces in them, so the numbers are counted from the end.
+            # Some words of GloVe's larger files contain spaces, so the numbers are counted from the end of the line.
             try:
                 vector = np.array(fields[-size:], dtype=np.float32)
             except ValueError:
@@ -116,13 +117,13 @@ def _lines(path: Path) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def place_vectors(weight: Tensor, tokenizer: PreTrainedTokenizerBase, vectors: WordVectors) -> Coverage:
-    """Write vectors into the rows of an embedding ``weight`` [V, E]; a word is tried as it is, then in lower case."""
+    """Write vectors into the rows of an embedding ``weight`` [V, E]; words are looked up as is, then in lower case."""
     if vectors.matrix.shape[1] != weight.shape[1]:
         raise InputError(
             f"The vectors have {vectors.matrix.shape[1]} numbers, the model's embeddings {weight.shape[1]}; "
             f"build the model with embedding_size={vectors.matrix.shape[1]}."
         )
-    row = {word: i for i, word in reversed(list(enumerate(vectors.words)))}
+    row = {word: index for index, word in reversed(list(enumerate(vectors.words)))}  # the first of equal words counts
     special = set(tokenizer.all_special_tokens)
     ids, rows, missing = [], [], []
     for word, index in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
@@ -152,11 +153,11 @@ def train_vectors(
     batch: int = 1000,
     seed: int = 0,
 ) -> WordVectors:
-    """Word vectors from your own texts by factorising counts: positive pointwise mutual information, truncated SVD.
+    """Train word vectors on your own texts: truncated SVD of positive pointwise mutual information.
 
-    Deterministic and quick for vocabularies up to some ten thousand words. The papers used word2vec's skip-gram on
-    their training texts, which implicitly factorises a shifted version of the same matrix (Levy & Goldberg 2014): close
-    in kind, not the same numbers. For word2vec itself, give gensim the tokenizer's words and read back what it saves::
+    It is deterministic, and fast for vocabularies of up to some ten thousand words. The papers used word2vec's
+    skip-gram on their training texts, which implicitly factorises a shifted version of the same matrix (Levy & Goldberg
+    2014): a similar method with other numbers. For word2vec itself, use gensim on the tokenizer's words::
 
         model = gensim.models.Word2Vec([tokenizer.tokenize(text) for text in texts], vector_size=200, min_count=5)
         model.wv.save_word2vec_format("vectors.txt")

@@ -14,11 +14,11 @@ from transformers import PreTrainedTokenizerBase
 from attnfaith import validation
 from attnfaith.adapters.dummy_inputs import (
     SPECIAL_NAMES,
-    made_up_inputs,
-    parts_of,
+    config_value,
+    make_dummy_inputs,
     position_limit,
     position_tables,
-    setting,
+    text_configs,
 )
 from attnfaith.adapters.forward_pass import logits_of
 from attnfaith.adapters.inference_state import inference_state, unwrapped
@@ -91,7 +91,7 @@ class TextEncoder:
         padding token open gets its texts one by one: decoders refuse more.
         """
         size = validation.whole_number(size, "batch_size", least=1)
-        declared = any(hasattr(part, "pad_token_id") for part in parts_of(self.config) if part is not None)
+        declared = any(hasattr(part, "pad_token_id") for part in text_configs(self.config) if part is not None)
         if declared and _pad_of(self.config) is None:
             size = 1
         equal = not self.mixes_lengths
@@ -119,7 +119,7 @@ class TextEncoder:
             return False
         most = min(limit for limit in (position_limit(self.model), _TRIED) if limit is not None)
         try:
-            batch = made_up_inputs(self.model, (most // 2, most), "left" if left else "right")
+            batch = make_dummy_inputs(self.model, (most // 2, most), "left" if left else "right")
         except InputError:
             return True
         if len(batch["input_ids"]) < 2:
@@ -256,7 +256,7 @@ def special_ids_of(config: Any, tokenizer: Any = None) -> frozenset[int]:
         unknown = getattr(tokenizer, "unk_token_id", None)
         return frozenset(ids if unknown in others else ids - {unknown})
     found: set[Any] = set()
-    for part in parts_of(config):
+    for part in text_configs(config):
         if not hasattr(part, "to_dict"):
             continue
         for name in {*part.to_dict(), *part.attribute_map}:
@@ -272,7 +272,7 @@ def _roles(tokenizer: Any) -> dict[str, int]:
 
 
 def _pad_of(config: Any) -> int | None:
-    pad = None if config is None else setting(config, "pad_token_id", "pad_index")
+    pad = None if config is None else config_value(config, "pad_token_id", "pad_index")
     return pad if isinstance(pad, int) and pad >= 0 else None
 
 

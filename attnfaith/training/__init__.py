@@ -1,4 +1,7 @@
-"""Fitting classifiers. Everything is loaded when it is first asked for: Transformers' Trainer is heavy."""
+"""Training classifiers: `fit`, the papers' settings (`recipe`), and random labels (`shuffled`).
+
+Names are loaded lazily, since Transformers' Trainer takes long to import.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens between epochs: figures are kept, the best weights are copied, and patience runs out."""
+"""Keeping the weights of the best epoch, and early stopping."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from attnfaith.errors import NumericalError
 
 
 class BestEpoch(TrainerCallback):
-    """A Trainer callback that remembers the epoch with the best validation accuracy (without it: the lowest loss).
+    """A Trainer callback that keeps the weights of the epoch with the best validation accuracy (or lowest loss).
 
-    The best weights are copied in memory: writing checkpoints would take small models longer than an epoch does.
+    The best weights are copied in memory: for small models, writing checkpoints would take longer than an epoch.
 
     Args:
-        model: whose weights are copied.
-        patience: epochs without a better one before training stops; None for no limit.
-        epochs: how many are planned.
-        quiet: no progress bar, on a terminal neither.
+        model: the model that is trained.
+        patience: the number of epochs without improvement before training stops; None for no limit.
+        epochs: the number of epochs planned.
+        quiet: show no progress bar, not even on a terminal.
 
     Attributes:
         epochs: one record for each epoch, see `attnfaith.training.History`.
-        best_epoch: from 1.
-        stopped: whether patience ran out.
+        best_epoch: the number of the best epoch, from 1.
+        stopped: whether training was stopped early.
     """
 
     def __init__(self, model: nn.Module, *, patience: int | None, epochs: int, quiet: bool = True) -> None:
@@ -52,8 +52,8 @@ class BestEpoch(TrainerCallback):
         self._stack.close()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Take down the training loss of an epoch."""
-        if "loss" not in logs:  # of an evaluation, or of the end
+        """Record the training loss of an epoch."""
+        if "loss" not in logs:  # the log of an evaluation, or of the end of training
             return
         if not math.isfinite(logs["loss"]):
             raise NumericalError(
@@ -66,11 +66,11 @@ class BestEpoch(TrainerCallback):
             self._bar.advance(self._bar.task_ids[0])
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-        """Take down how an epoch did, copy its weights if it is the best so far, and stop if none has been for long."""
+        """Record the validation loss and accuracy, copy the weights if they are the best so far, and stop early."""
         accuracy = float(metrics.get("eval_accuracy", math.nan))
-        now = self.epochs[-1]
-        now |= {"validation_loss": float(metrics["eval_loss"]), "validation_accuracy": accuracy}
-        score = -now["validation_loss"] if math.isnan(accuracy) else accuracy
+        record = self.epochs[-1]
+        record |= {"validation_loss": float(metrics["eval_loss"]), "validation_accuracy": accuracy}
+        score = -record["validation_loss"] if math.isnan(accuracy) else accuracy
         if score > self._best_score:
             self._best_score, self.best_epoch = score, len(self.epochs)
             self._best_weights = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
@@ -79,6 +79,6 @@ class BestEpoch(TrainerCallback):
             control.should_training_stop = True
 
     def restore_best(self) -> None:
-        """Give the model the best epoch's weights."""
+        """Load the weights of the best epoch into the model."""
         if self._best_weights and self.best_epoch < len(self.epochs):
             self.model.load_state_dict(self._best_weights)

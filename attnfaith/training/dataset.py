@@ -1,4 +1,4 @@
-"""Labelled texts in any usual container, checked, as what a Trainer trains on."""
+"""Labelled texts in any usual container, validated, as a data set for Transformers' Trainer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def column(data: Any, name: str, what: str) -> list[Any]:
     Args:
         data: the rows.
         name: the column.
-        what: how the data are called in messages ("train").
+        what: the name of the data in messages ("train").
 
     Example:
         >>> column([{"text": "good"}, {"text": "bad"}], "text", "train")
@@ -33,16 +33,16 @@ def column(data: Any, name: str, what: str) -> list[Any]:
         if name not in known:
             raise InputError(_no_column(name, what.capitalize(), list(known)))
         return list(data[name])
-    for place, row in enumerate(data):
+    for index, row in enumerate(data):
         if not isinstance(row, Mapping):
-            raise InputError(f"Row {place} of {what} is of type {type(row).__name__}; expected a dict.")
+            raise InputError(f"Row {index} of {what} is of type {type(row).__name__}; expected a dict.")
         if name not in row:
-            raise InputError(_no_column(name, f"Row {place} of {what}", list(row)))
+            raise InputError(_no_column(name, f"Row {index} of {what}", list(row)))
     return [row[name] for row in data]
 
 
-def _readable(data: Any, what: str) -> Any:
-    """The data, read into a list if they can only be gone through (a generator, a streaming data set)."""
+def _as_rows(data: Any, what: str) -> Any:
+    """The data, read into a list if they can only be iterated over (a generator, a streaming data set)."""
     if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
         raise InputError(
             f"Expected {what} to be a list of dicts, a DataFrame or a datasets.Dataset; got {type(data).__name__}."
@@ -54,17 +54,17 @@ def _readable(data: Any, what: str) -> Any:
 def _no_column(name: str, where: str, known: list[Any]) -> str:
     near = difflib.get_close_matches(name, map(str, known), n=3)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"{where} has no column {name!r}.{hint} There is {', '.join(map(repr, known)) or 'none'}."
+    return f"{where} has no column {name!r}.{hint} Known columns: {', '.join(map(repr, known)) or 'none'}."
 
 
 def label_tensor(labels: list[Any], kind: str, num_labels: int, what: str) -> Tensor:
-    """Labels as the loss wants them: whole numbers for classes, else floats.
+    """Labels as a tensor for the loss: whole numbers for classes, floats otherwise.
 
     Args:
-        labels: one for each row: a class, a list of one 0 or 1 for each label ("multilabel"), or a number.
+        labels: one for each row: a class, a list with 0 or 1 for each label ("multilabel"), or a number.
         kind: the model's decision: "multiclass", "sigmoid", "multilabel" or "regression".
-        num_labels: how many logits the model has.
-        what: how the data are called in messages.
+        num_labels: the number of the model's logits.
+        what: the name of the data in messages.
 
     Example:
         >>> label_tensor([2, 0], "multiclass", 3, "train")
@@ -75,43 +75,43 @@ def label_tensor(labels: list[Any], kind: str, num_labels: int, what: str) -> Te
         "multilabel": f"a list of {num_labels} zeros and ones",
         "regression": "a number" if num_labels == 1 else f"a list of {num_labels} numbers",
     }.get(kind, f"a whole number from 0 to {classes - 1}, since the model has {classes} classes")
-    for place, label in enumerate(labels):
-        if not _fits(label, kind, num_labels, classes):
-            raise InputError(f"The label of row {place} of {what} is {label!r}; expected {expected}.")
+    for index, label in enumerate(labels):
+        if not _is_valid_label(label, kind, num_labels, classes):
+            raise InputError(f"The label of row {index} of {what} is {label!r}; expected {expected}.")
     whole = kind in ("multiclass", "sigmoid")
     return torch.tensor([int(label) if whole else label for label in labels], dtype=None if whole else torch.float32)
 
 
-def _fits(label: Any, kind: str, num_labels: int, classes: int) -> bool:
+def _is_valid_label(label: Any, kind: str, num_labels: int, classes: int) -> bool:
     if kind in ("multiclass", "sigmoid"):
         return isinstance(label, Integral) and 0 <= int(label) < classes
     if kind == "regression" and num_labels == 1:
-        return _finite(label)
+        return _is_finite(label)
     if not hasattr(label, "__len__") or isinstance(label, str) or len(label) != num_labels:
         return False
-    return all(_finite(one) and (kind == "regression" or one in (0, 1)) for one in label)
+    return all(_is_finite(value) and (kind == "regression" or value in (0, 1)) for value in label)
 
 
-def _finite(number: Any) -> bool:
+def _is_finite(number: Any) -> bool:
     return isinstance(number, Real) and abs(float(number)) < float("inf")
 
 
 class TrainingRows:
-    """Encoded texts with their labels: a data set for Trainer, and what puts batches together.
+    """Encoded texts with their labels: a map-style data set for Trainer.
 
     Args:
-        texts: encodes and collates for the model.
+        texts: the encoder of the model's texts.
         data: the rows.
         columns: the names of the columns "text", "second_text" (None for single texts) and "label".
-        kind: the model's decision.
-        num_labels: how many logits the model has.
-        what: how the data are called in messages.
+        kind: the model's decision, as for `label_tensor`.
+        num_labels: the number of the model's logits.
+        what: the name of the data in messages.
     """
 
     def __init__(
         self, texts: TextEncoder, data: Any, columns: dict[str, Any], *, kind: str, num_labels: int, what: str
     ) -> None:
-        data = _readable(data, what)
+        data = _as_rows(data, what)
         entries = column(data, columns["text"], what)
         if not entries:
             raise InputError(f"There are no rows in {what}; expected at least one.")
@@ -126,6 +126,6 @@ class TrainingRows:
     def __len__(self) -> int:
         return len(self.encoded)
 
-    def __getitem__(self, place: int) -> dict[str, Any]:
-        encoded = self.encoded[place]  # "input_ids" tells Trainer's sampler the length
-        return {"input_ids": encoded.ids, "encoded": encoded, "labels": self.labels[place]}
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        encoded = self.encoded[index]  # Trainer's sampler reads the length off "input_ids"
+        return {"input_ids": encoded.ids, "encoded": encoded, "labels": self.labels[index]}

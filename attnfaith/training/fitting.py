@@ -1,4 +1,4 @@
-"""Fitting a classifier with Transformers' Trainer, and leaving nothing but the fitted weights."""
+"""Training a classifier with Transformers' Trainer, without side effects other than the trained weights."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from attnfaith.text.encoder import TextEncoder
 from attnfaith.training.best_epoch import BestEpoch
 from attnfaith.training.dataset import TrainingRows
 from attnfaith.training.recipes import make_optimizer
-from attnfaith.training.restore_state import as_before
+from attnfaith.training.restore_state import restore_after_training
 
 
 @dataclass(frozen=True)
 class History:
-    """How a fit went.
+    """The course of a training.
 
     Attributes:
-        epochs: for each epoch "epoch" (from 1), "loss" (mean over its steps, as they were made), and, where there are
-            validation data, "validation_loss" and "validation_accuracy" (NaN for a regression; for several labels the
-            share of texts with all of them right).
-        best_epoch: whose weights the model now has: the first with the highest accuracy (for a regression with the
-            lowest loss); without validation data the last.
-        stopped: whether patience ended training before the last epoch.
-        seconds: how long it all took, reading the texts included.
+        epochs: for each epoch "epoch" (from 1), "loss" (the mean over its steps), and with validation data
+            "validation_loss" and "validation_accuracy" (NaN for a regression; for several labels the share of texts
+            with all labels right).
+        best_epoch: the epoch whose weights the model has now: the first with the highest accuracy (for a regression,
+            with the lowest loss); without validation data the last.
+        stopped: whether training stopped early.
+        seconds: the time of the whole call, reading the texts included.
     """
 
     epochs: tuple[dict[str, float], ...]
@@ -47,7 +47,7 @@ class History:
 
     @property
     def best(self) -> dict[str, float]:
-        """The figures of the best epoch."""
+        """The record of the best epoch."""
         return self.epochs[self.best_epoch - 1]
 
 
@@ -74,35 +74,35 @@ def fit(
     seed: int = 0,
     quiet: bool = True,
 ) -> History:
-    """Train a classifier in place, and keep the weights of the epoch that did best on the validation data.
+    """Train a classifier in place, and keep the weights of the epoch that is best on the validation data.
 
-    Any text classifier of Transformers or `attnfaith.models` will do; `recipe` has the papers' settings. The model
-    comes back in evaluation mode, on its device, without gradients. The process's random states are as before, and no
-    file is left. The same model, data and seed give the same weights on the same machine with as many threads; a new
-    model's own first weights come from ``torch.manual_seed``.
+    It works for any text classifier of Transformers or `attnfaith.models`; `recipe` returns the papers' settings.
+    Afterwards the model is in evaluation mode, on its device, without gradients; the random states of the process are
+    as before, and no file is left. The same model, data and seed give the same weights on the same machine with the
+    same number of threads; the initial weights of a new model depend on ``torch.manual_seed``.
 
     Args:
         model: a classifier whose forward pass takes ``labels`` and returns a loss.
         tokenizer: the model's own.
         train: a list of dicts, a DataFrame or a ``datasets.Dataset``; labels are whole numbers from 0 (for one logit 0
             and 1; for several labels lists of 0 and 1; for a regression numbers).
-        validation: the same, for choosing the epoch; without it every epoch is run, and the last one kept.
+        validation: data of the same form for choosing the epoch; without it, all epochs are run and the last is kept.
         learning_rate: constant. 1e-3 suits small models from scratch, 2e-5 pretrained Transformers.
-        epochs: at most so many passes over the data.
-        batch_size: texts in a step; those of like length go together.
-        text_column: where the texts are.
-        label_column: where the labels are.
-        second_text_column: where the second texts of pairs are.
-        max_length: longer texts are cut off; by default at what tokenizer and model take.
+        epochs: the largest number of passes over the data.
+        batch_size: texts in a step; texts of similar length are batched together.
+        text_column: the column of the texts.
+        label_column: the column of the labels.
+        second_text_column: the column of the second texts, for pairs.
+        max_length: longer texts are truncated; by default to what tokenizer and model take.
         optimizer: "adam" or "adamw".
-        amsgrad: the variant of that name.
-        weight_decay: of all parameters ...
-        weight_decay_exclude: ... but those whose name holds a match of this regular expression.
-        max_grad_norm: larger gradients are scaled down to it; None leaves them as they are.
-        patience: stop after so many epochs without a better validation accuracy; None never stops.
-        freeze_vectors: leave the word embeddings as they are.
-        seed: of the order of the texts, and dropout.
-        quiet: no progress bar; in a pipe or file there is none anyway.
+        amsgrad: use the AMSGrad variant.
+        weight_decay: applied to all parameters ...
+        weight_decay_exclude: ... except those whose name contains a match of this regular expression.
+        max_grad_norm: larger gradients are scaled down to this norm; None for no limit.
+        patience: stop after this many epochs without a better validation accuracy; None never stops.
+        freeze_vectors: do not train the word embeddings.
+        seed: the seed of the order of the texts and of dropout.
+        quiet: show no progress bar; it is only ever shown on a terminal.
 
     Example:
         >>> import attnfaith as af
@@ -128,8 +128,13 @@ def fit(
 
     rows = read(train, "train")
     held_out = None if validation is None else read(validation, "validation")
-    watch = BestEpoch(model, patience=patience, epochs=epochs, quiet=quiet)
-    with tempfile.TemporaryDirectory() as folder, _frozen_vectors(model, freeze_vectors), as_before(model), watch:
+    best = BestEpoch(model, patience=patience, epochs=epochs, quiet=quiet)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _frozen_vectors(model, freeze_vectors),
+        restore_after_training(model),
+        best,
+    ):
         made = make_optimizer(
             model,
             optimizer=optimizer,
@@ -163,14 +168,14 @@ def fit(
             train_dataset=rows,
             eval_dataset=held_out,
             compute_metrics=None if decision.kind == "regression" else _accuracy,
-            callbacks=[watch],
+            callbacks=[best],
             optimizers=(made, LambdaLR(made, lambda step: 1.0)),
-            preprocess_logits_for_metrics=partial(_decided, decision),
+            preprocess_logits_for_metrics=partial(_predictions, decision),
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
-        watch.restore_best()
-    return History(tuple(watch.epochs), watch.best_epoch, watch.stopped, time.perf_counter() - start)
+        best.restore_best()
+    return History(tuple(best.epochs), best.best_epoch, best.stopped, time.perf_counter() - start)
 
 
 def _check_numbers(learning_rate: Any, epochs: Any, batch_size: Any, patience: Any, max_grad_norm: Any) -> None:
@@ -189,9 +194,9 @@ def _check_numbers(learning_rate: Any, epochs: Any, batch_size: Any, patience: A
 def _check_padding(config: Any, batch_size: int) -> None:
     if batch_size > 1 and hasattr(config, "pad_token_id") and config.pad_token_id is None:
         raise InputError(
-            "The model's configuration names no padding token, so it reads one text at a time. Set "
-            "model.config.pad_token_id = tokenizer.pad_token_id (and tokenizer.pad_token = tokenizer.eos_token where "
-            "the tokenizer has none either), or batch_size=1."
+            "The model's configuration has no padding token, so the model can read only one text at a time. Set "
+            "model.config.pad_token_id = tokenizer.pad_token_id (and tokenizer.pad_token = tokenizer.eos_token if the "
+            "tokenizer has none either), or batch_size=1."
         )
 
 
@@ -202,16 +207,19 @@ def _frozen_vectors(model: nn.Module, wanted: bool) -> Iterator[None]:
         yield
         return
     if not hasattr(model, "get_input_embeddings"):
-        raise InputError(f"{type(model).__name__} does not say which its word embeddings are; freeze them yourself.")
+        raise InputError(
+            f"{type(model).__name__} has no get_input_embeddings(), so its word embeddings are not known. Freeze them "
+            "yourself."
+        )
     embeddings: Any = model.get_input_embeddings  # torch types every attribute of a module as a tensor
-    own = list(embeddings().parameters())
-    before = [parameter.requires_grad for parameter in own]
+    parameters = list(embeddings().parameters())
+    before = [parameter.requires_grad for parameter in parameters]
     try:
-        for parameter in own:
+        for parameter in parameters:
             parameter.requires_grad_(False)
         yield
     finally:
-        for parameter, flag in zip(own, before, strict=True):
+        for parameter, flag in zip(parameters, before, strict=True):
             parameter.requires_grad_(flag)
 
 
@@ -219,8 +227,8 @@ def _collate(texts: TextEncoder, rows: list[dict[str, Any]]) -> dict[str, Tensor
     return texts.collate([row["encoded"] for row in rows]) | {"labels": torch.stack([row["labels"] for row in rows])}
 
 
-def _decided(decision: Decision, logits: Any, labels: Tensor) -> Tensor:
-    """The decision on each text; some models give more than logits."""
+def _predictions(decision: Decision, logits: Any, labels: Tensor) -> Tensor:
+    """The prediction for each text; some models return a tuple that begins with the logits."""
     logits = logits[0] if isinstance(logits, tuple | list) else logits
     if decision.kind == "regression":
         return logits

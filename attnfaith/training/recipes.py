@@ -1,4 +1,4 @@
-"""How the papers trained their models, as arguments of `fit`; and the optimizer that these arguments describe."""
+"""The papers' training settings as arguments of `fit`, and the optimizer that these arguments define."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _KNOWN = (
     "patience",
     "batch_size",
 )
-_NOT_FIT = ("min_count",)  # of the tokenizer
+_OF_THE_TOKENIZER = ("min_count",)
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
 def recipe(name: str, *, dataset: str | None = None) -> dict[str, Any]:
-    """What a preset's paper says of training, as arguments of `fit`; what it does not say is left to `fit`.
+    """The training settings of a preset's paper as arguments of `fit`; settings that are not in the paper are left out.
 
-    The rarest words a paper keeps are the tokenizer's matter: ``preset(name).training.get("min_count")``.
+    The smallest count of a word belongs to the tokenizer: ``preset(name).training.get("min_count")``.
 
     Args:
         name: see ``attnfaith.models.presets()``.
-        dataset: whose settings to take where the paper has several.
+        dataset: the data set whose settings to use, if the paper has several.
 
     Example:
         >>> recipe("FLANrnn", dataset="yelp")
         {'optimizer': 'adam', 'max_grad_norm': 10.0, 'patience': 5, 'learning_rate': 0.0001}
     """
     training = preset(name, dataset=dataset).training
-    unknown = sorted(set(training) - {*_KNOWN, *_NOT_FIT})
+    unknown = sorted(set(training) - {*_KNOWN, *_OF_THE_TOKENIZER})
     if unknown:
         raise InputError(f"The preset {name!r} has training settings that fit does not know: {', '.join(unknown)}.")
     return {key: value for key, value in training.items() if key in _KNOWN}
@@ -54,15 +54,15 @@ def make_optimizer(
     weight_decay: float = 0.0,
     weight_decay_exclude: str | None = None,
 ) -> torch.optim.Optimizer:
-    """An optimizer of the parameters that ask for a gradient.
+    """An optimizer of the parameters of a model that require gradients.
 
     Args:
-        model: whose parameters.
-        optimizer: "adam" (decay is part of the gradient) or "adamw" (decay is apart from it).
+        model: the model.
+        optimizer: "adam" (weight decay is added to the gradient) or "adamw" (decoupled weight decay).
         learning_rate: constant.
-        amsgrad: the variant of that name.
-        weight_decay: of every parameter ...
-        weight_decay_exclude: ... but those whose name holds a match of this regular expression.
+        amsgrad: use the AMSGrad variant.
+        weight_decay: applied to all parameters ...
+        weight_decay_exclude: ... except those whose name contains a match of this regular expression.
 
     Example:
         >>> made = make_optimizer(
@@ -73,15 +73,15 @@ def make_optimizer(
     """
     if optimizer not in OPTIMIZERS:
         raise InputError(f"Expected optimizer to be one of {', '.join(map(repr, OPTIMIZERS))}, got {optimizer!r}.")
-    spared = re.compile(weight_decay_exclude) if weight_decay_exclude else None
+    excluded = re.compile(weight_decay_exclude) if weight_decay_exclude else None
     groups: list[dict[str, Any]] = [
         {"params": [], "weight_decay": weight_decay},
         {"params": [], "weight_decay": 0.0},
     ]
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            groups[bool(spared and spared.search(name))]["params"].append(parameter)
+            groups[bool(excluded and excluded.search(name))]["params"].append(parameter)
     groups = [group for group in groups if group["params"]]
     if not groups:
-        raise InputError("No parameter of the model asks for a gradient; there is nothing to train.")
+        raise InputError("No parameter of the model requires a gradient, so there is nothing to train.")
     return OPTIMIZERS[optimizer](groups, lr=learning_rate, amsgrad=amsgrad)

@@ -1,4 +1,4 @@
-"""What Trainer changes beside the weights, put back."""
+"""Restoring what Trainer changes beside the weights."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch import nn
 
 
 @contextmanager
-def as_before(model: nn.Module) -> Iterator[None]:
-    """Let training change weights only, also when it stops by an error.
+def restore_after_training(model: nn.Module) -> Iterator[None]:
+    """Restore everything that training changes except the weights, also after an error.
 
-    Random states, accelerate's state, the model's device and what it says of caching are put back. The model is left
-    without gradients and in evaluation mode.
+    Random states, accelerate's state, the model's device and its ``use_cache`` are restored. The model is left without
+    gradients and in evaluation mode.
 
     Example:
         >>> model = nn.Linear(1, 1)
         >>> before = torch.get_rng_state()
-        >>> with as_before(model):
+        >>> with restore_after_training(model):
         ...     _ = torch.rand(1)
         >>> torch.equal(torch.get_rng_state(), before)
         True
@@ -31,15 +31,16 @@ def as_before(model: nn.Module) -> Iterator[None]:
 
     with ExitStack() as stack:
         for shared in (AcceleratorState._shared_state, PartialState._shared_state, GradientState._shared_state):
-            stack.callback(_refill, shared, dict(shared))
+            stack.callback(_restore_dict, shared, dict(shared))
         stack.callback(random.setstate, random.getstate())
         stack.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002 (Trainer seeds it)
         devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
         stack.enter_context(torch.random.fork_rng(devices=devices))
-        stack.callback(_forget, vars(model), set(vars(model)))  # accelerate marks a model, and may wrap its forward
+        # accelerate adds attributes to a model, and may wrap its forward
+        stack.callback(_delete_new_names, vars(model), set(vars(model)))
         config = getattr(model, "config", None)
         if config is not None:
-            stack.callback(_forget, vars(config), set(vars(config)))
+            stack.callback(_delete_new_names, vars(config), set(vars(config)))
             if "use_cache" in vars(config):
                 stack.callback(setattr, config, "use_cache", config.use_cache)
         device = next((parameter.device for parameter in model.parameters()), None)
@@ -50,11 +51,11 @@ def as_before(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def _refill(shared: dict[str, Any], before: dict[str, Any]) -> None:
+def _restore_dict(shared: dict[str, Any], before: dict[str, Any]) -> None:
     shared.clear()
     shared.update(before)
 
 
-def _forget(names: MutableMapping[str, Any], known: set[str]) -> None:
+def _delete_new_names(names: MutableMapping[str, Any], known: set[str]) -> None:
     for name in set(names) - known:
         del names[name]

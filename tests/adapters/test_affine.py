@@ -1,29 +1,29 @@
-"""attnfaith's own models, cut: against their own parts, put together by hand."""
+"""Cuts of attnfaith's own models, compared with the parts of the models put together by hand."""
 
 import pytest
 import torch
 from torch import nn
 
 import attnfaith as af
-from attnfaith.adapters.dummy_inputs import made_up_inputs
+from attnfaith.adapters.dummy_inputs import make_dummy_inputs
 from tests.helpers.comparing import assert_close
 from tests.helpers.full_forward import erase_slow
 
 
 @pytest.mark.parametrize("query", [False, True])
 @pytest.mark.parametrize("name", ["FLANrnn", "Wen-conv-dot-softmax", "HANnoenc"])
-def test_prefixes_are_the_head_on_what_is_kept(name, query):
+def test_prefixes_equal_the_linear_layer_on_the_kept_items(name, query):
     """W (sum of w' v) + U q + b, with w' erased by loops; a query's part of the logits differs from text to text."""
     if query and name.startswith("HAN"):
         pytest.skip("a HAN reads one text")
     torch.manual_seed(0)
     settings = {"query": True} if query else {}
     model = af.models.from_preset(name, num_labels=3, vocab_size=60, **settings).double().eval()
-    inputs = made_up_inputs(model, (12, 7))
+    inputs = make_dummy_inputs(model, (12, 7))
     if name.startswith("HAN"):
         inputs["input_ids"][:, 3::3] = model.config.sentence_token_id
     cut = af.cut(model)
-    assert cut.adapter.path == "affine"
+    assert cut.adapter.tail == "affine"
     capture = cut.capture(**inputs)
     order = torch.rand(capture.mask.shape).masked_fill(~capture.mask, -1).argsort(-1, descending=True)
     with torch.no_grad():
@@ -54,7 +54,7 @@ class Drawing(nn.Module):
         return self.decide(torch.einsum("bn,bnd->bd", scores.softmax(-1), states))
 
 
-def test_random_numbers_that_the_model_draws_are_given_back():
+def test_the_random_state_is_restored_after_a_model_draws():
     model = Drawing()
     example = {"input_ids": torch.tensor([[3, 4, 5, 6, 7]])}
     before = torch.get_rng_state()

@@ -1,4 +1,4 @@
-"""The watch sees every way in which models multiply attention weights with values, and replaces the result."""
+"""The watch recognises every way in which models multiply attention weights with values, and replaces the result."""
 
 import math
 
@@ -102,28 +102,28 @@ HAND_MADE = {
 
 def watched(run, batch=B, answer=None, **options):
     """What a watch sees while ``run`` runs, and what ``run`` returns under it."""
-    products = []
+    attentions = []
 
-    def on_product(product):
-        products.append(product)
-        return None if answer is None else answer(product)
+    def on_attention(attention):
+        attentions.append(attention)
+        return None if answer is None else answer(attention)
 
-    with AttentionWatch(batch, on_product, **options):
+    with AttentionWatch(batch, on_attention, **options):
         result = run()
-    return products, result
+    return attentions, result
 
 
-def check_product(product, weights, values):
+def check_product(attention, weights, values):
     """Weights, log-weights, values and result in the common layout [B, H, ., .]."""
     batch, heads, queries, items = weights.shape
-    assert product.shape == (batch, heads, queries, items)
-    got, logs = product.distributions(None)
+    assert attention.shape == (batch, heads, queries, items)
+    got, logs = attention.distributions(None)
     torch.testing.assert_close(got, weights, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(logs.exp(), weights, rtol=1e-6, atol=1e-9)
-    torch.testing.assert_close(product.values(), values, rtol=0, atol=0)
-    torch.testing.assert_close(product.layout.read(product.output), weights @ values, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(attention.values(), values, rtol=0, atol=0)
+    torch.testing.assert_close(attention.layout.read(attention.output), weights @ values, rtol=1e-9, atol=1e-12)
     rows = torch.arange(batch).unsqueeze(-1) % queries
-    some, _ = product.distributions(rows)
+    some, _ = attention.distributions(rows)
     for text in range(batch):
         torch.testing.assert_close(some[text, :, 0], weights[text, :, rows[text, 0]], rtol=1e-12, atol=1e-12)
 
@@ -131,19 +131,19 @@ def check_product(product, weights, values):
 @pytest.mark.parametrize("name", HAND_MADE)
 def test_a_softmax_and_a_product(name):
     expected, weights, values = HAND_MADE[name]()
-    products, (result, _, _) = watched(HAND_MADE[name])
+    attentions, (result, _, _) = watched(HAND_MADE[name])
     assert torch.equal(result, expected), "watching alone changes nothing"
-    assert len(products) == 1
-    assert not products[0].fused
-    check_product(products[0], weights, values)
+    assert len(attentions) == 1
+    assert not attentions[0].fused
+    check_product(attentions[0], weights, values)
 
 
 @pytest.mark.parametrize("name", HAND_MADE)
-def test_what_the_watcher_returns_takes_the_place_of_the_result(name):
+def test_what_the_callback_returns_replaces_the_result(name):
     expected, weights, values = HAND_MADE[name]()
 
-    def doubled(product):
-        return product.layout.write(2 * (weights @ values))
+    def doubled(attention):
+        return attention.layout.write(2 * (weights @ values))
 
     _, (result, _, _) = watched(HAND_MADE[name], answer=doubled)
     torch.testing.assert_close(result, 2 * expected, rtol=1e-9, atol=1e-12)
@@ -173,20 +173,20 @@ def test_a_fused_attention(name):
     options, same = FUSED[name]
     query, key, values = draw(B, H, Q, D), draw(B, H, N, D, seed=1), draw(B, H, N, D, seed=2)
     expected = F.scaled_dot_product_attention(query, key, values, **options)
-    products, result = watched(lambda: F.scaled_dot_product_attention(query, key, values, **options))
+    attentions, result = watched(lambda: F.scaled_dot_product_attention(query, key, values, **options))
     assert torch.equal(result, expected)
-    (product,) = products
-    assert product.fused
+    (attention,) = attentions
+    assert attention.fused
     weights = literal(query, key, **same)
-    check_product(product, weights, values)
+    check_product(attention, weights, values)
 
 
-def test_a_fused_attention_with_a_row_that_sees_nothing():
+def test_a_fused_attention_with_a_fully_masked_row():
     query, key, values = draw(B, H, Q, D), draw(B, H, N, D, seed=1), draw(B, H, N, D, seed=2)
     mask = torch.ones(B, 1, Q, N, dtype=torch.bool)
     mask[0, 0, 2] = False
-    (product,), _ = watched(lambda: F.scaled_dot_product_attention(query, key, values, attn_mask=mask))
-    weights, logs = product.distributions(None)
+    (attention,), _ = watched(lambda: F.scaled_dot_product_attention(query, key, values, attn_mask=mask))
+    weights, logs = attention.distributions(None)
     assert weights[0, :, 2].eq(0).all()
     assert logs[0, :, 2].eq(-torch.inf).all()
     assert weights.isfinite().all()
@@ -194,15 +194,15 @@ def test_a_fused_attention_with_a_row_that_sees_nothing():
 
 def test_grouped_heads():
     query, key, values = draw(B, H, Q, D), draw(B, 2, N, D, seed=1), draw(B, 2, N, D, seed=2)
-    (product,), _ = watched(lambda: F.scaled_dot_product_attention(query, key, values, enable_gqa=True))
+    (attention,), _ = watched(lambda: F.scaled_dot_product_attention(query, key, values, enable_gqa=True))
     key, values = key.repeat_interleave(2, 1), values.repeat_interleave(2, 1)
-    check_product(product, literal(query, key), values)
+    check_product(attention, literal(query, key), values)
 
 
 def test_a_fused_attention_of_three_dimensions():
     query, key, values = draw(B, Q, D), draw(B, N, D, seed=1), draw(B, N, D, seed=2)
-    (product,), _ = watched(lambda: F.scaled_dot_product_attention(query, key, values))
-    check_product(product, literal(query, key).unsqueeze(1), values.unsqueeze(1))
+    (attention,), _ = watched(lambda: F.scaled_dot_product_attention(query, key, values))
+    check_product(attention, literal(query, key).unsqueeze(1), values.unsqueeze(1))
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -210,22 +210,22 @@ def test_a_fused_attention_of_three_dimensions():
 @pytest.mark.parametrize("masked", [True, False])
 def test_torchs_own_multi_head_attention(need_weights, batch_first, masked):
     torch.manual_seed(0)
-    attention = nn.MultiheadAttention(8, H, batch_first=batch_first).double()  # training mode: no path of its own
+    module = nn.MultiheadAttention(8, H, batch_first=batch_first).double()  # training mode: without the fused fast path
     states = draw(B, N, 8) if batch_first else draw(N, B, 8)
     padding = torch.zeros(B, N, dtype=torch.bool)
     padding[1, -2:] = masked
 
     def run():
-        return attention(states, states, states, key_padding_mask=padding, need_weights=need_weights)[0]
+        return module(states, states, states, key_padding_mask=padding, need_weights=need_weights)[0]
 
-    products, result = watched(run)
+    attentions, result = watched(run)
     torch.testing.assert_close(result, run())
-    (product,) = products
-    _, per_head = attention(states, states, states, key_padding_mask=padding, average_attn_weights=False)
-    got, _ = product.distributions(None)
+    (attention,) = attentions
+    _, per_head = module(states, states, states, key_padding_mask=padding, average_attn_weights=False)
+    got, _ = attention.distributions(None)
     torch.testing.assert_close(got, per_head, rtol=1e-9, atol=1e-9)
-    _, zero = watched(run, answer=lambda product: product.layout.write(torch.zeros(B, H, N, 2).double()))
-    torch.testing.assert_close(zero, attention.out_proj.bias.expand_as(zero))
+    _, zero = watched(run, answer=lambda attention: attention.layout.write(torch.zeros(B, H, N, 2).double()))
+    torch.testing.assert_close(zero, module.out_proj.bias.expand_as(zero))
 
 
 def sparse(scores):
@@ -234,15 +234,15 @@ def sparse(scores):
     return above / above.sum(-1, keepdim=True)
 
 
-def test_any_distribution_only_where_it_is_asked_for():
+def test_any_distribution_is_recognised_only_on_request():
     scores, values = draw(B, Q, N), draw(B, N, D, seed=1)
-    products, _ = watched(lambda: sparse(scores) @ values)
-    assert products == []
-    (product,), _ = watched(lambda: sparse(scores) @ values, any_distribution=True)
-    check_product(product, sparse(scores).unsqueeze(1), values.unsqueeze(1))
+    attentions, _ = watched(lambda: sparse(scores) @ values)
+    assert attentions == []
+    (attention,), _ = watched(lambda: sparse(scores) @ values, any_distribution=True)
+    check_product(attention, sparse(scores).unsqueeze(1), values.unsqueeze(1))
 
 
-def test_what_is_no_attention_is_left_alone():
+def test_other_products_are_left_alone():
     states, experts = draw(B * N, 8), draw(6, 8, D, seed=1)
     router = draw(8, 6, seed=2)
 
@@ -263,18 +263,18 @@ def test_what_is_no_attention_is_left_alone():
         return (states @ router).relu() @ draw(6, 6), states.softmax(-1), (states.softmax(-1) * 2).sum()
 
     for run in (mixture, dense_mixture, plain):
-        products, _ = watched(run)
-        assert products == [], run.__name__
+        attentions, _ = watched(run)
+        assert attentions == [], run.__name__
 
 
-def test_a_watch_sees_only_while_it_is_entered():
+def test_a_watch_works_only_while_it_is_entered():
     scores, values = parts()
-    products = []
-    watch = AttentionWatch(B, products.append)
+    attentions = []
+    watch = AttentionWatch(B, attentions.append)
     with watch:
         weights = scores.softmax(-1)
     assert torch.equal(weights @ values, scores.softmax(-1) @ values)
-    assert products == []
+    assert attentions == []
     assert torch._C._len_torch_function_stack() == 0
     with pytest.raises(ZeroDivisionError), watch:
         1 / 0  # noqa: B018

@@ -1,4 +1,4 @@
-"""Bad input is refused at the door: the right error, saying what was got and what to do."""
+"""Bad input is refused where it enters: the right error, with what was passed and what to do."""
 
 import pytest
 import torch
@@ -18,13 +18,13 @@ def bert():
 
 
 @pytest.mark.parametrize("model", [None, "bert-base-uncased", {"a": 1}, nn.Linear])
-def test_what_is_no_module(model):
+def test_an_object_that_is_no_module(model):
     with pytest.raises(af.InputError, match=rf"got {type(model).__name__}"):
         af.cut(model)
 
 
 @pytest.mark.parametrize("family", ["fnet", "yoso", "mra", "reformer"])
-def test_a_model_without_attention_that_can_be_seen(family):
+def test_a_model_without_recognisable_attention(family):
     with pytest.raises(af.UnsupportedModelError, match=r"No attention was seen.*register_adapter"):
         af.cut(tiny_model(family))
 
@@ -132,13 +132,13 @@ def test_infinity_in_the_models_weights():
 
 
 @pytest.mark.parametrize("layer", [2, 99, -3])
-def test_a_layer_that_is_not_there(bert, layer):
+def test_a_layer_out_of_range(bert, layer):
     with pytest.raises(af.InputError, match=rf"layer={layer}.*2 attentions"):
         af.cut(bert.model, layer=layer)
 
 
 @pytest.mark.parametrize("heads", [[], [4], [-5], [1, 1], [0, -4], [0, 1, 2, 3, 0]])
-def test_heads_that_are_not_there_or_doubled(bert, heads):
+def test_heads_out_of_range_or_repeated(bert, heads):
     with pytest.raises(af.InputError, match=r"heads=.*0\.\.3"):
         af.cut(bert.model, heads=heads)
 
@@ -201,7 +201,7 @@ def test_labels_are_left_out(bert):
     assert torch.equal(with_labels.logits, bert.capture.logits)
 
 
-def test_a_mask_may_be_left_out_where_nothing_is_padding(bert):
+def test_a_mask_may_be_omitted_without_padding(bert):
     ids = torch.tensor([[5, 6, 7], [7, 8, 9]])
     one, other = bert.cut.capture(input_ids=ids), bert.cut.capture(input_ids=ids, attention_mask=torch.ones_like(ids))
     assert torch.equal(one.logits, other.logits)
@@ -283,7 +283,7 @@ def test_a_capture_of_another_model(bert):
         other.prefixes(bert.capture, orders_of(bert.capture))
 
 
-def test_errors_are_also_what_python_calls_them():
+def test_errors_are_also_subclasses_of_pythons_errors():
     assert issubclass(af.InputError, ValueError)
     assert issubclass(af.NumericalError, ArithmeticError)
     for kind in (af.InputError, af.NumericalError, af.UnsupportedModelError):
@@ -336,7 +336,7 @@ def test_weights_that_overflow(family):
         cut.rerun(capture, weights=real.long())
 
 
-def test_weights_that_overflow_are_known_to(bert):
+def test_weights_that_overflow_give_an_error_that_names_the_texts(bert):
     capture = bert.cut.capture(input_ids=torch.tensor([[5, 6, 7]]))
     with pytest.raises(af.NumericalError, match=r"logits of texts \[0\] are NaN or infinite.*1e\+20"):
         bert.cut.rerun(capture, weights=torch.full((1, 2, *capture.shape[1:]), 1e20))
@@ -351,7 +351,7 @@ def test_weights_that_overflow_in_half_precision():
 
 
 @pytest.mark.parametrize("capture", [None, 3, "capture", {}])
-def test_what_is_no_capture(bert, capture):
+def test_an_object_that_is_no_capture(bert, capture):
     for call in (
         lambda: bert.cut.rerun(capture, keep=torch.ones(1, 1, 3, dtype=torch.bool)),
         lambda: bert.cut.rerun(capture, weights=torch.ones(1, 1, 4, 3)),
@@ -361,7 +361,7 @@ def test_what_is_no_capture(bert, capture):
             call()
 
 
-def test_ids_outside_the_vocabulary_of_a_model_of_yours():
+def test_ids_outside_the_vocabulary_of_a_hand_written_model():
     class Own(NoAttention):
         def forward(self, input_ids, attention_mask):
             states = self.embed(input_ids)
@@ -377,6 +377,6 @@ TYPES = [5, "abc", [[0, 0, 0]], torch.zeros(1, 2).long(), torch.full((1, 3), 9),
 
 
 @pytest.mark.parametrize("wrong", TYPES, ids=range(len(TYPES)))
-def test_token_types_that_no_model_has(bert, wrong):
+def test_token_types_out_of_range(bert, wrong):
     with pytest.raises(af.InputError, match="token_type_ids"):
         bert.cut.capture(input_ids=torch.tensor([[5, 6, 7]]), token_type_ids=wrong)

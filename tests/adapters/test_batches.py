@@ -1,4 +1,4 @@
-"""A text's numbers are its own: whoever shares its batch, wherever its padding stands, however the work is cut up."""
+"""Numbers of a text do not depend on the other texts of the batch, on its padding, or on the size of chunks."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def single(inputs, text):
 
 
 @pytest.mark.parametrize("case", cases())
-def test_batch_is_one_by_one(case):
+def test_a_batch_equals_its_texts_one_by_one(case):
     done = prepared(*case)
     cut, capture, order, keep = done.cut, done.capture, orders_of(done.capture), keeps_of(done.capture)
     together, prefixes = cut.rerun(capture, keep=keep), cut.prefixes(capture, order)
@@ -73,7 +73,7 @@ def test_more_padding_changes_nothing(family):
 
 
 @pytest.mark.parametrize("family", families())
-def test_left_padding_is_the_models_own(family):
+def test_left_padding_gives_the_models_own_logits(family):
     """Captured as the model itself runs it; and where the model is invariant to the side, so is the tail."""
     done = prepared(family, torch.float32)
     cut, model, tolerance = done.cut, done.model, done.tolerance
@@ -98,7 +98,7 @@ def test_left_padding_is_the_models_own(family):
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "gpt_oss", "eurobert", "FLANrnn", "HANrnn"])
-def test_these_families_do_not_mind_the_side_of_the_padding(family):
+def test_families_that_accept_padding_on_both_sides(family):
     """So that the test above is known to compare something. Others count positions, or decide, at a row's end."""
     model = model_of(family)
     left, right = inputs_of(model, side="left"), inputs_of(model, side="right")
@@ -151,7 +151,7 @@ def test_chunks_of_one_candidate_change_nothing(family):
 
 @pytest.mark.parametrize("length", [3, 4, 8, 16, 17, 40])
 @pytest.mark.parametrize("family", families())
-def test_texts_of_other_lengths_than_the_one_it_was_cut_on(family, length):
+def test_texts_longer_and_shorter_than_the_example(family, length):
     """Lengths around the windows, head widths and numbers of heads, so that no size is taken for another."""
     done = prepared(family, torch.float32)
     inputs = inputs_of(done.model, lengths=(length,))
@@ -165,12 +165,12 @@ def test_texts_of_other_lengths_than_the_one_it_was_cut_on(family, length):
         if family in PRESETS:
             assert got.isfinite().all()
             continue
-        slow = af.Cut(done.cut.adapter.with_path("full forward"), None, "", done.cut.memory)
+        slow = af.Cut(done.cut.adapter.with_tail("full forward"), None, "", done.cut.memory)
         expected = slow.rerun(slow.capture(**inputs), **edit)
         assert_same(got, expected, capture.logits, 10 * done.tolerance, least=1e-3)
 
 
-def test_no_candidates_are_no_logits():
+def test_without_candidates_there_are_no_logits():
     done = prepared("bert", torch.float32)
     empty = torch.zeros(2, 0, done.capture.shape[2], dtype=torch.bool)
     assert done.cut.rerun(done.capture, keep=empty).shape == (2, 0, 3)

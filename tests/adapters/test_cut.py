@@ -1,4 +1,4 @@
-"""What a cut promises, over the families: the tail is the model, however it is run and however the edit is given."""
+"""What a cut guarantees for every family: the tail equals the model, for every tail and every form of the edit."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def erased(capture, keep):
     return erase(capture.weights.unsqueeze(1), keep, logs)
 
 
-def test_the_capture_is_the_models_own(cut_family):
+def test_captured_logits_are_the_models_logits(cut_family):
     capture, model = cut_family.capture, cut_family.model
     with torch.no_grad():
         assert_close(capture.logits, model(**cut_family.inputs).logits, max(1e-10, cut_family.tolerance))
@@ -65,21 +65,21 @@ def test_erasing_nothing_reproduces_the_logits(cut_family):
     assert_close(logits[:, 0], cut_family.capture.logits, cut_family.tolerance)
 
 
-def test_keep_is_the_same_as_erased_weights(cut_family):
+def test_keep_equals_rerunning_erased_weights(cut_family):
     cut, capture, keep = cut_family.cut, cut_family.capture, keeps_of(cut_family.capture)
     got = cut.rerun(capture, keep=keep)
     assert got.shape == (capture.shape[0], keep.shape[1], capture.logits.shape[1])
     assert_same(got, cut.rerun(capture, weights=erased(capture, keep)), capture.logits, cut_family.tolerance)
 
 
-def test_everything_removed_is_the_zero_vector(cut_family):
+def test_removing_everything_gives_the_zero_vector(cut_family):
     cut, capture = cut_family.cut, cut_family.capture
     nothing = cut.rerun(capture, keep=torch.zeros_like(capture.mask).unsqueeze(1))
     zero = cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))
     assert_same(nothing, zero, capture.logits, cut_family.tolerance)
 
 
-def test_prefixes_are_reruns_one_item_after_the_other(cut_family):
+def test_prefixes_equal_reruns_that_remove_one_item_at_a_time(cut_family):
     cut, capture, order = cut_family.cut, cut_family.capture, orders_of(cut_family.capture)
     logits = cut.prefixes(capture, order)
     items = capture.shape[2]
@@ -93,7 +93,7 @@ def test_prefixes_are_reruns_one_item_after_the_other(cut_family):
     assert_same(logits, torch.stack(steps, 1), capture.logits, cut_family.tolerance)
 
 
-def test_prefixes_of_short_texts_repeat_the_last_state(cut_family):
+def test_prefixes_of_short_texts_repeat_their_last_step(cut_family):
     capture = cut_family.capture
     logits = cut_family.cut.prefixes(capture, orders_of(capture))
     for text, length in enumerate(capture.lengths.tolist()):
@@ -102,12 +102,12 @@ def test_prefixes_of_short_texts_repeat_the_last_state(cut_family):
 
 
 @pytest.mark.parametrize("case", cases(also_presets=False))
-def test_all_paths_agree(case):
+def test_all_tails_agree(case):
     cut_family = prepared(*case)
     cut, capture = cut_family.cut, cut_family.capture
     keep, weights, order = keeps_of(capture), weights_of(capture), orders_of(capture)
-    for path in PATHS[PATHS.index(cut.adapter.path) + 1 :]:
-        other = af.Cut(cut.adapter.with_path(path), None, "", cut.memory)
+    for path in PATHS[PATHS.index(cut.adapter.tail) + 1 :]:
+        other = af.Cut(cut.adapter.with_tail(path), None, "", cut.memory)
         seen = other.capture(**cut_family.inputs)
         assert_close(seen.weights, capture.weights, max(1e-10, cut_family.tolerance))
         for edit in ({"keep": keep}, {"weights": weights}):
@@ -121,7 +121,7 @@ def test_the_comparison_fails_when_the_edit_is_ignored(family):
     """Contract 3: a comparison that an unedited tail would pass is no comparison."""
     case = prepared(family, torch.float64)
     cut, capture, keep = case.cut, case.capture, keeps_of(case.capture)
-    slow = af.Cut(cut.adapter.with_path("full forward"), None, "", cut.memory)
+    slow = af.Cut(cut.adapter.with_tail("full forward"), None, "", cut.memory)
     edited = slow.rerun(slow.capture(**case.inputs), keep=keep)
     ignored = cut.rerun(capture, weights=capture.weights.unsqueeze(1).expand(-1, keep.shape[1], -1, -1))
     with pytest.raises(AssertionError, match="off by"):
@@ -131,7 +131,7 @@ def test_the_comparison_fails_when_the_edit_is_ignored(family):
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "eurobert"])
-def test_one_head_out_of_place_is_noticed(family):
+def test_exchanged_heads_are_noticed(family):
     """Weights of two heads exchanged are another edit, on every path."""
     case = prepared(family, torch.float64)
     weights = weights_of(case.capture)
@@ -145,7 +145,7 @@ def test_one_head_out_of_place_is_noticed(family):
         )
 
 
-def test_float32_inside_is_seen_where_it_is():
+def test_float32_inside_a_model_is_detected():
     """The reason for the wider tolerance is found by looking, not tabulated; these are known."""
     for family, expected in {"bert": False, "gpt2": False, "bart": False, "llama": True, "gpt_neo": True}.items():
         model = model_of(family, torch.float64)
@@ -153,7 +153,7 @@ def test_float32_inside_is_seen_where_it_is():
 
 
 @pytest.mark.parametrize("family", [*PRESETS, "bert", "llama"])
-def test_underflowed_weights_come_back_as_the_softmax_of_their_scores(family):
+def test_kept_underflowed_weights_are_the_softmax_of_their_scores(family):
     """A capture whose kept weights are all 0 in float32 is rescaled from its log-weights."""
     case = prepared(family, torch.float32)
     capture, logs = case.capture, case.capture.log_weights.clone()

@@ -1,4 +1,4 @@
-"""A model as others left it (training, on flash attention, shared, in use elsewhere) gives the same numbers."""
+"""A model in any state (training mode, flash attention, shared, used by other threads) gives the same numbers."""
 
 import threading
 
@@ -8,7 +8,7 @@ from transformers.masking_utils import eager_mask
 
 import attnfaith as af
 from attnfaith.tiny_models import tiny_model
-from tests.adapters.test_owners_attention import as_kernel, hidden, registered
+from tests.adapters.test_attention_implementations import as_kernel, hidden, registered
 from tests.helpers.comparing import assert_close, inputs_of, keeps_of, model_of, orders_of
 
 
@@ -143,7 +143,7 @@ def test_one_model_in_several_threads(family):
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_random_numbers_go_on_as_if_nothing_had_happened():
+def test_the_global_random_state_is_left_alone():
     model = model_of("bert")
     inputs = inputs_of(model)
     torch.manual_seed(3)
@@ -160,7 +160,7 @@ def test_a_decoder_without_a_padding_token_is_cut(family):
     reference.config.pad_token_id = 1
     model.config.pad_token_id = None
     cut, other = af.cut(model), af.cut(reference)
-    assert cut.adapter.path == "one position"
+    assert cut.adapter.tail == "one position"
     assert model.config.pad_token_id is None
     inputs = {"input_ids": torch.tensor([[5, 6, 7, 8, 9], [9, 5, 20, 21, 7]])}
     capture, expected = cut.capture(**inputs), other.capture(**inputs)

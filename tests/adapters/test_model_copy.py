@@ -1,4 +1,4 @@
-"""The copy that shares weights: in step with the owner's model, apart from it in everything else, in any thread."""
+"""The copy that shares weights: it follows the owner's model, and changes nothing of it, in any thread."""
 
 import contextlib
 import copy
@@ -26,7 +26,7 @@ def own_logits(model, inputs):
 
 
 @pytest.mark.parametrize("family", families())
-def test_the_copy_shares_the_memory_of_the_weights_and_nothing_is_the_owners(family):
+def test_the_copy_shares_the_memory_of_weights_and_no_module(family):
     model = model_of(family).train()
     with inference_state(model) as shared:
         assert shared is not model
@@ -101,7 +101,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_copy_is_in_step_with_the_owners_model(change):
+def test_the_copy_follows_changes_of_the_owners_model(change):
     model = tiny_model("bert")
     inputs = inputs_of(model)
     cut = af.cut(model)
@@ -117,7 +117,7 @@ def test_the_copy_is_in_step_with_the_owners_model(change):
     )
 
 
-def test_a_configuration_that_its_owner_changes():
+def test_a_configuration_changed_by_its_owner():
     model = tiny_model("gpt2")
     model.config.pad_token_id = None
     cut = af.cut(model)
@@ -180,7 +180,7 @@ WAYS = ["closure", "method", "partial", "list", "object", "reference", "global",
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-def test_parts_that_are_reached_outside_the_tree(way, training):
+def test_modules_referenced_from_outside_the_module_tree(way, training):
     model = Odd(way).train(training)
     inputs = {"input_ids": torch.tensor([[5, 6, 7, 8, 9], [9, 3, 4, 0, 0]])}
     inputs["attention_mask"] = (inputs["input_ids"] != 0).long()
@@ -269,7 +269,7 @@ def test_a_thread_trains_while_others_cut_capture_and_rerun(family):
     assert not torch.equal(captured[0], captured[-1]), "the copy did not follow"
 
 
-def test_seeded_draws_in_another_thread_are_as_without():
+def test_seeded_draws_in_another_thread_are_not_disturbed():
     model = tiny_model("bert").train()
     inputs = inputs_of(model)
 
@@ -310,7 +310,7 @@ def test_eight_threads_on_one_model_and_one_cut(family):
 
 
 @pytest.mark.parametrize("family", families())
-def test_a_model_that_asks_for_gradients_of_its_inputs(family):
+def test_a_model_that_requires_gradients_of_its_inputs(family):
     """As Trainer and PEFT leave models, with checkpointing of activations."""
     model, plain = model_of(family), model_of(family)
     inputs = inputs_of(model)

@@ -1,4 +1,4 @@
-"""What can be asked of a cut: gradients, another layer, some heads, other precisions, and a truth planted by hand."""
+"""Options of a cut: gradients, earlier layers, some heads, other precisions; and a model with a planted truth."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def test_gradients_with_respect_to_the_weights(family, path):
     inputs = inputs_of(model, lengths=(5, 4))
     cut = af.cut(model)
     if path != "its own":
-        cut = af.Cut(cut.adapter.with_path(path), None, "", cut.memory)
+        cut = af.Cut(cut.adapter.with_tail(path), None, "", cut.memory)
     capture = cut.capture(**inputs)
     mask = capture.mask[:, None, None].double()
 
@@ -61,7 +61,7 @@ def test_backward_reaches_the_weights_and_no_parameter(family):
     assert all(parameter.grad is None and parameter.requires_grad for parameter in done.model.parameters())
 
 
-def test_no_graph_is_built_where_none_is_asked_for():
+def test_no_graph_is_built_without_gradients():
     done = prepared("bert", torch.float32)
     weights = done.capture.weights.unsqueeze(1).clone()
     assert not done.cut.rerun(done.capture, weights=weights).requires_grad
@@ -111,7 +111,7 @@ def test_an_earlier_layer(family, heads):
     with torch.no_grad():
         assert_close(capture.logits, model(**inputs).logits, 1e-10)
     assert capture.shape[1] > 4 or heads is not None
-    slow = af.Cut(cut.adapter.with_path("full forward"), None, "", cut.memory)
+    slow = af.Cut(cut.adapter.with_tail("full forward"), None, "", cut.memory)
     seen = slow.capture(**inputs)
     for edit in ({"keep": keeps_of(capture)}, {"weights": weights_of(capture)}):
         assert_same(cut.rerun(capture, **edit), slow.rerun(seen, **edit), capture.logits, 1e-10)
@@ -135,7 +135,7 @@ def test_two_attentions_that_could_be_final_need_a_choice():
     cut = af.cut(model, layer=3)
     inputs = inputs_of(model)
     capture = cut.capture(**inputs)
-    slow = af.Cut(cut.adapter.with_path("full forward"), None, "", cut.memory)
+    slow = af.Cut(cut.adapter.with_tail("full forward"), None, "", cut.memory)
     keep = keeps_of(capture)
     assert_same(
         cut.rerun(capture, keep=keep), slow.rerun(slow.capture(**inputs), keep=keep), capture.logits, 1e-5, least=1e-3

@@ -1,4 +1,4 @@
-"""Models inside other packages' wrappers: cut as the model inside, with the same numbers."""
+"""Models inside wrappers of other packages: the model inside is cut, with the same numbers."""
 
 import copy
 import warnings
@@ -185,7 +185,7 @@ def test_dynamic_quantisation_is_supported_or_refused():
             return
         capture = cut.capture(**inputs_of(model))
     assert_close(capture.logits, own, 1e-6)
-    slow = af.Cut(cut.adapter.with_path("full forward"), None, "", cut.memory)
+    slow = af.Cut(cut.adapter.with_tail("full forward"), None, "", cut.memory)
     keep = keeps_of(capture)
     expected = slow.rerun(slow.capture(**inputs_of(model)), keep=keep)
     assert_same(cut.rerun(capture, keep=keep), expected, own, 0.1)

@@ -1,4 +1,4 @@
-"""Agreement of score vectors: against scipy and loops over pairs of items, and by the laws a correlation keeps."""
+"""Agreement of score vectors: against scipy and loops over pairs of items, and by the laws of a correlation."""
 
 import itertools
 import math
@@ -48,7 +48,7 @@ def quiet(function, left, right):
 
 
 @pytest.mark.parametrize("longest", [5, 20, 60, 200])
-def test_tau_p_and_rho_are_scipys(longest):
+def test_tau_p_and_rho_equal_scipys(longest):
     draw = np.random.default_rng(longest)
     texts = [vectors(draw, 8, draw.integers(1, longest + 1)) for _ in range(40)]
     scores, mask = padded(texts)
@@ -69,7 +69,7 @@ def test_tau_p_and_rho_are_scipys(longest):
 
 
 @pytest.mark.parametrize("length", [2, 3, 4, 32, 33, 34, 35, 60, 169, 172, 180])
-def test_p_of_orders_that_hardly_differ(length):
+def test_p_values_of_nearly_equal_orders(length):
     """Where scipy goes over from exact to asymptotic, and where factorials overflow."""
     straight = np.arange(length, dtype=float)
     lines = [straight, -straight]
@@ -119,7 +119,7 @@ def slow_overlap(left, right, top):
 
 
 @pytest.mark.parametrize("top", [1, 3, 100, 0.1, 0.2, 0.5, 0.99])
-def test_loops_say_the_same(top):
+def test_equals_loops(top):
     draw = np.random.default_rng(3)
     texts = [vectors(draw, 6, length) for length in (1, 2, 5, 10, 20, 25)]
     scores, mask = padded(texts)
@@ -150,7 +150,7 @@ def test_laws():
 
 
 @pytest.mark.parametrize("cells", [1, 300, 2**21])
-def test_padding_batches_and_pieces_change_nothing(cells, monkeypatch):
+def test_padding_batches_and_chunks_change_nothing(cells, monkeypatch):
     monkeypatch.setattr(module, "_CELLS", cells)
     draw = np.random.default_rng(7)
     texts = [vectors(draw, 7, length) for length in (9, 4, 17, 2)]
@@ -167,7 +167,7 @@ def test_padding_batches_and_pieces_change_nothing(cells, monkeypatch):
         torch.testing.assert_close(one, two, rtol=0, atol=1e-12, equal_nan=True)
 
 
-def test_nothing_is_made_of_constants_and_of_missing_scores():
+def test_constant_and_missing_scores_are_undefined():
     nan = math.nan
     lines = [[1.0, 2.0, 3.0], [0.5, 0.5, 0.5], [nan, nan, nan], [nan, 2.0, 1.0], [nan, 1.0, 1.0], [nan, nan, 1.0]]
     scores, mask = torch.tensor([lines]), torch.ones(1, 3, dtype=torch.bool)
@@ -179,14 +179,14 @@ def test_nothing_is_made_of_constants_and_of_missing_scores():
     assert overlap(scores, mask, 1)[0, 0].tolist() == pytest.approx([1.0, 0.0, nan, 0.0, 0.0, 1.0], nan_ok=True)
 
 
-def test_infinite_scores_are_the_highest_and_lowest():
+def test_infinite_scores_rank_highest_and_lowest():
     line = torch.tensor([math.inf, 3.0, -math.inf, 0.0])
     scores = torch.stack((line, torch.tensor([4.0, 3.0, 1.0, 2.0])))[None]
     for near in (0.0, 1e-6):
         assert kendall(scores, torch.ones(1, 4, dtype=torch.bool), near=near).tau[0, 0, 1] == 1
 
 
-def test_what_differs_by_rounding_only_is_tied():
+def test_scores_that_differ_by_rounding_are_tied():
     line = torch.tensor([0.1, 0.1 * (1 + 1e-9), 1e-12, 2e-12, 5.0, 5.0 * (1 - 1e-9)], dtype=torch.float64)
     tied = torch.tensor([2.0, 2.0, 0.0, 1.0, 3.0, 3.0], dtype=torch.float64)
     other = torch.arange(6, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The farthest distribution between two planes, against dense grids and scipy's optimiser; cases by hand."""
+"""The farthest distribution between two planes: against dense grids, scipy's optimiser, and cases by hand."""
 
 import math
 
@@ -64,7 +64,7 @@ def test_three_items_against_a_dense_grid(seed):
 
 @pytest.mark.parametrize("items", [2, 4, 5, 6])
 @pytest.mark.parametrize("seed", range(3))
-def test_no_start_of_an_optimiser_comes_farther_and_the_best_comes_as_far(items, seed):
+def test_no_optimiser_run_is_farther_and_the_best_is_as_far(items, seed):
     shares, values, low, high = made(seed, items)
     point, weights = found(shares, values, low, high)
     assert low - 1e-9 <= weights @ values <= high + 1e-9
@@ -124,7 +124,7 @@ def test_limits_are_inclusive_at_corners():
     assert found([0.5, 0.5], [1.0, 0.0], 0.5, 0.999)[0].items != (0, 0)
 
 
-def test_without_limits_everything_is_on_the_least_item():
+def test_without_limits_all_weight_is_on_the_item_with_least():
     shares = torch.tensor([0.2, 0.5, 0.05, 0.25], dtype=torch.float64)
     point = farthest_between(shares, torch.randn(4), -math.inf, math.inf)
     assert point == farthest_anywhere(shares)
@@ -134,7 +134,7 @@ def test_without_limits_everything_is_on_the_least_item():
     assert farthest_anywhere(torch.tensor([1.0, 0.0])).js == pytest.approx(LN2)
 
 
-def test_where_nothing_is_allowed_nothing_is_found():
+def test_without_an_allowed_distribution_there_is_no_point():
     assert farthest_between(torch.tensor([0.5, 0.5]), torch.tensor([0.0, 1.0]), 2.0, 3.0).js == -math.inf
     nowhere = torch.tensor([2.0]), torch.tensor([3.0])
     values = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
@@ -144,7 +144,7 @@ def test_where_nothing_is_allowed_nothing_is_found():
     assert farthest_on_edges(shares, values, low, high, lambda share, one, two: share < 0).js == -math.inf
 
 
-def test_pieces_find_the_same(monkeypatch):
+def test_chunks_give_the_same_point(monkeypatch):
     shares, values, low, high = made(3, 20)
     whole = found(shares, values, low, high)[0]
     limits = torch.tensor([low]), torch.tensor([high])

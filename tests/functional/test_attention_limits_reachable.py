@@ -1,12 +1,12 @@
-"""How far attention can go: limits against outputs drawn at random, bounds against search and random distributions."""
+"""How far attention can go: limits against random outputs, bounds against searches and random distributions."""
 
 import math
 
 import pytest
 import torch
 
-from attnfaith.functional.attention_limits import farthest_between, limits_of, reach_of
-from attnfaith.functional.counterfactual import freedom_of, search
+from attnfaith.functional.attention_limits import divergence_range, farthest_between, logit_limits
+from attnfaith.functional.counterfactual import editable_attention, search_adversary
 from attnfaith.functional.decision import Decision, jensen_shannon
 
 KINDS = [("multiclass", 2), ("multiclass", 4), ("sigmoid", 1), ("multilabel", 1), ("multilabel", 3), ("regression", 1)]
@@ -36,7 +36,7 @@ def test_every_output_within_epsilon_is_within_the_limits(kind, size, epsilon, t
     for spread in (0.02, 0.3, 3.0):
         before = spread * 3 * torch.randn(size, generator=generator, dtype=torch.float64)
         after = before + spread * torch.randn(4000, size, generator=generator, dtype=torch.float64)
-        limits = limits_of(decision, before, epsilon)
+        limits = logit_limits(decision, before, epsilon)
         near = decision.distance(before, after) <= epsilon
         assert inside(limits, after)[near].all()
         assert limits.exact == ((kind, size) in EXACT)
@@ -48,7 +48,7 @@ def test_every_output_within_epsilon_is_within_the_limits(kind, size, epsilon, t
 def test_limits_of_two_classes_are_reached(epsilon, generator):
     """At a limit that is finite the output has moved by epsilon, no less: nothing that is allowed is cut off."""
     before = torch.randn(4, generator=generator, dtype=torch.float64)
-    limits = limits_of(Decision(), before, epsilon)
+    limits = logit_limits(Decision(), before, epsilon)
     shares = before.softmax(-1)
     for direction, high in zip(limits.directions, limits.high, strict=True):
         one, two = int(direction.argmax()), int(direction.argmin())
@@ -59,22 +59,22 @@ def test_limits_of_two_classes_are_reached(epsilon, generator):
             assert float(moved[one].log() - moved[two].log()) == pytest.approx(float(high))
 
 
-def test_what_cannot_be_left_has_no_limits():
-    limits = limits_of(Decision(), torch.tensor([12.0, 0.0]), 0.01)  # the first class has it all but 6e-6
+def test_classes_that_cannot_gain_epsilon_set_no_limit():
+    limits = logit_limits(Decision(), torch.tensor([12.0, 0.0]), 0.01)  # the first class has it all but 6e-6
     assert limits.high.tolist() == [math.inf]
     assert limits.low.isfinite().all()
-    sure = limits_of(Decision("sigmoid"), torch.tensor([800.0]), 0.01)
+    sure = logit_limits(Decision("sigmoid"), torch.tensor([800.0]), 0.01)
     assert sure.high.tolist() == [math.inf]
     assert float(sure.low) == pytest.approx(math.log(0.99 / 0.01))
 
 
 @pytest.mark.parametrize(("kind", "size"), KINDS)
-def test_bounds_hold_against_random_distributions_and_the_search(kind, size, generator):
+def test_bounds_hold_against_random_distributions_and_the_adversary(kind, size, generator):
     decision, epsilon = decision_of(kind, 0.3), {"regression": 0.5}.get(kind, 0.05)
     for items in (2, 3, 6, 15):
         shares, corners = made(kind, size, items, generator)
         before = shares @ corners
-        reach = reach_of(shares, corners, decision, epsilon)
+        reach = divergence_range(shares, corners, decision, epsilon)
         assert 0 <= reach.low <= reach.high <= math.log(2)
         assert (reach.low == reach.high) or (kind, size) not in EXACT
         assert float(jensen_shannon(shares, reach.weights)) == pytest.approx(reach.low, abs=1e-9)
@@ -88,9 +88,9 @@ def test_bounds_hold_against_random_distributions_and_the_search(kind, size, gen
         near = decision.distance(before, tried @ corners) <= epsilon
         assert near.sum() > 3
         assert float(jensen_shannon(shares, tried[near]).max()) <= reach.high + 1e-9
-        freedom = freedom_of(shares.view(1, 1, -1), torch.ones(1, items, dtype=torch.bool))
+        freedom = editable_attention(shares.view(1, 1, -1), torch.ones(1, items, dtype=torch.bool))
         start = 2 * torch.randn(1, 5, 1, items, generator=generator, dtype=torch.float64)
-        found = search(
+        found = search_adversary(
             freedom,
             lambda weights, corners=corners, before=before: decision.distance(before, weights[:, :, 0] @ corners),
             start,
@@ -103,7 +103,7 @@ def test_bounds_hold_against_random_distributions_and_the_search(kind, size, gen
             assert float(found.js) > 0.5 * reach.high  # it looks where there is something to be found
 
 
-def test_the_upper_bound_is_the_least_of_all_pairs(generator):
+def test_the_upper_bound_is_the_smallest_over_pairs_of_classes(generator):
     epsilon, first = 0.05, set()
     for _ in range(12):
         shares, corners = made("multiclass", 3, 6, generator)
@@ -116,40 +116,40 @@ def test_the_upper_bound_is_the_least_of_all_pairs(generator):
             bounds[one, two] = farthest_between(shares, corners[:, one] - corners[:, two], low, high).js
         least = min(bounds, key=bounds.get)
         first.add(least)
-        assert reach_of(shares, corners, Decision(), epsilon).high == pytest.approx(bounds[least], abs=1e-9)
+        assert divergence_range(shares, corners, Decision(), epsilon).high == pytest.approx(bounds[least], abs=1e-9)
     assert len(first) > 1
 
 
-def test_bounds_of_three_classes_are_near_each_other(generator):
+def test_bounds_of_three_classes_are_close(generator):
     gaps = []
     for _ in range(10):
         shares, corners = made("multiclass", 3, 12, generator, scale=1.5)
-        reach = reach_of(shares, corners, Decision(), 0.05)
+        reach = divergence_range(shares, corners, Decision(), 0.05)
         gaps.append(reach.high - reach.low)
     assert min(gaps) >= 0
     assert sum(gaps) / len(gaps) < 0.1
 
 
-def test_an_output_that_ignores_attention_lets_it_go_anywhere(generator):
+def test_without_influence_on_the_output_attention_is_unlimited(generator):
     shares = torch.randn(6, generator=generator, dtype=torch.float64).softmax(-1)
     for size in (2, 4):
-        reach = reach_of(shares, torch.ones(6, size, dtype=torch.float64), Decision(), 1e-9)
+        reach = divergence_range(shares, torch.ones(6, size, dtype=torch.float64), Decision(), 1e-9)
         corner = torch.zeros(6, dtype=torch.float64)
         corner[shares.argmin()] = 1
         assert reach.low == reach.high == pytest.approx(float(jensen_shannon(shares, corner)))
         assert torch.equal(reach.weights, corner)
 
 
-def test_an_output_that_hangs_on_one_weight_holds_it_fast(generator):
+def test_a_weight_that_decides_the_output_cannot_move(generator):
     """The logit is that item's weight: within epsilon the weight is, and the rest may be anywhere."""
     shares = torch.tensor([0.6, 0.2, 0.15, 0.05], dtype=torch.float64)
     corners = torch.tensor([[1.0], [0.0], [0.0], [0.0]], dtype=torch.float64)
-    reach = reach_of(shares, corners, Decision("regression"), 0.1)
+    reach = divergence_range(shares, corners, Decision("regression"), 0.1)
     assert abs(float(reach.weights[0]) - 0.6) == pytest.approx(0.1)
     assert float(reach.weights[3]) == pytest.approx(0.5)
     assert reach.low == reach.high
     alone = torch.tensor([0.999, 0.0005, 0.0005], dtype=torch.float64)
-    assert reach_of(alone, corners[:3], Decision("regression"), 0.01).high < 0.01
+    assert divergence_range(alone, corners[:3], Decision("regression"), 0.01).high < 0.01
 
 
 def test_the_identity_is_always_allowed(generator):
@@ -157,5 +157,5 @@ def test_the_identity_is_always_allowed(generator):
     for size in (2, 3, 4):
         for _ in range(10):
             shares, corners = made("multiclass", size, 4, generator, scale=5.0)
-            reach = reach_of(shares, corners, Decision(), 1e-12)
+            reach = divergence_range(shares, corners, Decision(), 1e-12)
             assert 0 <= reach.low <= reach.high

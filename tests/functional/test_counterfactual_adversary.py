@@ -1,4 +1,4 @@
-"""The adversary, against Adam and autograd on the objective as it is written down; and laws that it keeps."""
+"""The adversary: against Adam and autograd on the objective, and by its laws."""
 
 import itertools
 import math
@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.functional.counterfactual import divergence_of, freedom_of, most_of, search, weights_of
+from attnfaith.functional.counterfactual import (
+    divergence_from_original,
+    editable_attention,
+    edited_attention,
+    max_divergence,
+    search_adversary,
+)
 from attnfaith.functional.decision import Decision
 
 LN2 = math.log(2)
@@ -83,7 +89,7 @@ def test_equals_adam_on_the_objective(generator, count, mass):
     weights, mask, distance = made(generator, mass=mass)
     start = start_of(generator, weights, count)
     settings = {"epsilon": 0.05, "steps": 60, "rate": 0.05, "penalty": 3.0, "diversity": 0.7}
-    found = search(freedom_of(weights, mask), distance, start, **settings)
+    found = search_adversary(editable_attention(weights, mask), distance, start, **settings)
     for text in range(len(weights)):
         own = mask[text]
 
@@ -98,14 +104,14 @@ def test_equals_adam_on_the_objective(generator, count, mass):
         assert int(found.satisfied[text]) == slow.satisfied
 
 
-def test_never_leaves_epsilon_nor_falls_below_the_identity(generator):
+def test_stays_within_epsilon_and_is_never_worse_than_the_original(generator):
     for epsilon in (1e-6, 0.01, 0.3, 5.0):
         weights, mask, distance = made(generator, batch=4, spread=2.0)
-        freedom = freedom_of(weights, mask)
-        found = search(freedom, distance, start_of(generator, weights), epsilon=epsilon, steps=80, rate=0.05)
+        freedom = editable_attention(weights, mask)
+        found = search_adversary(freedom, distance, start_of(generator, weights), epsilon=epsilon, steps=80, rate=0.05)
         assert (distance(found.weights.unsqueeze(1))[:, 0] <= epsilon).all()
         torch.testing.assert_close(distance(found.weights.unsqueeze(1))[:, 0], found.distance)
-        assert ((found.js >= 0) & (found.js <= most_of(freedom) + 1e-12)).all()
+        assert ((found.js >= 0) & (found.js <= max_divergence(freedom) + 1e-12)).all()
         assert ((found.satisfied >= 0) & (found.satisfied <= 5)).all()
         for text in range(4):
             pairs = zip(weights[text].tolist(), found.weights[text].tolist(), strict=True)
@@ -113,48 +119,52 @@ def test_never_leaves_epsilon_nor_falls_below_the_identity(generator):
             assert float(found.js[text]) == pytest.approx(expected, abs=1e-9)
 
 
-def test_masses_are_kept_and_what_is_not_free_stays(generator):
+def test_masses_and_fixed_weights_are_kept(generator):
     weights, mask, distance = made(generator, mass=0.6)
     free = mask.clone()
     free[:, 1] = False
-    found = search(freedom_of(weights, free), distance, start_of(generator, weights), epsilon=1.0, steps=40, rate=0.1)
+    found = search_adversary(
+        editable_attention(weights, free), distance, start_of(generator, weights), epsilon=1.0, steps=40, rate=0.1
+    )
     assert float(found.js.min()) > 0.05
     torch.testing.assert_close(found.weights.sum(-1), weights.sum(-1))
     assert torch.equal(found.weights[..., 1], weights[..., 1])
     assert (found.weights[~mask.unsqueeze(1).expand_as(weights)] == 0).all()
 
 
-def test_what_the_model_forbids_is_given_nothing(generator):
+def test_items_that_the_model_forbids_get_no_weight(generator):
     weights, mask, distance = made(generator, spread=3.0)
     weights[0, 1, 2], weights[0, 0, 1] = 0.0, 0.0
     logs = weights.log()
     logs[0, 0, 1] = -120.0  # it underflowed: it may be attended, and the other may not
-    freedom = freedom_of(weights, mask, log_weights=logs)
-    found = search(freedom, distance, start_of(generator, weights), epsilon=1.0, steps=60, rate=0.2)
+    freedom = editable_attention(weights, mask, log_weights=logs)
+    found = search_adversary(freedom, distance, start_of(generator, weights), epsilon=1.0, steps=60, rate=0.2)
     assert found.weights[0, 1, 2] == 0
     assert found.weights[0, 0, 1] > 1e-20
 
 
-def test_a_distribution_that_does_not_exist_counts_for_nothing(generator):
+def test_missing_distributions_do_not_count(generator):
     weights, mask, distance = made(generator, batch=2)
     groups = torch.tensor([[True, True], [True, False]])
     weights[1, 1] = 0
     start = start_of(generator, weights)
-    found = search(freedom_of(weights, mask, groups=groups), distance, start, epsilon=0.2, steps=40, rate=0.1)
+    found = search_adversary(
+        editable_attention(weights, mask, groups=groups), distance, start, epsilon=0.2, steps=40, rate=0.1
+    )
     assert (found.weights[1, 1] == 0).all()
     expected = js(weights[1, 0].tolist(), found.weights[1, 0].tolist())
     assert float(found.js[1]) == pytest.approx(expected, abs=1e-9)
-    assert float(most_of(freedom_of(weights, mask, groups=groups))[1]) <= LN2
+    assert float(max_divergence(editable_attention(weights, mask, groups=groups))[1]) <= LN2
 
 
-def test_a_batch_is_its_texts_one_by_one(generator):
+def test_a_batch_equals_its_texts_one_by_one(generator):
     weights, mask, distance = made(generator, batch=3)
     start = start_of(generator, weights)
-    together = search(freedom_of(weights, mask), distance, start, epsilon=0.05, steps=60)
+    together = search_adversary(editable_attention(weights, mask), distance, start, epsilon=0.05, steps=60)
     for text in range(3):
         one = slice(text, text + 1)
-        alone = search(
-            freedom_of(weights[one], mask[one]),
+        alone = search_adversary(
+            editable_attention(weights[one], mask[one]),
             lambda edited, one=one: distance(edited, one),
             start[one],
             epsilon=0.05,
@@ -164,45 +174,49 @@ def test_a_batch_is_its_texts_one_by_one(generator):
         torch.testing.assert_close(alone.weights, together.weights[one], rtol=0, atol=1e-7)
 
 
-def test_an_output_that_ignores_attention_lets_it_go_anywhere(generator):
+def test_without_influence_on_the_output_attention_is_unlimited(generator):
     weights, mask, _ = made(generator, batch=4, items=8, spread=2.0)
-    freedom = freedom_of(weights, mask)
-    found = search(freedom, lambda edited: edited[..., 0, 0] * 0, start_of(generator, weights), epsilon=1e-9, rate=0.05)
-    assert (found.js > 0.9 * most_of(freedom)).all()
+    freedom = editable_attention(weights, mask)
+    found = search_adversary(
+        freedom, lambda edited: edited[..., 0, 0] * 0, start_of(generator, weights), epsilon=1e-9, rate=0.05
+    )
+    assert (found.js > 0.9 * max_divergence(freedom)).all()
     assert found.satisfied.tolist() == [5] * 4
 
 
-def test_an_output_that_hangs_on_one_weight_holds_it_fast(generator):
+def test_a_weight_that_decides_the_output_cannot_move(generator):
     weights, mask, _ = made(generator, batch=3, groups=1, items=6)
 
     def distance(edited):
         return (edited[:, :, 0, 0] - weights[:, None, 0, 0]).abs()
 
-    found = search(freedom_of(weights, mask), distance, start_of(generator, weights), epsilon=0.01)
+    found = search_adversary(editable_attention(weights, mask), distance, start_of(generator, weights), epsilon=0.01)
     assert ((found.weights - weights)[:, 0, 0].abs() <= 0.01).all()
     assert (found.js > 0.05).all()  # all others may go where they like
     whole = weights.clone()
     whole[:, 0] = 0.001 / 5 * mask
     whole[:, 0, 0] = 1 - whole[:, 0, 1:].sum(-1)
     weights = whole
-    held = search(freedom_of(weights, mask), distance, start_of(generator, weights), epsilon=0.01)
+    held = search_adversary(editable_attention(weights, mask), distance, start_of(generator, weights), epsilon=0.01)
     assert (held.js < 0.01).all()
 
 
-def test_attention_that_is_all_on_one_item_can_be_left(generator):
+def test_attention_all_on_one_item_can_move(generator):
     """Log-weights 40 apart: steps of 0.01 would not get anywhere in 500."""
     logs = torch.tensor([[[0.0, -40.0, -35.0]]], dtype=torch.float64)
     mask = torch.ones(1, 3, dtype=torch.bool)
-    freedom = freedom_of(logs.exp(), mask, log_weights=logs)
+    freedom = editable_attention(logs.exp(), mask, log_weights=logs)
     start = start_of(generator, logs, noise=2.0)
-    found = search(freedom, lambda edited: edited[..., 0, 0] * 0, start, epsilon=0.01)
+    found = search_adversary(freedom, lambda edited: edited[..., 0, 0] * 0, start, epsilon=0.01)
     assert float(found.js) > 0.9 * LN2
 
 
-def test_outputs_that_are_not_numbers_are_not_within_anything(generator):
+def test_outputs_of_nan_are_never_within_epsilon(generator):
     weights, mask, _ = made(generator)
     start = start_of(generator, weights)
-    found = search(freedom_of(weights, mask), lambda edited: edited.sum((-1, -2)) * math.nan, start, epsilon=1, steps=5)
+    found = search_adversary(
+        editable_attention(weights, mask), lambda edited: edited.sum((-1, -2)) * math.nan, start, epsilon=1, steps=5
+    )
     assert found.js.tolist() == [0.0] * 3
     assert found.satisfied.tolist() == [0] * 3
     torch.testing.assert_close(found.weights, weights)
@@ -219,20 +233,22 @@ def test_one_candidate_without_an_output_does_not_stop_the_others(generator):
         return torch.cat(((edited[:, :1].sum((-1, -2)) - 99).sqrt(), moved[:, 1:]), 1)
 
     options = {"epsilon": 0.05, "steps": 60, "rate": 0.05, "diversity": 0.0}
-    found = search(freedom_of(weights, mask), broken, start, **options)
-    others = search(freedom_of(weights, mask), distance, start[:, 1:], **options)
+    found = search_adversary(editable_attention(weights, mask), broken, start, **options)
+    others = search_adversary(editable_attention(weights, mask), distance, start[:, 1:], **options)
     assert found.satisfied.tolist() == others.satisfied.tolist()
     torch.testing.assert_close(found.js, others.js)
 
 
-def test_what_is_not_within_epsilon_when_it_is_looked_at_again_does_not_count(generator):
+def test_a_result_beyond_epsilon_at_the_final_check_is_dropped(generator):
     """As rounding can do it, in another batch."""
     weights, mask, distance = made(generator)
 
     def noisy(edited):
         return distance(edited) + (0.2 if edited.shape[1] == 1 else 0.0)
 
-    found = search(freedom_of(weights, mask), noisy, start_of(generator, weights), epsilon=0.05, steps=40, rate=0.05)
+    found = search_adversary(
+        editable_attention(weights, mask), noisy, start_of(generator, weights), epsilon=0.05, steps=40, rate=0.05
+    )
     assert (found.satisfied > 0).any()
     assert found.js.tolist() == found.distance.tolist() == [0.0] * 3
     torch.testing.assert_close(found.weights, weights)
@@ -241,8 +257,8 @@ def test_what_is_not_within_epsilon_when_it_is_looked_at_again_does_not_count(ge
 def test_an_output_without_a_gradient_is_refused(generator):
     weights, mask, distance = made(generator)
     with pytest.raises(UnsupportedModelError, match="must not detach"):
-        search(
-            freedom_of(weights, mask),
+        search_adversary(
+            editable_attention(weights, mask),
             lambda edited: distance(edited.detach()),
             start_of(generator, weights),
             epsilon=1e-6,
@@ -250,29 +266,31 @@ def test_an_output_without_a_gradient_is_refused(generator):
         )
 
 
-def test_where_nothing_is_free_nothing_moves(generator):
+def test_without_free_items_nothing_changes(generator):
     weights, mask, distance = made(generator)
-    freedom = freedom_of(weights, mask & False)
-    found = search(freedom, distance, start_of(generator, weights), epsilon=0.5, steps=5)
-    assert found.js.tolist() == most_of(freedom).tolist() == [0.0] * 3
+    freedom = editable_attention(weights, mask & False)
+    found = search_adversary(freedom, distance, start_of(generator, weights), epsilon=0.5, steps=5)
+    assert found.js.tolist() == max_divergence(freedom).tolist() == [0.0] * 3
     assert torch.equal(found.weights, weights)
 
 
-def test_single_precision_finds_the_same_to_a_hundredth(generator):
+def test_single_precision_agrees_to_a_hundredth(generator):
     weights, mask, distance = made(generator)
     start = start_of(generator, weights)
-    double = search(freedom_of(weights, mask), distance, start, epsilon=0.05)
-    single = search(freedom_of(weights.float(), mask), lambda one: distance(one.double()), start.float(), epsilon=0.05)
+    double = search_adversary(editable_attention(weights, mask), distance, start, epsilon=0.05)
+    single = search_adversary(
+        editable_attention(weights.float(), mask), lambda one: distance(one.double()), start.float(), epsilon=0.05
+    )
     torch.testing.assert_close(single.js, double.js, rtol=0, atol=0.01)
     assert single.weights.dtype == torch.float32
 
 
 def test_divergence_is_the_mean_over_distributions(generator):
     weights, mask, _ = made(generator, mass=0.8)
-    freedom = freedom_of(weights, mask)
+    freedom = editable_attention(weights, mask)
     shares = torch.randn(3, 2, 2, 5, generator=generator, dtype=torch.float64)
     shares = shares.masked_fill(~mask[:, None, None], -torch.inf).softmax(-1)
-    got, edited = divergence_of(freedom, shares), weights_of(freedom, shares)
+    got, edited = divergence_from_original(freedom, shares), edited_attention(freedom, shares)
     for text in range(3):
         for candidate in range(2):
             pairs = zip(weights[text], edited[text, candidate], strict=True)
@@ -280,9 +298,9 @@ def test_divergence_is_the_mean_over_distributions(generator):
             assert float(got[text, candidate]) == pytest.approx(sum(expected) / 2, abs=1e-12)
 
 
-def test_the_most_is_that_of_the_best_corner(generator):
+def test_the_largest_divergence_is_that_of_the_best_corner(generator):
     weights, mask, _ = made(generator)
-    for text, value in enumerate(most_of(freedom_of(weights, mask)).tolist()):
+    for text, value in enumerate(max_divergence(editable_attention(weights, mask)).tolist()):
         count = int(mask[text].sum())
         corners = [
             max(js(line[:count].tolist(), [float(place == one) for place in range(count)]) for one in range(count))

@@ -1,4 +1,4 @@
-"""Shuffles: against loops, uniform, of some positions only, and drawn the same in one call or in several."""
+"""Random permutations of attention: against loops, uniform, and the same in one call or several."""
 
 import itertools
 import math
@@ -38,14 +38,14 @@ def test_equals_a_loop_and_moves_nothing_else(items, generator):
 
 
 @pytest.mark.parametrize("items", [1, 2, 3, 7, 8, 15, 16, 17, 64, 129])
-def test_in_one_call_or_in_several(items):
+def test_several_calls_draw_the_same_permutations_as_one(items):
     """The draws of a text must not depend on how many fit into memory at once."""
     movable, one = torch.ones(items, dtype=torch.bool), seeded(5)
     parts = [random_permutations(movable, count, one) for count in (1, 2, 16, 30, 1)]
     assert torch.equal(torch.cat(parts), random_permutations(movable, 50, seeded(5)))
 
 
-def test_every_permutation_is_as_likely_as_every_other():
+def test_permutations_are_uniform():
     draws = 12000
     seen = Counter(map(tuple, random_permutations(torch.ones(4, dtype=torch.bool), draws, seeded()).tolist()))
     assert set(seen) == set(itertools.permutations(range(4)))
@@ -63,7 +63,7 @@ def test_all_distributions_of_a_text_are_shuffled_alike(generator):
     assert torch.equal(found.sort(-1).values, weights.sort(-1).values.unsqueeze(1).expand_as(found))
 
 
-def test_the_identity_is_exactly_nothing(generator):
+def test_the_identity_changes_no_weight(generator):
     weights = torch.rand(2, 3, 5, generator=generator)
     same = permute(weights, torch.arange(5).expand(2, 4, 5))
     assert torch.equal(same, weights.unsqueeze(1).expand(2, 4, 3, 5))

@@ -1,4 +1,4 @@
-"""Decisions and the numbers explained, in closed form."""
+"""Decisions and explained quantities in closed form."""
 
 import math
 
@@ -64,7 +64,7 @@ def test_one_sigmoid_logit_is_two_classes_with_the_threshold_first(threshold, ge
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.4])
-def test_every_label_stands_for_itself(threshold, logits):
+def test_every_label_is_decided_separately(threshold, logits):
     decision = Decision("multilabel", threshold)
     torch.testing.assert_close(decision.probabilities(logits), 1 / (1 + (threshold - logits).exp()))
     chosen = torch.stack([logits[text, :, target] for text, target in enumerate(TARGET.tolist())])
@@ -77,7 +77,7 @@ def test_every_label_stands_for_itself(threshold, logits):
         assert torch.equal(decision.quantity(moved, TARGET, output), decision.quantity(logits, TARGET, output))
 
 
-def test_a_regression_is_its_number():
+def test_a_regression_is_explained_by_its_value():
     decision = Decision("regression")
     value = torch.tensor([[2.5], [-1.0]])
     for output in ("logit", "log_odds"):
@@ -87,7 +87,7 @@ def test_a_regression_is_its_number():
 
 
 @pytest.mark.parametrize("threshold", [0.0, -1.0])
-def test_the_label_that_is_explained_is_the_most_probable_one_on_either_side(threshold, generator):
+def test_the_most_probable_label_is_explained_whether_predicted_or_not(threshold, generator):
     """Not the one farthest from the threshold, which with many labels is nearly always absent."""
     decision, logits = Decision("multilabel", threshold), 3 * torch.randn(200, 5, generator=generator) - 2
     chosen = decision.predict(logits)
@@ -125,7 +125,7 @@ def test_the_decision_of_a_configuration():
         assert decision_of(None, 1, kind).kind == kind
 
 
-def test_what_cannot_be_decided_is_refused():
+def test_invalid_decisions_are_refused():
     with pytest.raises(InputError, match=r"decision='sigmoid'.*decision='regression'"):
         decision_of(Config(None), 1)
     with pytest.raises(InputError, match="got 'binary'"):
@@ -197,7 +197,7 @@ def test_a_text_is_compared_with_every_one_of_its_steps(kind, generator):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_has_flipped_before_anything_has_changed(kind, generator):
+def test_unchanged_logits_have_not_flipped(kind, generator):
     logits = torch.randint(-1, 2, (50, 1 if kind in ("sigmoid", "regression") else 3), generator=generator).double()
     decision = Decision(kind, tolerance=0.1 if kind == "regression" else None)
     assert not decision.flips(logits, logits).any()

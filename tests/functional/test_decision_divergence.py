@@ -1,4 +1,4 @@
-"""Divergences against loops and scipy; a decision's distances, flips and divergences against their definitions."""
+"""Divergences against loops and scipy; distances, flips and divergences of decisions against their definitions."""
 
 import math
 
@@ -36,7 +36,7 @@ def test_jensen_shannon_equals_a_loop_and_scipy(zeros, generator):
         assert one == pytest.approx(jensenshannon(p, q) ** 2, abs=1e-12)
 
 
-def test_jensen_shannon_goes_from_0_to_ln_2_both_ways(generator):
+def test_jensen_shannon_is_symmetric_between_0_and_ln_2(generator):
     left, right = (distributions(generator) for _ in range(2))
     there, back = jensen_shannon(left, right), jensen_shannon(right, left)
     torch.testing.assert_close(there, back)
@@ -57,7 +57,7 @@ def test_jensen_shannon_is_never_below_0_and_sees_small_differences(generator):
     assert jensen_shannon(left, left + 1e-17).min() >= 0
 
 
-def test_what_is_undefined_stays_undefined():
+def test_nan_stays_nan():
     """A probability that is not a number is no divergence of nothing."""
     bad, good = torch.tensor([[math.nan, 0.5], [0.5, 0.5]]), torch.tensor([[0.5, 0.5], [0.5, 0.5]])
     for one in (jensen_shannon(bad, good), jensen_shannon(good, bad), total_variation(bad, good)):

@@ -1,4 +1,4 @@
-"""Laws of erasing, and its slow twin."""
+"""Erasing: its laws, and its slow twin."""
 
 import math
 
@@ -30,11 +30,11 @@ def loop(weights, keep):
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def test_equals_its_twin(weights, keep):
+def test_equals_its_slow_twin(weights, keep):
     torch.testing.assert_close(erase(weights, keep), loop(weights, keep), rtol=1e-12, atol=1e-12)
 
 
-def test_equals_its_twin_when_the_mass_is_not_one(weights, keep, generator):
+def test_equals_its_slow_twin_when_the_mass_is_not_one(weights, keep, generator):
     scaled = weights * (0.1 + 3 * torch.rand(B, G, 1, generator=generator, dtype=torch.float64))
     torch.testing.assert_close(erase(scaled, keep), loop(scaled, keep), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(erase(scaled, keep).sum(-1), scaled.sum(-1), rtol=1e-12, atol=0)
@@ -61,13 +61,13 @@ def test_erasing_items_of_no_weight_is_bit_exact(weights):
     assert torch.equal(erase(weights, keep), weights)
 
 
-def test_each_distribution_by_itself(weights, keep):
+def test_distributions_are_erased_independently(weights, keep):
     together = erase(weights, keep)
     for group in range(G):
         assert torch.equal(together[:, group : group + 1], erase(weights[:, group : group + 1], keep))
 
 
-def test_a_distribution_that_lost_everything_is_the_zero_vector_and_the_others_go_on(weights):
+def test_a_distribution_without_kept_items_is_zero_and_others_are_not(weights):
     weights[0, 1] = 0
     weights[0, 1, 2] = 1  # all of this one's weight is on the item that goes
     keep = torch.ones(B, N, dtype=torch.bool)
@@ -78,7 +78,7 @@ def test_a_distribution_that_lost_everything_is_the_zero_vector_and_the_others_g
     assert erase(weights, torch.zeros(B, N, dtype=torch.bool)).eq(0).all()
 
 
-def test_two_steps_are_one_step(weights, keep, generator):
+def test_erasing_in_two_steps_equals_one_step(weights, keep, generator):
     other = torch.rand(B, N, generator=generator) < 0.7
     torch.testing.assert_close(erase(erase(weights, keep), other), erase(weights, keep & other), rtol=1e-12, atol=1e-14)
 
@@ -111,7 +111,7 @@ def test_underflow_leaves_the_softmax_of_the_kept_scores(spread, mass):
     assert result.sum().item() == pytest.approx(mass, rel=1e-6)
 
 
-def test_log_weights_of_nothing_are_minus_infinity():
+def test_log_weights_of_zero_are_minus_infinity():
     assert log_weights_of(torch.tensor([0.0, -1.0, 1.0])).tolist() == [-math.inf, -math.inf, 0.0]
 
 
@@ -125,7 +125,7 @@ def test_ranks_invert_an_order(generator):
         assert [places[item] for item in row] == list(range(N))
 
 
-def test_prefix_keeps_remove_one_item_after_the_other(generator):
+def test_prefix_keeps_remove_one_item_at_a_time(generator):
     mask = torch.arange(N) < torch.tensor([[N], [5], [1]])
     order = order_of(mask, generator)
     keeps = prefix_keeps(order, mask, 2, N + 1)

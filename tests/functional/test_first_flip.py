@@ -10,7 +10,7 @@ import torch
 import attnfaith as af
 from attnfaith.errors import NumericalError
 from attnfaith.functional.decision import KINDS, Decision
-from attnfaith.functional.first_flip import RemovalOrders, by_prefixes, by_sets, first_flips
+from attnfaith.functional.first_flip import RemovalOrders, first_flips, from_prefixes, from_sets
 from attnfaith.tiny_models import tiny_model
 from tests.helpers.comparing import inputs_of
 
@@ -53,12 +53,12 @@ class World:
         key = 1 + sum((place + 1) * 7919**number for number, place in enumerate(sorted(left)))
         generator = torch.Generator().manual_seed((key * 1009 + text * 31 + self.seed) % 2**61)
         wild = torch.randint(-2, 3, (SIZES[self.kind],), generator=generator).double()  # ties on purpose
-        if torch.rand((), generator=generator) < 0.7 and len(left) < int(self.lanes.everything[text].sum()):
+        if torch.rand((), generator=generator) < 0.7 and len(left) < int(self.lanes.items[text].sum()):
             return self.logits(text, self.whole(text))  # mostly nothing happens, or every flip were the first
         return wild
 
     def whole(self, text):
-        return self.lanes.everything[text].nonzero().flatten().tolist()
+        return self.lanes.items[text].nonzero().flatten().tolist()
 
     @property
     def before(self):
@@ -71,21 +71,21 @@ class World:
     def left(self, lane, step):
         text = int(self.lanes.texts[lane])
         if step == int(self.lanes.counts[text]):
-            return self.lanes.floor[text].nonzero().flatten().tolist()
+            return self.lanes.always_kept[text].nonzero().flatten().tolist()
         gone = self.lanes.orders[lane, :step].tolist()
         return [place for place in self.whole(text) if place not in gone]
 
     def slow(self, lane):
-        """Flips, removed, logits, nearest: one removal at a time."""
+        """Flips, removed, logits, closest: one removal at a time."""
         text = int(self.lanes.texts[lane])
         before = self.before[text].tolist()
-        found, nearest = before, distance_slow(self.kind, before, before)
-        for step in range(1, int(self.lanes.last[text]) + 1):
+        found, closest = before, distance_slow(self.kind, before, before)
+        for step in range(1, int(self.lanes.max_removed[text]) + 1):
             found = self.logits(text, self.left(lane, step)).tolist()
-            nearest = min(nearest, distance_slow(self.kind, before, found))
+            closest = min(closest, distance_slow(self.kind, before, found))
             if flips_slow(self.kind, before, found):
-                return True, step, found, nearest
-        return False, 0, found, nearest
+                return True, step, found, closest
+        return False, 0, found, closest
 
 
 def world(kind, seed, *, width=9, texts=6, orders=3, floors=False):
@@ -119,7 +119,7 @@ def prefixes_of(one):
     lanes = one.lanes
     found = torch.full((len(lanes.texts), lanes.orders.shape[1] + 1, SIZES[one.kind]), math.nan, dtype=torch.float64)
     for lane, text in enumerate(lanes.texts.tolist()):
-        for step in range(int(lanes.last[text]) + 1):
+        for step in range(int(lanes.max_removed[text]) + 1):
             found[lane, step] = one.logits(text, one.left(lane, step))
     return found
 
@@ -127,11 +127,11 @@ def prefixes_of(one):
 def check(one, found):
     flipped, at_the_end, late = 0, 0, 0
     for lane, text in enumerate(one.lanes.texts.tolist()):
-        flips, removed, logits, nearest = one.slow(lane)
+        flips, removed, logits, closest = one.slow(lane)
         assert bool(found.flips[lane]) == flips
         assert int(found.removed[lane]) == removed
         assert found.logits[lane].tolist() == logits
-        assert float(found.nearest[lane]) == nearest
+        assert float(found.closest_margin[lane]) == closest
         flipped += flips
         at_the_end += flips and removed == int(one.lanes.counts[text])
         late += removed > 3
@@ -148,9 +148,9 @@ def test_equals_one_removal_at_a_time(kind, first, growth, floors):
         one = world(kind, seed, floors=floors)
         decision = decision_of_kind(kind)
         options = {"first": first, "growth": growth}
-        by_set = first_flips(one.lanes, one.before, decision, by_sets(one.lanes, one.run), **options)
+        by_set = first_flips(one.lanes, one.before, decision, from_sets(one.lanes, one.run), **options)
         counted = check(one, by_set)
-        by_prefix = first_flips(one.lanes, one.before, decision, by_prefixes(prefixes_of(one)), **options)
+        by_prefix = first_flips(one.lanes, one.before, decision, from_prefixes(prefixes_of(one)), **options)
         check(one, by_prefix)
         seen = [a + b for a, b in zip(seen, counted, strict=True)]
     lanes = 6 * len(one.lanes.texts)
@@ -160,13 +160,13 @@ def test_equals_one_removal_at_a_time(kind, first, growth, floors):
 
 
 @pytest.mark.parametrize(("first", "growth"), [(1, 0.5), (3, 1.0)])
-def test_steps_are_asked_for_once_in_order_and_not_beyond_the_flip(first, growth):
+def test_steps_are_evaluated_once_in_order_and_not_beyond_the_flip(first, growth):
     one = world("multiclass", 3, width=12, texts=8)
     asked = []
 
     def evaluate(going, start, stop):
         asked.append((start, stop, going.tolist()))
-        return by_sets(one.lanes, one.run)(going, start, stop)
+        return from_sets(one.lanes, one.run)(going, start, stop)
 
     found = first_flips(one.lanes, one.before, Decision(), evaluate, first=first, growth=growth)
     assert asked[0][0] == 1
@@ -174,11 +174,11 @@ def test_steps_are_asked_for_once_in_order_and_not_beyond_the_flip(first, growth
     for start, stop, going in asked:
         assert stop > start
         for lane, text in enumerate(one.lanes.texts.tolist()):
-            needed = int(found.removed[lane]) if found.flips[lane] else int(one.lanes.last[text])
+            needed = int(found.removed[lane]) if found.flips[lane] else int(one.lanes.max_removed[text])
             assert (lane in going) == (start <= needed)
 
 
-def test_a_set_is_run_once_however_many_orders_come_through_it():
+def test_a_set_that_many_orders_reach_is_run_once():
     """Different texts never share; within a text the sets of all orders are told apart."""
     torch.manual_seed(0)
     texts, width = 4, 7
@@ -197,7 +197,9 @@ def test_a_set_is_run_once_however_many_orders_come_through_it():
         runs.extend((text, tuple(row)) for text, row in zip(chosen.tolist(), keep.tolist(), strict=True))
         return torch.tensor([[1.0, 0.0]]).expand(len(chosen), -1)
 
-    found = first_flips(lanes, torch.tensor([[1.0, 0.0]]).expand(texts, -1), Decision(), by_sets(lanes, run), first=100)
+    found = first_flips(
+        lanes, torch.tensor([[1.0, 0.0]]).expand(texts, -1), Decision(), from_sets(lanes, run), first=100
+    )
     assert not found.flips.any()
     assert len(runs) == len(set(runs)) == int(counts.sum()) + texts  # two first steps a text, one of each other
     expected = set()
@@ -209,42 +211,43 @@ def test_a_set_is_run_once_however_many_orders_come_through_it():
     assert set(runs) == expected
 
 
-def test_a_flip_at_the_very_last_item_and_one_that_comes_and_goes():
+def test_a_flip_at_the_last_item_and_one_that_flips_back():
     everything = torch.ones(2, 3, dtype=torch.bool)
     counts = everything.sum(1)
     order = torch.arange(3).expand(2, -1)
     lanes = RemovalOrders(order, torch.arange(2), counts, everything, ~everything, counts)
     yes, no, tie = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]
     prefixes = torch.tensor([[yes, yes, tie, no], [yes, no, yes, yes]])
-    found = first_flips(lanes, prefixes[:, 0], Decision(), by_prefixes(prefixes))
+    found = first_flips(lanes, prefixes[:, 0], Decision(), from_prefixes(prefixes))
     assert (found.flips.tolist(), found.removed.tolist()) == ([True, True], [3, 1])
     assert found.logits.tolist() == [no, no]
-    assert found.nearest.tolist() == [0.0, 1.0]  # a tie that changed nothing is how near it came
-    kept = first_flips(lanes, torch.tensor([no, no]), Decision(), by_prefixes(prefixes))
+    assert found.closest_margin.tolist() == [0.0, 1.0]  # a tie that changed nothing is how near it came
+    kept = first_flips(lanes, torch.tensor([no, no]), Decision(), from_prefixes(prefixes))
     assert kept.removed.tolist() == [1, 2]  # the tie, which belongs to the first class, is another decision here
 
 
-def test_a_decision_that_was_near_a_tie_to_begin_with_is_near_one():
+def test_the_original_decision_counts_in_the_closest_margin():
     everything = torch.ones(1, 2, dtype=torch.bool)
     counts = everything.sum(1)
     lanes = RemovalOrders(torch.tensor([[0, 1]]), torch.tensor([0]), counts, everything, ~everything, counts)
     prefixes = torch.tensor([[[1e-9, 0.0], [1.0, 0.0], [0.0, 1.0]]])
-    assert float(first_flips(lanes, prefixes[:, 0], Decision(), by_prefixes(prefixes)).nearest) == pytest.approx(1e-9)
+    result = first_flips(lanes, prefixes[:, 0], Decision(), from_prefixes(prefixes))
+    assert float(result.closest_margin) == pytest.approx(1e-9)
 
 
-def test_logits_that_are_not_finite_are_refused_and_only_where_they_count():
+def test_logits_that_are_not_finite_are_refused_up_to_the_last_step():
     everything = torch.ones(1, 3, dtype=torch.bool)
     counts = everything.sum(1)
     lanes = RemovalOrders(torch.arange(3).unsqueeze(0), torch.tensor([0]), counts, everything, ~everything, counts - 1)
     prefixes = torch.tensor([[[1.0, 0.0]] * 3 + [[math.nan, 0.0]]])
-    assert not first_flips(lanes, prefixes[:, 0], Decision(), by_prefixes(prefixes)).flips
+    assert not first_flips(lanes, prefixes[:, 0], Decision(), from_prefixes(prefixes)).flips
     for wrong in (math.nan, math.inf):
         prefixes[0, 2, 0] = wrong
         with pytest.raises(NumericalError, match="not finite"):
-            first_flips(lanes, prefixes[:, 0], Decision(), by_prefixes(prefixes))
+            first_flips(lanes, prefixes[:, 0], Decision(), from_prefixes(prefixes))
 
 
-def test_nothing_to_remove_flips_nothing():
+def test_without_erasable_items_nothing_flips():
     everything = torch.ones(2, 1, dtype=torch.bool)
     none = torch.zeros(2, dtype=torch.long)
     lanes = RemovalOrders(torch.zeros(2, 1, dtype=torch.long), torch.arange(2), none, everything, everything, none)
@@ -284,8 +287,8 @@ def test_a_real_tail_one_removal_at_a_time(family, kind):
     tolerance = 0.3 * float(capture.logits.abs().mean())
     decision = decision_of_kind(kind, tolerance)
     ways = {
-        "sets": by_sets(lanes, lambda chosen, keep: cut.rerun_sets(capture, chosen, keep)),
-        "prefixes": by_prefixes(torch.cat([cut.prefixes(capture, order) for order in orders.split(batch)])),
+        "sets": from_sets(lanes, lambda chosen, keep: cut.rerun_sets(capture, chosen, keep)),
+        "prefixes": from_prefixes(torch.cat([cut.prefixes(capture, order) for order in orders.split(batch)])),
     }
     expected = []
     for lane, text in enumerate(texts.tolist()):

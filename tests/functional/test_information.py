@@ -12,14 +12,14 @@ from sklearn.metrics.cluster import contingency_matrix, expected_mutual_informat
 
 from attnfaith.functional.information import (
     KENDALL,
-    above_chance,
-    codes_of,
+    corrected_p_values,
+    encode_values,
     entropy,
-    informations,
     joint_counts,
     miller_madow,
     mutual_information,
-    recentred,
+    recentre,
+    resampled_information,
     usable_ranks,
     weighted_kendall,
 )
@@ -81,7 +81,7 @@ def test_exact_frequencies_give_the_closed_form():
             assert float(mutual_information(np.round(joint * size))) == pytest.approx(expected, abs=1e-12)
 
 
-def test_large_samples_come_near_the_closed_form():
+def test_large_samples_approach_the_closed_form():
     noise, classes = 0.3, 4
     joint = np.full((classes, classes), noise / (classes - 1))
     np.fill_diagonal(joint, 1 - noise)
@@ -92,14 +92,14 @@ def test_large_samples_come_near_the_closed_form():
     assert float(miller_madow(table)) == pytest.approx(known, abs=0.005)
 
 
-def test_independent_variables_say_much_as_measured_and_nothing_beyond_chance():
+def test_information_of_independent_variables_is_biased_and_not_above_chance():
     """500 samples, 100 x 5 cells: 0.46 nats that are not there (PROTOCOLS 7)."""
     found, beyond, classical = [], [], []
     for seed in range(20):
         draw = np.random.default_rng(seed)
         left, right = draw.integers(0, 100, 500), draw.integers(0, 5, 500)
         orders = np.stack([draw.permutation(500) for _ in range(100)])
-        null = informations(left, right, orders, shuffled=True)
+        null = resampled_information(left, right, orders, shuffled=True)
         table = joint_counts(left, right)
         found.append(float(mutual_information(table)))
         beyond.append(found[-1] - null.mean())
@@ -110,30 +110,30 @@ def test_independent_variables_say_much_as_measured_and_nothing_beyond_chance():
     assert np.mean(classical) > 0.15, "Miller and Madow's correction is too small in sparse tables"
 
 
-def test_the_null_is_on_average_what_permutations_must_give():
+def test_the_mean_of_the_null_agrees_with_the_exact_expectation():
     """The expectation over all permutations is known in closed form (hypergeometric cells)."""
     draw = np.random.default_rng(3)
     left = draw.integers(0, 30, 300)
     right = np.where(draw.random(300) < 0.6, left % 4, draw.integers(0, 4, 300))
     orders = np.stack([draw.permutation(300) for _ in range(2000)])
-    null = informations(left, right, orders, shuffled=True)
+    null = resampled_information(left, right, orders, shuffled=True)
     exact = expected_mutual_information(contingency_matrix(left, right, sparse=True), 300)
     assert null.mean() == pytest.approx(exact, abs=5 * null.std() / math.sqrt(2000))
     assert float(mutual_information(joint_counts(left, right))) > null.max()
 
 
 @pytest.mark.parametrize("shuffled", [True, False])
-def test_draws_are_pairs_drawn_anew(shuffled, monkeypatch):
+def test_resamples_keep_pairs_together(shuffled, monkeypatch):
     draw = np.random.default_rng(1)
     left, right = draw.integers(0, 6, 50), draw.integers(0, 3, 50)
     orders = np.stack([draw.permutation(50) for _ in range(9)])[:, : 50 if shuffled else 25]
     expected = [slow_information((left if shuffled else left[o]).tolist(), right[o].tolist()) for o in orders]
     for cells in (2**21, 40):  # at once, and in several goes
         monkeypatch.setattr("attnfaith.functional.information._CELLS", cells)
-        np.testing.assert_allclose(informations(left, right, orders, shuffled=shuffled), expected, atol=1e-12)
+        np.testing.assert_allclose(resampled_information(left, right, orders, shuffled=shuffled), expected, atol=1e-12)
 
 
-def test_tables_of_several_samples_are_those_of_each():
+def test_batched_counts_equal_counts_of_each_sample():
     draw = np.random.default_rng(2)
     left, right = draw.integers(0, 4, (2, 3, 20)), draw.integers(0, 2, 20)
     left[..., 0], right[1] = 3, 1
@@ -147,14 +147,14 @@ def test_tables_of_several_samples_are_those_of_each():
             )
 
 
-def test_of_nothing_nothing_is_known():
+def test_empty_data_are_undefined():
     assert np.isnan(entropy([0, 0]))
     assert joint_counts([], []).shape == (0, 0)
     assert np.isnan(mutual_information(np.zeros((2, 2))))
     assert np.isnan(miller_madow(np.zeros((2, 2))))
 
 
-def test_halves_spread_as_whole_samples_do():
+def test_random_halves_spread_like_whole_samples():
     """The standard deviation over random halves of one sample is about that over samples."""
     noise = np.array([[0.3, 0.05, 0.05], [0.05, 0.2, 0.05], [0.05, 0.05, 0.2]])
     values, spreads = [], []
@@ -163,7 +163,7 @@ def test_halves_spread_as_whole_samples_do():
         draw = np.random.default_rng(seed)
         halves = np.stack([draw.permutation(400)[:200] for _ in range(60)])
         value = mutual_information(joint_counts(left, right))
-        moved = recentred(informations(left, right, halves, shuffled=False), value)
+        moved = recentre(resampled_information(left, right, halves, shuffled=False), value)
         assert moved.mean() == pytest.approx(float(value))
         values.append(float(value))
         spreads.append(moved.std())
@@ -191,7 +191,7 @@ def test_kendall_is_the_sum_over_pairs(ranks, seed):
     assert weighted_kendall(weights, -values) == pytest.approx(-product)
 
 
-def test_with_equal_weights_but_for_a_little_it_is_plain_kendall():
+def test_nearly_equal_weights_give_plain_kendall():
     values = np.random.default_rng(0).random(12)
     weights = 1 - 1e-5 * np.arange(12)
     assert weighted_kendall(weights, values) == pytest.approx(stats.kendalltau(weights, values).statistic, abs=1e-3)
@@ -211,11 +211,11 @@ def test_with_equal_weights_but_for_a_little_it_is_plain_kendall():
     ],
 )
 @pytest.mark.parametrize("form", ["product", "additive", "hyperbolic"])
-def test_where_there_is_no_order_to_compare_it_is_undefined(weights, values, form):
+def test_kendall_without_an_order_is_undefined(weights, values, form):
     assert math.isnan(weighted_kendall(weights, values, form))
 
 
-def test_ranks_go_as_far_as_lengths_and_weights_do():
+def test_usable_ranks_depend_on_lengths_and_weights():
     draw = np.random.default_rng(0)
     lengths = draw.integers(1, 30, 200)
     weights = np.full((200, 12), np.nan)
@@ -233,7 +233,7 @@ def test_ranks_go_as_far_as_lengths_and_weights_do():
     assert usable_ranks([5], [[1.0, 0.0, 0.0, 0.0, 0.0]]) == (5, 1)
 
 
-def test_p_values_are_of_the_largest_of_all_ranks():
+def test_p_values_compare_with_the_maximum_over_ranks():
     draw = np.random.default_rng(0)
     null = draw.normal([0.0, 5.0, 1.0], [1.0, 2.0, 0.1], (199, 3))
     values = np.array([0.1, 12.0, 1.4])
@@ -242,24 +242,24 @@ def test_p_values_are_of_the_largest_of_all_ranks():
         (1 + sum(max((row - middle) / spread) >= (values[k] - middle[k]) / spread[k] for row in null)) / 200
         for k in range(3)
     ]
-    np.testing.assert_allclose(above_chance(values, null), expected)
-    assert above_chance(np.array([0.0]), np.zeros((9, 1))).tolist() == [1.0], "nothing varies, nothing is found"
+    np.testing.assert_allclose(corrected_p_values(values, null), expected)
+    assert corrected_p_values(np.array([0.0]), np.zeros((9, 1))).tolist() == [1.0], "nothing varies, nothing is found"
 
 
-def test_p_values_are_small_as_often_as_they_should_be():
+def test_p_values_under_the_null_are_rarely_small():
     """Independent data: at most about 5 % of the families have any p of 0.05 or less."""
     hits = 0
     for seed in range(200):
         draw = np.random.default_rng(seed)
         null = draw.gamma(3.0, size=(60, 6))
-        hits += bool((above_chance(null[0], null[1:]) <= 0.05).any())
+        hits += bool((corrected_p_values(null[0], null[1:]) <= 0.05).any())
     assert hits <= 22
 
 
-def test_codes_tell_equal_things_apart_from_others():
-    assert codes_of([3, 1, 3]).tolist() == [0, 1, 0]
-    assert codes_of([[], [1], [1, 2], [1]]).tolist() == [0, 1, 2, 1]
-    assert codes_of([np.array([1, 2]), np.array([1, 2])]).tolist() == [0, 0]
+def test_equal_values_have_equal_codes():
+    assert encode_values([3, 1, 3]).tolist() == [0, 1, 0]
+    assert encode_values([[], [1], [1, 2], [1]]).tolist() == [0, 1, 2, 1]
+    assert encode_values([np.array([1, 2]), np.array([1, 2])]).tolist() == [0, 0]
 
 
 def test_values_that_differ_by_rounding_are_ties():

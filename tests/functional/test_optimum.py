@@ -115,14 +115,14 @@ def test_padding_changes_nothing(generator):
         assert alone.order[0].tolist() == together.order[row, :count].tolist()
 
 
-def test_when_all_weights_are_nothing_the_bias_has_decided_already():
+def test_with_zero_weights_the_bias_decides_and_nothing_flips():
     found, _, _ = solve([([0, 0], [[1, 2], [3, 4]], [0, 1])])
     assert found.flips.tolist() == [False]
     assert found.size.tolist() == [0]
     assert found.order.tolist() == [[0, 1]]
 
 
-def test_a_tie_belongs_to_the_first_class():
+def test_the_first_class_wins_a_tie():
     problem = ([1, 1], [[0, 1], [0, 0]], [0, 0])  # class 1 by a hair; without item 0 both are equal: class 0
     found, _, prediction = solve([problem])
     assert (prediction.tolist(), found.size.tolist(), found.label.tolist()) == ([1], [1], [0])

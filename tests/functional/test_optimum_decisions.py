@@ -1,4 +1,4 @@
-"""The optimum of every kind of decision, against all subsets at once, in whole numbers: no rounding, no tolerance."""
+"""The optimum of every kind of decision, against all subsets, in whole numbers: no rounding, no tolerance."""
 
 from fractions import Fraction
 from itertools import product
@@ -137,7 +137,7 @@ def test_equals_all_subsets_of_longer_texts(kind, classes, stays, generator):
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_the_twin_agrees_with_one_in_fractions(classes, generator):
+def test_the_slow_twin_agrees_with_exact_fractions(classes, generator):
     """What these heads are compared with is itself compared with the definition in rationals."""
     for _ in range(60):
         head = Head(generator, "multiclass", 5, classes)
@@ -146,7 +146,7 @@ def test_the_twin_agrees_with_one_in_fractions(classes, generator):
 
 
 @pytest.mark.parametrize("kind", ["sigmoid", "multilabel", "regression"])
-def test_the_twin_agrees_with_decisions_of_fractions(kind, generator):
+def test_the_slow_twin_agrees_with_decisions_of_exact_fractions(kind, generator):
     flips = 0
     for _ in range(80):
         head = Head(generator, kind, 5, 2)
@@ -167,7 +167,7 @@ def test_the_twin_agrees_with_decisions_of_fractions(kind, generator):
     assert 30 < flips < 290
 
 
-def test_everything_removed_leaves_the_bias_unless_something_stays():
+def test_the_bias_decides_after_removing_everything_unless_items_are_fixed():
     """Class 0 by its items, class 1 by the bias: two removals, unless the second item may not go."""
     args = (torch.ones(1, 2), torch.tensor([[[5.0, 0.0], [5.0, 0.0]]]), torch.tensor([[0.0, 1.0]]))
     mask, before = torch.ones(1, 2, dtype=torch.bool), torch.tensor([[10.0, 1.0]])

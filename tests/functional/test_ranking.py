@@ -1,11 +1,11 @@
-"""Orders: laws, and a sort in Python."""
+"""Orders: their laws, and sorting in Python."""
 
 import math
 
 import pytest
 import torch
 
-from attnfaith.functional.ranking import order_of, ranks_of, ties_in
+from attnfaith.functional.ranking import count_ties, order_of, ranks_of
 
 NAN = math.nan
 
@@ -46,14 +46,14 @@ def test_minus_zero_ties_with_zero():
     assert order_of(scores, torch.ones(1, 3, dtype=torch.bool)).tolist() == [[0, 1, 2]]
 
 
-def test_undefined_comes_last_and_padding_after_it():
+def test_undefined_scores_come_last_and_padding_after_them():
     mask = torch.tensor([[True, True, False, True, True, False]])
     scores = torch.tensor([[NAN, -5.0, 9.0, NAN, -math.inf, NAN]])
     assert order_of(scores, mask).tolist() == [[1, 4, 0, 3, 2, 5]]
     assert order_of(torch.full((1, 3), NAN), torch.ones(1, 3, dtype=torch.bool)).tolist() == [[0, 1, 2]]
 
 
-def test_what_stands_at_padding_does_not_matter(generator):
+def test_scores_at_padding_do_not_matter(generator):
     scores, mask = torch.randn(8, 7, generator=generator), torch.rand(8, 7, generator=generator) < 0.6
     expected = order_of(scores, mask)
     for fill in (NAN, math.inf, -math.inf, 0.0, 100.0):
@@ -62,12 +62,12 @@ def test_what_stands_at_padding_does_not_matter(generator):
         assert torch.equal(got[items], expected[items])
 
 
-def test_nearly_equal_doubles_are_told_apart():
+def test_nearly_equal_doubles_are_distinguished():
     scores = torch.tensor([[1.0, 1.0 + 1e-15, 1.0]], dtype=torch.float64)
     assert order_of(scores, torch.ones(1, 3, dtype=torch.bool)).tolist() == [[1, 0, 2]]
 
 
-def test_whole_numbers_beyond_single_precision_are_told_apart():
+def test_whole_numbers_beyond_single_precision_are_distinguished():
     scores = torch.tensor([[2**24, 2**24 + 1, 2**24]])
     assert order_of(scores, torch.ones(1, 3, dtype=torch.bool)).tolist() == [[1, 0, 2]]
 
@@ -85,7 +85,7 @@ def test_ties_are_counted_like_a_set(generator):
     for row, kept in zip(scores.tolist(), mask.tolist(), strict=True):
         items = [score for score, real in zip(row, kept, strict=True) if real]
         expected.append(len(items) - len(set(items)))
-    assert ties_in(scores, mask).tolist() == expected
-    assert ties_in(torch.full((1, 3), NAN), torch.ones(1, 3, dtype=torch.bool)).tolist() == [
+    assert count_ties(scores, mask).tolist() == expected
+    assert count_ties(torch.full((1, 3), NAN), torch.ones(1, 3, dtype=torch.bool)).tolist() == [
         0
     ]  # undefined ties nothing

@@ -12,11 +12,11 @@ from sklearn.metrics import average_precision_score, f1_score
 from attnfaith.functional.rationale import (
     agreement,
     average_precision,
-    each_once,
+    count_matches,
     f1,
-    matched,
+    marked_runs,
     only_top,
-    runs,
+    run_unique_sets,
     top_count,
     without_top,
 )
@@ -30,7 +30,7 @@ def test_a_share_is_rounded_up_as_exact_fractions_are(percent):
         assert top_count(percent / 100, items) == max(1, math.ceil(Fraction(percent, 100) * items))
 
 
-def test_sets_are_those_of_loops(generator):
+def test_sets_equal_loops(generator):
     orders = torch.stack([torch.stack([torch.randperm(6, generator=generator) for _ in range(4)]) for _ in range(3)])
     everything = torch.ones(4, 6, dtype=torch.bool)
     everything[1, 4:] = False
@@ -66,22 +66,22 @@ def test_equal_sets_of_one_text_are_run_once(generator):
         seen.extend(zip(some.tolist(), map(tuple, sets.tolist()), strict=True))
         return torch.stack((some.double(), (sets * torch.tensor([1.0, 2.0, 4.0])).sum(1)), 1)
 
-    found = each_once(texts, keep, run)
+    found = run_unique_sets(texts, keep, run)
     assert len(seen) == len(set(seen)) <= 5 * 8
     assert set(seen) == set(zip(texts.tolist(), map(tuple, keep.tolist()), strict=True))
     assert torch.equal(found, torch.stack((texts.double(), (keep * torch.tensor([1.0, 2.0, 4.0])).sum(1)), 1))
 
 
-def test_sets_of_many_items_and_texts_are_told_apart():
+def test_sets_of_many_items_and_texts_are_distinguished():
     """More items than bits in a byte, and more texts than a byte counts."""
     keep = torch.eye(20, dtype=torch.bool).repeat(2, 1)
     texts = torch.tensor([3] * 20 + [3 + 256] * 20)
-    found = each_once(texts, keep, lambda some, sets: torch.stack((some, sets.long().argmax(1)), 1))
+    found = run_unique_sets(texts, keep, lambda some, sets: torch.stack((some, sets.long().argmax(1)), 1))
     assert found.tolist() == [[text, item] for text in (3, 259) for item in range(20)]
 
 
 @pytest.mark.parametrize("levels", [2, 3, 1000])
-def test_average_precision_is_that_of_scikit_learn(generator, levels):
+def test_average_precision_equals_scikit_learns(generator, levels):
     """With few levels nearly all scores tie."""
     scores = torch.randint(levels, (200, 12), generator=generator).double() - levels // 2
     relevant = torch.rand(200, 12, generator=generator) < torch.rand(200, 1, generator=generator)
@@ -111,7 +111,7 @@ def test_padding_and_the_order_of_positions_change_no_average_precision(generato
         torch.testing.assert_close(found, plain, rtol=0, atol=1e-12, equal_nan=True)
 
 
-def test_items_without_a_score_come_after_all_others_together():
+def test_items_without_a_score_enter_last_and_together():
     relevant = torch.tensor([[True, False, True, True, False]])
     scores = torch.tensor([[0.5, NAN, NAN, -math.inf, 0.1]])
     mask = torch.ones_like(relevant)
@@ -119,7 +119,7 @@ def test_items_without_a_score_come_after_all_others_together():
     assert float(average_precision(scores, relevant, mask)) == float(average_precision(below, relevant, mask))
 
 
-def test_a_perfect_ranking_has_one_and_a_constant_one_the_share():
+def test_average_precision_of_a_perfect_and_a_constant_ranking():
     relevant = torch.tensor([[True, False, True, False, False]])
     mask = torch.ones_like(relevant)
     assert float(average_precision(relevant.double(), relevant, mask)) == 1
@@ -131,28 +131,28 @@ def slow_iou(one, other):
     return len(a & b) / len(a | b)
 
 
-def test_runs_and_matches_are_those_of_loops(generator):
+def test_runs_and_matches_equal_loops(generator):
     for _ in range(300):
         size = int(torch.randint(1, 15, (), generator=generator))
         first, second = (torch.rand(2, size, generator=generator) < 0.5).tolist()
-        spans = runs(first)
+        spans = marked_runs(first)
         assert [place for span in spans for place in range(*span)] == [p for p in range(size) if first[p]]
         assert all(a[1] < b[0] for a, b in itertools.pairwise(spans))
-        gold = runs(second)
+        gold = marked_runs(second)
         for threshold in (0.3, 0.5, 1.0):
             slow = sum(any(slow_iou(span, other) >= threshold for other in gold) for span in spans)
-            assert matched(spans, gold, threshold) == slow
+            assert count_matches(spans, gold, threshold) == slow
 
 
-def test_half_in_common_is_enough_and_a_span_counts_once():
-    assert matched([(0, 4)], [(0, 2)]) == 1
-    assert matched([(0, 5)], [(0, 2)]) == 0
-    assert matched([(0, 4)], [(0, 2), (2, 4)]) == 1  # each shares half with it
-    assert matched([], [(0, 2)]) == matched([(0, 2)], []) == 0
-    assert matched([(0, 2)], [(5, 7)], 0.0) == 0  # nothing in common is no match
+def test_spans_match_from_half_in_common_and_count_once():
+    assert count_matches([(0, 4)], [(0, 2)]) == 1
+    assert count_matches([(0, 5)], [(0, 2)]) == 0
+    assert count_matches([(0, 4)], [(0, 2), (2, 4)]) == 1  # each shares half with it
+    assert count_matches([], [(0, 2)]) == count_matches([(0, 2)], []) == 0
+    assert count_matches([(0, 2)], [(5, 7)], 0.0) == 0  # nothing in common is no match
 
 
-def test_agreement_is_that_of_scikit_learn_and_loops(generator):
+def test_agreement_equals_scikit_learn_and_loops(generator):
     for _ in range(200):
         size = int(torch.randint(2, 15, (), generator=generator))
         truth = torch.rand(size, generator=generator) < 0.4
@@ -161,14 +161,14 @@ def test_agreement_is_that_of_scikit_learn_and_loops(generator):
             continue
         own = np.zeros(size, dtype=bool)
         own[chosen] = True
-        gold, predicted = runs(truth.tolist()), runs(own)
+        gold, predicted = marked_runs(truth.tolist()), marked_runs(own)
         token_f1, precision, recall = agreement(chosen.numpy(), truth.nonzero().flatten().tolist(), gold)
         assert token_f1 == pytest.approx(f1_score(truth.numpy(), own))
         hits = sum(any(slow_iou(span, other) >= 0.5 for other in gold) for span in predicted)
         assert (precision, recall) == (hits / len(predicted), hits / len(gold))
 
 
-def test_a_harmonic_mean_of_nothing_is_nothing():
+def test_f1_of_zeros_is_zero():
     found = f1([0.0, 0.5, 1.0, NAN, 0.0], [0.0, 0.5, 0.5, 1.0, 1.0])
     assert found[:3].tolist() == [0.0, 0.5, pytest.approx(2 / 3)]
     assert math.isnan(found[3])

@@ -1,4 +1,4 @@
-"""Weights drawn anew: as large as they were, the same for the same seed, and the old ones stay as they are."""
+"""Re-initialised weights: the same scale, the same for the same seed, and the original weights are not changed."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnfaith.errors import InputError
-from attnfaith.functional.reinitialize import WAYS, evenly, reinitialized
+from attnfaith.functional.reinitialize import WAYS, evenly_spaced, reinitialize
 
 
 def seeded(seed=0):
@@ -15,10 +15,10 @@ def seeded(seed=0):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("how", WAYS)
-def test_form_and_scale_are_kept_and_what_stood_where_is_not(how, dtype):
+def test_shape_and_scale_are_kept_and_positions_are_not(how, dtype):
     values = (torch.randn(40, 70, generator=seeded(), dtype=torch.float64) * 0.02 + 0.01).to(dtype)
     before = values.clone()
-    drawn = reinitialized(values, seeded(1), how)
+    drawn = reinitialize(values, seeded(1), how)
     assert (drawn.shape, drawn.dtype) == (values.shape, dtype)
     assert torch.equal(values, before)
     assert drawn.data_ptr() != values.data_ptr()
@@ -30,7 +30,7 @@ def test_form_and_scale_are_kept_and_what_stood_where_is_not(how, dtype):
 
 def test_permuted_values_are_the_same_values():
     values = torch.randn(3, 5, 7, generator=seeded())
-    drawn = reinitialized(values, seeded(1))
+    drawn = reinitialize(values, seeded(1))
     assert torch.equal(drawn.flatten().sort().values, values.flatten().sort().values)
     assert not torch.equal(drawn, values)
 
@@ -38,39 +38,39 @@ def test_permuted_values_are_the_same_values():
 def test_a_slice_of_a_larger_tensor_is_drawn_from_its_own_values():
     whole = torch.arange(24.0).view(4, 6)
     for values in (whole.T, whole[:, ::2], whole[1:3, 1:3]):
-        assert sorted(reinitialized(values, seeded(2)).flatten().tolist()) == sorted(values.flatten().tolist())
+        assert sorted(reinitialize(values, seeded(2)).flatten().tolist()) == sorted(values.flatten().tolist())
 
 
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("values", [torch.tensor(3.5), torch.tensor([2.0]), torch.ones(6), torch.zeros(0, 4)])
-def test_what_has_no_spread_stays(values, how):
-    assert torch.equal(reinitialized(values, seeded(), how), values)
+def test_values_without_spread_stay(values, how):
+    assert torch.equal(reinitialize(values, seeded(), how), values)
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_the_seed_and_nothing_else_decides(how):
+def test_weights_depend_on_the_seed_only(how):
     values = torch.randn(50, generator=seeded())
     torch.manual_seed(1)
-    one, state = reinitialized(values, seeded(7), how), torch.get_rng_state()
+    one, state = reinitialize(values, seeded(7), how), torch.get_rng_state()
     torch.manual_seed(2)
-    assert torch.equal(one, reinitialized(values, seeded(7), how))
-    assert not torch.equal(one, reinitialized(values, seeded(8), how))
+    assert torch.equal(one, reinitialize(values, seeded(7), how))
+    assert not torch.equal(one, reinitialize(values, seeded(8), how))
     torch.manual_seed(1)
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_what_cannot_be_drawn_is_refused():
+def test_invalid_arguments_are_refused():
     with pytest.raises(InputError, match="'permuted', 'normal'"):
-        reinitialized(torch.ones(2), seeded(), "uniform")
+        reinitialize(torch.ones(2), seeded(), "uniform")
     with pytest.raises(InputError, match=r"torch\.int8"):
-        reinitialized(torch.ones(2, dtype=torch.int8), seeded())
+        reinitialize(torch.ones(2, dtype=torch.int8), seeded())
 
 
-def test_some_numbers_are_spread_evenly_from_the_first_to_the_last():
+def test_evenly_spaced_numbers_include_both_ends():
     for count in range(1, 40):
-        assert evenly(count) == list(range(1, count + 1))
+        assert evenly_spaced(count) == list(range(1, count + 1))
         for chosen in range(1, 45):
-            found = evenly(count, chosen)
+            found = evenly_spaced(count, chosen)
             assert len(found) == min(count, chosen)
             assert found == sorted(set(found))
             assert found[-1] == count

@@ -1,4 +1,4 @@
-"""Statistics: scipy as a third opinion, loops as slow twins, coverage of known truths, and degenerate cases."""
+"""Statistics: against scipy and loops, coverage of known truths, and degenerate cases."""
 
 import itertools
 import math
@@ -58,7 +58,7 @@ def test_draws_depend_on_the_seed_and_not_on_the_batches(monkeypatch):
     assert np.array_equal(whole, np.concatenate([counts for _, counts in batches]))
 
 
-def test_every_figure_sees_the_same_resamples(rng):
+def test_every_estimate_uses_the_same_resamples(rng):
     values, resamples = some(rng, missing=0), Resamples(40, resamples=200, seed=1)
     apart = np.column_stack([resamples.draws(column)[:, 0] for column in values.T])
     assert np.allclose(resamples.draws(values), apart, rtol=0, atol=1e-13)
@@ -86,10 +86,10 @@ def test_median_draws_equal_loops(rng, never):
 
 
 @pytest.mark.parametrize("reach", [0.0, 0.2, 1.0, 40.0])
-def test_looking_around_the_middle_first_changes_no_median(rng, monkeypatch, reach):
+def test_searching_a_window_around_the_middle_first_changes_no_median(rng, monkeypatch, reach):
     values = np.column_stack([rng.random(700), some(rng, 700, 2, never=0.45)])
     expected = Resamples(700, resamples=300, seed=5).median_draws(values)
-    monkeypatch.setattr("attnfaith.functional.statistics._REACH", reach)
+    monkeypatch.setattr("attnfaith.functional.statistics._WINDOW", reach)
     got = Resamples(700, resamples=300, seed=5).median_draws(values)
     assert np.array_equal(expected, got, equal_nan=True)
 
@@ -197,7 +197,7 @@ def slow_ends(number, confidence):
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.99])
-def test_a_median_lies_between_two_of_the_texts(rng, confidence):
+def test_the_interval_of_a_median_ends_at_values_of_texts(rng, confidence):
     """The interval of order statistics, by counting coins; and by scipy's test of a quantile."""
     for n in (1, 2, 5, 6, 7, 20, 41, 300):
         values = np.column_stack([rng.random(n), some(rng, n, 1, missing=0)[:, 0]])
@@ -264,7 +264,7 @@ def test_one_text_has_no_interval():
     assert 0 < share.low[0] < 0.5
 
 
-def test_no_text_has_no_figure():
+def test_without_texts_estimates_are_undefined():
     resamples = Resamples(0, resamples=50)
     empty = np.empty((0, 2))
     for found in (
@@ -279,13 +279,13 @@ def test_no_text_has_no_figure():
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 0.7])
-def test_equal_values_leave_no_doubt_at_all(value):
+def test_equal_values_have_an_interval_of_width_zero(value):
     resamples = Resamples(30, resamples=200)
     for found in (resamples.mean([value] * 30), resamples.median([value] * 30)):
         assert found.value[0] == found.low[0] == found.high[0] == value
 
 
-def test_nothing_defined_is_undefined_and_counted(rng):
+def test_columns_without_defined_values_are_nan_with_a_count_of_zero(rng):
     resamples = Resamples(30, resamples=200)
     values = np.column_stack([np.full(30, NAN), rng.random(30)])
     for figure in (resamples.mean, resamples.median, resamples.share, lambda each: resamples.ratio(each, each)):
@@ -305,7 +305,7 @@ def test_resamples_without_a_defined_text_are_left_out():
     assert (found.value[0], found.low[0], found.high[0], found.texts[0]) == (0.5, 0.25, 0.75, 2)
 
 
-def test_a_median_that_is_never_reached():
+def test_a_median_that_is_not_reached_is_infinite():
     resamples = Resamples(40, resamples=200)
     found = resamples.median(np.full(40, INF))
     assert (found.value[0], found.low[0], found.high[0]) == (INF, INF, INF)
@@ -315,7 +315,7 @@ def test_a_median_that_is_never_reached():
     assert resamples.median(np.where(np.arange(40) < 19, 0.25, INF)).value[0] == INF
 
 
-def test_a_ratio_by_nothing_is_undefined():
+def test_a_ratio_with_divisor_zero_is_undefined():
     found = Resamples(3, resamples=50).ratio([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
     assert math.isnan(found.value[0])
     assert math.isnan(found.low[0])
@@ -369,7 +369,7 @@ def slow_holm(p_values):
     return adjusted
 
 
-def test_holm_equals_stepping_down(rng):
+def test_holm_equals_a_step_down_loop(rng):
     for size in (1, 2, 7, 30):
         p_values = rng.random(size) ** 3
         p_values[rng.random(size) < 0.2] = NAN
@@ -394,13 +394,13 @@ def test_survival_equals_counting(rng):
 
 
 @pytest.mark.parametrize("items", [3, 7, 49, 100])
-def test_a_flip_is_at_its_point_of_the_grid_and_not_after(items):
+def test_a_flip_counts_at_its_own_grid_point(items):
     fractions = np.arange(1, items + 1) / items
     kept = survival(fractions, np.arange(items + 1) / items)[:, 0]
     assert np.allclose(kept, 1 - np.arange(items + 1) / items, atol=1e-12)
 
 
-def test_a_grid_that_is_rounded_otherwise_changes_nothing():
+def test_rounding_of_the_grid_changes_nothing():
     assert 0.1 * 3 != 3 / 10
     assert survival([0.1 * 3, 3 / 10], [3 / 10]).tolist() == [[0.0]]
 

@@ -1,4 +1,4 @@
-"""What the adapter tests share: the families they are drawn over, edits that matter, and a comparison that can fail."""
+"""Shared by the adapter tests: the families they are drawn over, edits with an effect, and strict comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import attnfaith as af
-from attnfaith.adapters.dummy_inputs import made_up_inputs
+from attnfaith.adapters.dummy_inputs import make_dummy_inputs
 from attnfaith.tiny_models import model_types, tiny_model
 
 PRESETS = ["FLANrnn", "HANrnn", "FLANnoenc"]
@@ -57,7 +57,7 @@ def inputs_of(
 ) -> dict[str, Any]:
     """Made-up texts, padded as the family's tokenizer pads; a HAN's are given sentences, by its full stop."""
     side = side or ("left" if model.config.model_type in LEFT else "right")
-    inputs = made_up_inputs(model, lengths=lengths, padding_side=side, seed=seed)
+    inputs = make_dummy_inputs(model, lengths=lengths, padding_side=side, seed=seed)
     stop = getattr(model.config, "sentence_token_id", None)
     if getattr(model.config, "by_sentences", False) and stop is not None:
         for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):

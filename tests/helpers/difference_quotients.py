@@ -1,4 +1,4 @@
-"""What the slow twins share: difference quotients of a number explained, and how close they come."""
+"""Shared by the slow twins of gradients: difference quotients of an explained quantity, and their accuracy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A second device for machines that have one only: what would mix devices on a GPU fails here."""
+"""A simulated second device: code that would mix devices on a GPU fails here on a CPU."""
 
 from __future__ import annotations
 

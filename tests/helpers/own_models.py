@@ -1,4 +1,4 @@
-"""What the tests of hand-written models share: a batch, drawn weights, a comparison with a literal computation."""
+"""Shared by the tests of hand-written models: a batch, random weights, comparison with a literal computation."""
 
 import torch
 

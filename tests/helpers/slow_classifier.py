@@ -1,4 +1,4 @@
-"""The classifier once more, for one text, in loops, from the papers' equations; slow and plain."""
+"""A slow twin of the classifier: one text, in loops, from the papers' equations."""
 
 import math
 

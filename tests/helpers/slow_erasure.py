@@ -1,4 +1,4 @@
-"""Erasure with loops, the slow twin of the fast one: it removes one item from one text at a time."""
+"""A slow twin of erasure in loops: it removes one item of one text at a time."""
 
 import math
 

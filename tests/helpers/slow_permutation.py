@@ -1,4 +1,4 @@
-"""Shuffled attention with loops, the slow twin of the fast one: one shuffle of one text, one full forward pass."""
+"""A slow twin of shuffled attention in loops: one permutation of one text, one full forward pass."""
 
 import math
 from statistics import mean, median

@@ -1,4 +1,4 @@
-"""Rationales with loops: one set of one text at a time, by full reruns; marks by words; and scikit-learn."""
+"""A slow twin of the scores of rationales: one set of one text at a time by full reruns, and scikit-learn."""
 
 import math
 from dataclasses import replace

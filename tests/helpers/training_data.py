@@ -1,4 +1,4 @@
-"""Small texts and models to fit."""
+"""Small texts and models for the training tests."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Sparsemax against its definition, and what a projection on the simplex must do."""
+"""Sparsemax against its definition and the laws of a projection on the simplex."""
 
 import pytest
 import torch

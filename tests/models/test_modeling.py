@@ -1,4 +1,4 @@
-"""Laws of the classifier: it equals its slow twin, and nothing but the text changes what it says."""
+"""The classifier: it equals its slow twin, and nothing but the text changes its output."""
 
 import pytest
 import torch
@@ -102,7 +102,7 @@ def test_query_equals_its_slow_twin(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_padding_and_company_change_nothing(name):
+def test_padding_and_other_texts_of_the_batch_change_nothing(name):
     model = build(name)
     texts = texts_for(model)
     right = model(**batch(texts)).logits
@@ -124,7 +124,7 @@ def test_float32_batches_agree_too(name):
 
 
 @pytest.mark.parametrize("name", ["FLANrnn", "FLANconv", "HANconv", "FLANnoenc"])
-def test_a_masked_word_is_not_there(name):
+def test_a_masked_word_is_ignored(name):
     model = build(name)
     inputs = batch([DOCUMENTS[0] if model.config.by_sentences else TEXTS[0]])
     inputs["attention_mask"][0, 4] = 0
@@ -142,7 +142,7 @@ def test_a_pad_token_inside_the_mask_is_a_word():
 
 
 @pytest.mark.parametrize("name", ["FLANrnn", "HANnoenc"])
-def test_spans_and_word_weights_say_where_items_are(name):
+def test_spans_and_word_weights_are_by_position(name):
     model = build(name)
     texts = texts_for(model)
     inputs = batch(texts, side="left", width=20)
@@ -163,7 +163,7 @@ def test_spans_and_word_weights_say_where_items_are(name):
         assert (attended.spans[row][~attended.mask[row]] == 0).all()
 
 
-def test_structural_tokens_are_no_words():
+def test_structural_tokens_are_not_words():
     model = build("FLANrnn", structural_token_ids=[38, 39])
     with_them = model(input_ids=torch.tensor([[38, 7, 9, 39, 11, SENTENCE, 5, SEPARATOR]])).logits
     torch.testing.assert_close(with_them, model(input_ids=torch.tensor([[7, 9, 11, 5]])).logits, rtol=0, atol=0)
@@ -199,7 +199,7 @@ def test_log_weights_are_the_logarithm_even_where_weights_underflow(name):
 
 
 @pytest.mark.parametrize("name", ["FLANrnn", "FLANconv", "HANnoenc", "HANrnn"])
-def test_embeddings_go_in_and_give_gradients(name):
+def test_input_embeddings_have_gradients(name):
     model = build(name)
     inputs = batch(texts_for(model))
     embeds = model.get_input_embeddings()(inputs["input_ids"]).detach().requires_grad_()
@@ -250,7 +250,7 @@ def test_gumbel_noise_in_training_only():
     torch.testing.assert_close(first.sum(1), torch.tensor([1, 1, 0, 1, 1.0]).double())
 
 
-def test_gradients_check_out():
+def test_gradients_pass_gradcheck():
     for name in ("FLANrnn", "HANconv", "FLAN-sparsemax"):
         model = build(name, initializer_range=0.5)
         inputs = batch(texts_for(model))
@@ -319,7 +319,7 @@ def test_bad_input_is_refused(inputs, says):
 
 
 def test_bad_input_by_kind_of_model():
-    with pytest.raises(InputError, match="beside it"):
+    with pytest.raises(InputError, match="beside inputs_embeds"):
         build("HANnoenc")(inputs_embeds=torch.zeros(1, 2, 12))
     with pytest.raises(InputError, match="token_type_ids"):
         build("FLANnoenc", query=True)(input_ids=torch.tensor([[7, 8]]))

@@ -1,4 +1,4 @@
-"""The presets: all there, built as the papers say, trainable."""
+"""The presets: all of them exist, are built as in the papers, and can be trained."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def test_every_preset_learns_from_a_step(name, query):
         assert parameter.grad.abs().sum() > 0, parameter_name
 
 
-def test_all_models_of_the_papers_are_there():
+def test_all_models_of_the_papers_have_a_preset():
     names = models.presets()
     assert names[:6] == ["HANrnn", "HANconv", "HANnoenc", "FLANrnn", "FLANconv", "FLANnoenc"]
     assert len([name for name in names if name.startswith("JW-")]) == 3 * 2
@@ -32,7 +32,7 @@ def test_all_models_of_the_papers_are_there():
     assert len(names) == 30
 
 
-def test_sizes_are_the_papers():
+def test_sizes_equal_the_papers():
     han = models.from_preset("HANrnn", num_labels=10, vocab_size=30)
     assert han.embeddings.embedding_dim == 200
     assert (han.word_encoder.rnn.hidden_size, han.encoder.rnn.input_size) == (50, 100)
@@ -56,7 +56,7 @@ def test_sizes_are_the_papers():
     assert models.from_preset("JW-average-dot", vocab_size=30).attention.scale == pytest.approx(128**-0.5)
 
 
-def test_training_settings_are_the_papers():
+def test_training_settings_equal_the_papers():
     yelp = models.preset("HANnoenc", dataset="yelp")
     assert yelp.config["input_dropout"] == 0.7
     assert yelp.config["sentence_dropout"] == 0.1
@@ -71,7 +71,7 @@ def test_training_settings_are_the_papers():
     assert models.preset("JW-lstm-dot").training["amsgrad"]
 
 
-def test_another_tokenizer_brings_its_ids():
+def test_special_ids_of_another_tokenizer_are_used():
     tokenizer = models.WordTokenizer.train(["a b c"], min_count=1)
     tokenizer.add_special_tokens({"cls_token": "[CLS]"})
     config = models.from_preset("FLANrnn", tokenizer=tokenizer).config

@@ -64,7 +64,7 @@ def test_words_of_other_scripts(tokenizer):
 
 
 @pytest.mark.parametrize("name", TRICKY)
-def test_offsets_and_words_are_those_of_the_text(tokenizer, name):
+def test_offsets_and_words_refer_to_the_original_text(tokenizer, name):
     text = TRICKY[name]
     encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
     assert tokenizer.is_fast
@@ -205,7 +205,7 @@ def test_left_truncation_keeps_the_numbers_of_words(by_sentences):
         by_sentences.truncation_side = "right"
 
 
-def test_words_given_one_by_one(tokenizer):
+def test_pretokenized_words(tokenizer):
     given = ["He", "left.", "Dr.", "Lee", "isn't", "good", "."]
     encoded = tokenizer(given, is_split_into_words=True, return_offsets_mapping=True)
     pieces = [

@@ -1,4 +1,4 @@
-"""Word vectors: read from the usual files, placed where they belong, made from texts."""
+"""Word vectors: read from the usual files, written to the right words, trained on texts."""
 
 import gzip
 
@@ -35,7 +35,7 @@ def test_every_format_reads_the_same(files):
     np.testing.assert_allclose(some.matrix, [WORDS["bad"], WORDS["Film"]])
 
 
-def test_vectors_reach_their_words_and_no_others(files):
+def test_vectors_are_written_to_their_words_only(files):
     tokenizer = models.WordTokenizer.train(["good bad zebra Good film"], min_count=1, lowercase=False)
     model = models.from_preset("FLANnoenc", vocab_size=len(tokenizer), embedding_size=3)
     before = model.embeddings.weight.detach().clone()
@@ -54,7 +54,7 @@ def test_vectors_reach_their_words_and_no_others(files):
     assert not model.embeddings.weight.requires_grad
 
 
-def test_vectors_from_texts_put_like_words_together():
+def test_trained_vectors_of_similar_words_are_close():
     rng = np.random.default_rng(0)
     groups = [["cat", "dog", "cow"], ["red", "blue", "green"]]
     texts = [

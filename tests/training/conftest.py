@@ -1,4 +1,4 @@
-"""Trainer collects garbage before it begins: slow where a whole test suite is loaded, and all of it would be kept."""
+"""Training tests without garbage collection in Trainer: it is slow where a whole test suite is loaded."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Labelled texts from any container; what cannot be trained on is refused by its row."""
+"""Labelled texts from any container; invalid rows are refused with their number."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_bad_data_are_refused():
     refused("no rows in train", pandas.DataFrame({"text": [], "label": []}))
     refused("Row 0 of train has no column 'txt'. Did you mean 'text'", text_column="txt")
     refused("Train has no column 'lable'. Did you mean 'label'", datasets.Dataset.from_list(DATA), label_column="lable")
-    refused("Validation has no column 'label'. There is 'text'", validation=pandas.DataFrame({"text": ["good"]}))
+    refused("Validation has no column 'label'. Known columns: 'text'", validation=pandas.DataFrame({"text": ["good"]}))
     refused("Row 3 of train has no column 'label'", [*DATA[:3], {"text": "good"}])
     refused("Row 2 of validation is of type str", validation=[*DATA[:2], "good"])
     refused("list of dicts", "reviews.csv")

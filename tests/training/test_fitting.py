@@ -1,4 +1,4 @@
-"""Fitting: it learns, the same each time, keeps the best epoch, takes any usual model and data."""
+"""Training: it learns, is deterministic, keeps the best epoch, and takes any usual model and data."""
 
 import math
 
@@ -211,7 +211,7 @@ def test_frozen_vectors_stay():
     assert not model.embeddings.weight.requires_grad
 
 
-def test_a_loss_that_is_no_number_is_said():
+def test_a_loss_of_nan_is_an_error():
     model, tokenizer = small()
     with torch.no_grad():
         model.classifier.bias.fill_(math.nan)

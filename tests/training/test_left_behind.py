@@ -1,4 +1,4 @@
-"""After a fit only the weights are others: when all went well, on bad input, when training breaks off."""
+"""Training changes nothing but the weights: after success, bad input, and an error during training."""
 
 import copy
 import os
@@ -95,7 +95,7 @@ def test_nothing_is_left_behind(kind, mode, tmp_path, monkeypatch, capfd):
     assert (output.out, output.err) == ("", "")
 
 
-def test_the_check_sees_traces():
+def test_the_check_for_side_effects_fails_when_there_are_some():
     model, tokenizer = small()
     before = surroundings(model, tokenizer)
     torch.rand(1)
@@ -109,7 +109,7 @@ def test_the_check_sees_traces():
     assert differing == {"torch", "random", "environment", "config", "config attributes", "attributes"}
 
 
-def test_an_accelerator_of_the_users_lives_on():
+def test_an_accelerator_of_the_user_keeps_its_state():
     accelerator = Accelerator(cpu=True)
     try:
         model, tokenizer = small()

@@ -1,4 +1,4 @@
-"""Labels in random order: as many of each, the same for the same seed, and the rows as they were."""
+"""Random labels: each class as frequent as before, the same for the same seed, and the rows unchanged."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ ROWS = [{"text": f"text {number}", "label": number % 3, "more": [number]} for nu
 
 
 @pytest.mark.parametrize("form", [list, tuple, pd.DataFrame, datasets.Dataset.from_list])
-def test_only_labels_move(form):
+def test_only_labels_are_shuffled(form):
     data = form(ROWS)
     found = shuffled(data, seed=4)
     assert [{**row, "label": None} for row in found] == [{**row, "label": None} for row in ROWS]

@@ -1,4 +1,4 @@
-"""The papers' settings as arguments."""
+"""The papers' training settings as arguments of fit."""
 
 import inspect
 
@@ -15,7 +15,7 @@ from tests.helpers.training_data import small
 
 
 @pytest.mark.parametrize("name", af.models.presets())
-def test_a_recipe_is_what_the_paper_says_and_fit_takes(name):
+def test_a_recipe_holds_the_papers_settings_as_arguments_of_fit(name):
     known = inspect.signature(fit).parameters
     for dataset in [None, *PRESETS[name].datasets]:
         found = recipe(name, dataset=dataset)
@@ -45,7 +45,7 @@ def test_unknown_names_are_refused(monkeypatch):
         recipe("odd")
 
 
-def test_decay_spares_what_the_papers_spare():
+def test_weight_decay_excludes_the_parameters_that_the_papers_exclude():
     model, _ = small("HANrnn")
     made = make_optimizer(
         model, optimizer="adam", learning_rate=0.1, weight_decay=0.5, weight_decay_exclude="attention"
@@ -58,7 +58,7 @@ def test_decay_spares_what_the_papers_spare():
     assert all(group["lr"] == 0.1 for group in made.param_groups)
 
 
-def test_only_what_asks_for_a_gradient_is_optimized():
+def test_only_parameters_that_require_gradients_are_optimized():
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
     model[0].requires_grad_(False)
     made = make_optimizer(model, optimizer="adamw", learning_rate=0.1, weight_decay_exclude="bias")

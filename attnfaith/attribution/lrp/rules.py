@@ -60,7 +60,7 @@ class Rules(FunctionInterceptor):
         if not torch.is_grad_enabled():
             return func(*args, **kwargs)
         if name in ("lstm", "gru") and isinstance(args[0], Tensor):
-            with self.again():
+            with self.reentered():
                 return unrolled(name, *args, **kwargs)
         if name == "scaled_dot_product_attention":
             query, key, *rest = args

@@ -12,7 +12,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.positions import choose_inputs
+from attnfaith.adapters.positions import select_texts
 from attnfaith.attribution.model_loading import positive_int
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
@@ -22,8 +22,8 @@ from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.tests.adversarial import summary as summaries
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
-from attnfaith.functional.attention_limits import reach_of
-from attnfaith.functional.counterfactual import EditableAttention, freedom_of, most_of, search
+from attnfaith.functional.attention_limits import divergence_range
+from attnfaith.functional.counterfactual import EditableAttention, editable_attention, max_divergence, search_adversary
 from attnfaith.functional.decision import Decision
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Adversarial(Test):
             yield batch
             return
         for texts in torch.arange(len(batch.rows)).split(size):
-            inputs = choose_inputs(batch.inputs, len(batch.rows), texts.to(batch.logits.device))
+            inputs = select_texts(batch.inputs, len(batch.rows), texts.to(batch.logits.device))
             places = texts.tolist()
             rows, encoded = [batch.rows[text] for text in places], [batch.encoded[text] for text in places]
             yield Batch(batch.setup, rows, encoded, inputs)
@@ -134,13 +134,13 @@ class Adversarial(Test):
         affine = batch.setup.cut.adapter.affine(capture) if capture.shape[1] == 1 else None
         corners = None if affine is None else (affine.contributions.double().detach(), affine.bias.double().detach())
         exact = corners is not None or capture.weights.element_size() > 4
-        freedom = freedom_of(
+        freedom = editable_attention(
             capture.weights.double() if exact else capture.weights.float(),
             eraser.erasable,
             log_weights=capture.log_weights,
             groups=capture.groups,
         )
-        found = search(
+        found = search_adversary(
             freedom,
             _distance(batch, corners),
             self._start(batch, freedom, eraser.erasable),
@@ -167,7 +167,7 @@ class Adversarial(Test):
             "satisfied": found.satisfied.tolist(),
             "js_low": low,
             "js_high": high,
-            "js_most": most_of(freedom).tolist(),
+            "js_most": max_divergence(freedom).tolist(),
             "prediction": decision_cells(decision, batch.logits),
             "gold": [to_cell(row.label) for row in batch.rows],
         }
@@ -240,6 +240,6 @@ def _bounds(
             continue
         shares, part = freedom.logs[text, 0, places].exp(), float(freedom.part[text, 0])
         alone = fixed[text] + freedom.scale[text, 0] * contributions[text, places]
-        reach = reach_of(shares, alone, decision, epsilon)
+        reach = divergence_range(shares, alone, decision, epsilon)
         found.append((part * reach.low, part * reach.high))
     return found

@@ -22,7 +22,7 @@ from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decis
 from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
 from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
 from attnfaith.functional.first_flip import FirstFlips
-from attnfaith.functional.ranking import ranks_of, ties_in
+from attnfaith.functional.ranking import count_ties, ranks_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -133,7 +133,7 @@ class Erasure(Test):
         all_scores = torch.stack([scores[place].double() for place in places])
         undefined = (all_scores.isnan() & eraser.erasable).sum(-1).tolist()
         own = orders[[owner.index(place) for place in places]]
-        ties = ties_in(all_scores, eraser.erasable, own).tolist()
+        ties = count_ties(all_scores, eraser.erasable, own).tolist()
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text in texts:
             for place, ranking in enumerate(rankings):
@@ -221,7 +221,7 @@ def _better(found: FirstFlips, owner: Sequence[int], places: Sequence[int]) -> t
         ]
     )
     texts = torch.arange(size.shape[1], device=size.device)
-    picked = [tensor[chosen, texts] for tensor in (found.flips, found.removed, found.logits, found.nearest)]
+    picked = [tensor[chosen, texts] for tensor in (found.flips, found.removed, found.logits, found.closest_margin)]
     return FirstFlips(*picked), chosen
 
 
@@ -248,5 +248,5 @@ def _columns(eraser: Eraser, found: FirstFlips, orders: Tensor) -> dict[str, lis
         "mass": mass.tolist(),
         "new_label": where_flipped(labels),
         "censored": (~flips).tolist(),
-        "marginal": (found.nearest <= eraser.tolerance).tolist(),
+        "marginal": (found.closest_margin <= eraser.tolerance).tolist(),
     }

@@ -15,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 from attnfaith.attribution.random_control import keyed_generator
-from attnfaith.functional.clustering import MOST, first_centres, number_of_clusters, quantised, singletons
+from attnfaith.functional.clustering import MOST, assign_clusters, count_singletons, initial_centres, number_of_clusters
 from attnfaith.functional.information import (
-    codes_of,
+    encode_values,
     entropy,
-    informations,
     joint_counts,
     miller_madow,
     mutual_information,
+    resampled_information,
     usable_ranks,
 )
 from attnfaith.storage.run_store import TEXTS, Store
@@ -130,7 +130,7 @@ class Measurement:
         clusters, note = self._clusters if isinstance(self._clusters, int) else 0, ""
         for number in range(self._seeds):
             centres = [
-                first_centres(sample(), clusters or MOST, seed=self._drawn(self.group, number, rank))
+                initial_centres(sample(), clusters or MOST, seed=self._drawn(self.group, number, rank))
                 for rank, sample in enumerate(samples)
             ]
             if not clusters:
@@ -138,9 +138,9 @@ class Measurement:
                 note = "" if met else UNMET
             outputs = self._outputs(number)
             for rank, sample in enumerate(samples):
-                codes = quantised(sample(), centres[rank][:clusters])
+                codes = assign_clusters(sample(), centres[rank][:clusters])
                 table = joint_counts(codes, outputs)
-                null = informations(codes, outputs, shuffles, shuffled=True)
+                null = resampled_information(codes, outputs, shuffles, shuffled=True)
                 found = float(mutual_information(table))
                 low, high = np.percentile(null, [_TAIL, 100 - _TAIL])
                 yield common | {
@@ -155,9 +155,9 @@ class Measurement:
                     "null_high": float(high),
                     "null_sd": float(null.std()),
                     "null": null,
-                    "halves": informations(codes, outputs, halves, shuffled=False),
+                    "halves": resampled_information(codes, outputs, halves, shuffled=False),
                     "clusters": clusters,
-                    "singletons": singletons(codes),
+                    "singletons": count_singletons(codes),
                     "outputs": int((table.sum(0) > 0).sum()),
                     "output_entropy": float(entropy(table.sum(0))),
                     "note": note,
@@ -178,10 +178,10 @@ class Measurement:
         chosen = np.flatnonzero(self._members).tolist()
         logits = self._ranked.logits[chosen]
         if self._kind == "multilabel" or (self._kind == "multiclass" and logits.shape[1] > 2):
-            return codes_of([self._ranked.predictions[place] for place in chosen])
+            return encode_values([self._ranked.predictions[place] for place in chosen])
         # Of two logits only the difference says anything: a softmax does not see what is added to both.
         value = (logits[:, -1:] - logits[:, :1] if logits.shape[1] == 2 else logits[:, :1]).astype(np.float32)
-        return quantised(value, first_centres(value, OUTPUTS, seed=self._drawn("outputs", number)))
+        return assign_clusters(value, initial_centres(value, OUTPUTS, seed=self._drawn("outputs", number)))
 
     def _drawn(self, *key: object) -> int:
         """A seed for one clustering."""

@@ -11,7 +11,7 @@ import pandas as pd
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, unit_at
 from attnfaith.estimates.pivot import Array, numbers
 from attnfaith.estimates.summary_table import EstimateTable, IntervalOptions, TextSlice, build_summary
-from attnfaith.functional.information import ALIKE, above_chance, recentred, weighted_kendall
+from attnfaith.functional.information import ALIKE, corrected_p_values, recentre, weighted_kendall
 
 LEVEL = "attention"  # whose weights and vectors they are
 ALL = "all"
@@ -138,7 +138,7 @@ class _Group:
         for figure, column in (("weighted_kendall", "mi"), ("weighted_kendall_corrected", "corrected")):
             said = self._by_seed(column).mean(0)
             tau = self._tau(said)
-            drawn = np.array([self._tau(half) for half in recentred(self._draws("halves").mean(1), said)])
+            drawn = np.array([self._tau(half) for half in recentre(self._draws("halves").mean(1), said)])
             ends = [float(end) for end in self.resamples.interval(drawn)]
             note = "" if informative else _CHANCE
             if np.isnan(tau):
@@ -172,13 +172,13 @@ class _Group:
         null, halves = self._draws("null").mean(1), self._draws("halves").mean(1)
         found = {"null": (null.mean(0), *self.resamples.interval(null))}
         for figure, name in (("mi", "mi"), ("mi_corrected", "corrected")):
-            found[figure] = (means[name], *self.resamples.interval(recentred(halves, means[name])))
+            found[figure] = (means[name], *self.resamples.interval(recentre(halves, means[name])))
         for figure, values in (("mi_miller_madow", means["miller_madow"]), ("singletons", means["singletons"])):
             found[figure] = (values, blank, blank)
         return found | {"p": (self._p(), blank, blank)}
 
     def _p(self) -> Array:
-        return above_chance(self._by_seed("mi").mean(0), self._draws("null").mean(1))
+        return corrected_p_values(self._by_seed("mi").mean(0), self._draws("null").mean(1))
 
     def _tau(self, said: Array) -> float:
         return weighted_kendall(self.weights, said, self.form)

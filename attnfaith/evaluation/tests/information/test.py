@@ -23,7 +23,7 @@ from attnfaith.evaluation.tests.information.measure import ALL, Measurement, rea
 from attnfaith.evaluation.tests.information.measure import COLUMNS as MEASURED
 from attnfaith.functional.clustering import one_thread
 from attnfaith.functional.information import KENDALL
-from attnfaith.progress import counting
+from attnfaith.progress import progress_bar
 from attnfaith.storage.run_store import Store
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Information(Test):
         with (
             tempfile.TemporaryDirectory(prefix="attnfaith-", ignore_cleanup_errors=True) as folder,
             one_thread(),
-            counting("measuring information", total, quiet=quiet) as advance,
+            progress_bar("measuring information", total, quiet=quiet) as advance,
         ):
             wanted = {group: (one.text_ids, one.ranks) for group, one in asked.items() if one.units}
             vectors = write_vectors_by_rank(store, self.name, Path(folder), wanted)

@@ -12,7 +12,7 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.tests.rationales.summary import at
 from attnfaith.evaluation.tests.rationales.test import SHARES
 from attnfaith.functional.ranking import order_of
-from attnfaith.functional.rationale import agreement, average_precision, f1, runs, top_count
+from attnfaith.functional.rationale import agreement, average_precision, f1, marked_runs, top_count
 from attnfaith.metrics.citations import ERASER
 from attnfaith.metrics.estimates import Quantities
 from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
@@ -187,7 +187,7 @@ class RationaleAgreement(Metric):
         found[0] = average_precision(scores, marked.bool(), mask).numpy()
         for place in np.flatnonzero(~bare):
             chosen, gold = orders[place, : top_count(top, int(items[place]))], marks[place] > 0
-            found[1:, place] = agreement(chosen.tolist(), np.flatnonzero(gold).tolist(), runs(gold))
+            found[1:, place] = agreement(chosen.tolist(), np.flatnonzero(gold).tolist(), marked_runs(gold))
         each = dict(zip(("auprc", "token_f1", "iou_precision", "iou_recall"), found, strict=True))
         return Quantities(
             np.isnan(found).any(0) & ~bare,

@@ -20,7 +20,15 @@ from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, tests
 from attnfaith.evaluation.tests.rationales import summary as summaries
 from attnfaith.functional.ranking import order_of
-from attnfaith.functional.rationale import Span, average_precision, each_once, only_top, runs, top_count, without_top
+from attnfaith.functional.rationale import (
+    Span,
+    average_precision,
+    marked_runs,
+    only_top,
+    run_unique_sets,
+    top_count,
+    without_top,
+)
 from attnfaith.text.annotations import FORMS, TokenMarks, align_marks
 
 if TYPE_CHECKING:
@@ -164,7 +172,7 @@ class Rationales(Test):
         whose = torch.arange(len(texts), device=texts.device).view(-1, 1).expand(sets.shape[:-1]).flatten()
         ends = (last == counts).nonzero().flatten()  # elsewhere a model would be given nothing at all
         whose, keep = torch.cat((whose, ends)), torch.cat((sets.flatten(0, -2), floor[ends]))
-        logits = each_once(texts[whose], keep, eraser.logits_of)
+        logits = run_unique_sets(texts[whose], keep, eraser.logits_of)
         if not bool(logits.isfinite().all()):
             raise NumericalError("With some items removed, the model's logits are not finite.")
         output, target = "logit" if moves else "probability", batch.target[texts]
@@ -252,7 +260,7 @@ def marked_items(batch: Batch, level: str, form: str | None = None) -> ItemMarks
         on_items = [_on_items(lot, tokens[text], None if ranges is None else ranges[text]) & able[text] for lot in lots]
         relevant[text] = on_items[0]
         parts = on_items[:1] if one.spans is None else on_items[1:]
-        found = [span for part in parts for span in runs(part[own].tolist())]
+        found = [span for part in parts for span in marked_runs(part[own].tolist())]
         spans.append(list(dict.fromkeys(found)))
     return ItemMarks(able, relevant, spans, [_unread(one) for one in laid])
 

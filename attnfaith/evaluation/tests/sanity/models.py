@@ -17,14 +17,14 @@ from torch.utils import _pytree as pytree
 from attnfaith.adapters.cut import Cut
 from attnfaith.adapters.forward_pass import logits_of
 from attnfaith.adapters.inference_state import inference_state
-from attnfaith.adapters.positions import choose_inputs
-from attnfaith.adapters.self_check import brief, relative_difference, scale_of, tolerance_of
+from attnfaith.adapters.positions import select_texts
+from attnfaith.adapters.self_check import one_line, relative_difference, scale_of, tolerance_of
 from attnfaith.adapters.torch_mode import FunctionInterceptor
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import AttnFaithError, InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.functional.reinitialize import evenly, reinitialized
+from attnfaith.functional.reinitialize import evenly_spaced, reinitialize
 
 _STACKS = (nn.ModuleList, nn.Sequential)
 
@@ -177,7 +177,7 @@ def randomised(
             "model without quantisation, or leave out the test 'sanity'."
         )
     padding = _padding(cut.model)
-    found: dict[int, list[ReinitializedModel]] = {depth: [] for depth in evenly(len(layers), depths)}
+    found: dict[int, list[ReinitializedModel]] = {depth: [] for depth in evenly_spaced(len(layers), depths)}
     for draw in range(draws):
         drawn: dict[str, Tensor] = {}
         for depth, layer in enumerate(layers, start=1):
@@ -232,8 +232,8 @@ def with_weights(cut: Cut, weights: Mapping[str, Tensor]) -> Cut:
             return copy.deepcopy(cut, memo)
     except (TypeError, RuntimeError, ValueError, AttributeError, copy.Error) as error:
         raise UnsupportedModelError(
-            f"{type(cut.model).__name__} cannot be copied ({brief(error)}), so its layers cannot be drawn anew. Leave "
-            "out the test 'sanity'."
+            f"{type(cut.model).__name__} cannot be copied ({one_line(error)}), so its layers cannot be drawn anew. "
+            "Leave out the test 'sanity'."
         ) from error
 
 
@@ -246,10 +246,10 @@ def _padding(model: nn.Module) -> dict[int, int]:
 def _drawn(own: Tensor, padding: int | None, generator: torch.Generator, how: str) -> Tensor:
     """A parameter drawn anew; the vector of padding stays, or what is nothing to some models would be something."""
     if padding is None:
-        return reinitialized(own, generator, how)
+        return reinitialize(own, generator, how)
     rows = torch.arange(len(own), device=own.device) != padding
     drawn = own.detach().clone()
-    drawn[rows] = reinitialized(own[rows], generator, how)
+    drawn[rows] = reinitialize(own[rows], generator, how)
     return drawn
 
 
@@ -261,7 +261,7 @@ def _tried(layer: str, depth: int, cut: Cut, inputs: Mapping[str, Any]) -> Reini
     except NumericalError:
         return ReinitializedModel(layer, depth, cut, "its logits are not finite")
     except AttnFaithError as error:
-        return ReinitializedModel(layer, depth, cut, brief(error))
+        return ReinitializedModel(layer, depth, cut, one_line(error))
     off = relative_difference(logits, capture.logits, scale_of(capture.logits))
     wrong = off > tolerance_of(capture.logits)
     return ReinitializedModel(layer, depth, cut, f"its tail is off by {off:.0e} of the logits' scale" if wrong else "")
@@ -288,7 +288,7 @@ class OtherModelBatch(Batch):
         setup = replace(batch.setup, cut=other.cut, settings=replace(settings, seed=again), hiding=None, kept={})
         self._places = torch.tensor(texts, device=batch.capture.mask.device)
         self._original = batch
-        inputs = choose_inputs(batch.inputs, len(batch.rows), self._places)
+        inputs = select_texts(batch.inputs, len(batch.rows), self._places)
         super().__init__(setup, [batch.rows[text] for text in texts], [batch.encoded[text] for text in texts], inputs)
 
     @cached_property

@@ -12,7 +12,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
-from attnfaith.adapters.positions import choose_inputs
+from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.attribution.model_loading import load_model, positive_int
 from attnfaith.errors import InputError
@@ -160,7 +160,7 @@ class Sanity(Test):
         """The models to be asked, one of each list; made once for a run."""
         setup = batch.setup
         if self.name not in setup.kept:
-            trial = choose_inputs(batch.inputs, len(batch.rows), torch.tensor([0], device=batch.logits.device))
+            trial = select_texts(batch.inputs, len(batch.rows), torch.tensor([0], device=batch.logits.device))
             settings: dict[str, Any] = {"how": self.how, "depths": self.depths, "draws": self.draws}
             found = randomised(setup.cut, trial, seed=setup.settings.seed, **settings)
             if self.random_labels is not None:

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.adapters.affine import PooledAdapter
+from attnfaith.adapters.affine import AffineAdapter
 from attnfaith.errors import InputError
 from attnfaith.evaluation.tests.adversarial import test
 from attnfaith.evaluation.tests.adversarial.test import COLUMNS, Adversarial
-from attnfaith.functional.attention_limits import reach_of
+from attnfaith.functional.attention_limits import divergence_range
 from attnfaith.functional.decision import Decision
 from tests.helpers.comparing import inputs_of
 from tests.helpers.removal_batches import LENGTHS, SIZES, TOLERANCE, batch_of, model_of, one_of, slowly
@@ -96,7 +96,7 @@ def test_where_the_tail_is_affine_bounds_come_from_what_each_item_says_alone(fam
         alone = torch.zeros(len(batch.rows), int(own.sum()), 1, len(own), dtype=torch.float64)
         alone[text, :, 0] = torch.eye(len(own), dtype=torch.float64)[own]
         corners = batch.setup.cut.rerun(capture, weights=alone)[text]
-        reach = reach_of(capture.weights[text, 0, own], corners, decision, row["epsilon"])
+        reach = divergence_range(capture.weights[text, 0, own], corners, decision, row["epsilon"])
         assert row["js_high"] == pytest.approx(reach.high, abs=1e-9)
         assert row["js_low"] == pytest.approx(max(reach.low, row["js"]), abs=1e-9)
         assert row["js"] <= row["js_low"] + 1e-12
@@ -117,7 +117,7 @@ def test_nothing_is_known_of_other_tails():
 def test_the_affine_tail_is_the_tail(monkeypatch):
     """The same search through the model finds the same."""
     fast = rows_of(QUICK.run(batch_of("FLANrnn")))
-    monkeypatch.setattr(PooledAdapter, "affine", lambda self, capture: None)
+    monkeypatch.setattr(AffineAdapter, "affine", lambda self, capture: None)
     slow = rows_of(QUICK.run(batch_of("FLANrnn")))
     for text, row in fast.items():
         assert slow[text]["js_high"] is None
@@ -184,7 +184,7 @@ def test_protected_items_are_part_of_the_exact_solution(kind):
         padded = torch.zeros(len(batch.rows), len(edited), 1, len(weights), dtype=torch.float64)
         padded[text, :, 0] = edited
         corners = batch.setup.cut.rerun(batch.capture, weights=padded)[text]
-        reach = reach_of(weights[free] / part, corners, batch.setup.decision, row["epsilon"])
+        reach = divergence_range(weights[free] / part, corners, batch.setup.decision, row["epsilon"])
         assert row["js_high"] == pytest.approx(float(part) * reach.high, abs=1e-9)
         assert row["js"] <= row["js_high"] + 1e-9
 

@@ -10,7 +10,7 @@ import attnfaith as af
 from attnfaith.evaluation.tests.erasure.metric import first_flip
 from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.functional.decision import Decision
-from attnfaith.functional.first_flip import RemovalOrders, by_prefixes, first_flips
+from attnfaith.functional.first_flip import RemovalOrders, first_flips, from_prefixes
 from attnfaith.functional.ranking import order_of
 from attnfaith.metrics import DecisionFlip
 from tests.helpers.metric_runs import INTERVALS, agree, summary_of, texts_of
@@ -102,7 +102,7 @@ def test_equals_the_search_of_the_erasure_test(generator):
         floor=~everything,
         last=torch.full((40,), 8),
     )
-    flips = first_flips(lanes, before, Decision(), by_prefixes(logits))
+    flips = first_flips(lanes, before, Decision(), from_prefixes(logits))
     expected = torch.where(flips.flips, flips.removed.double(), torch.inf).tolist()
     decided = logits.argmax(-1)
     found = DecisionFlip(per_text=True).compute(predictions=decided[:, 1:], references=decided[:, 0])

@@ -130,7 +130,7 @@ def test_a_model_that_does_not_say_what_it_attends_is_refused():
 
     cut = copy.copy(cut_of("FLANrnn"))
     cut.adapter = Quiet(cut.model)
-    with pytest.raises(UnsupportedModelError, match="Quiet does not say what its attention averages"):
+    with pytest.raises(UnsupportedModelError, match="Quiet does not return the vectors that its attention averages"):
         Information().run(batch_of("FLANrnn", cut=cut))
 
 

@@ -13,7 +13,7 @@ from attnfaith.adapters.self_check import relative_difference, scale_of
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.evaluation.tests.sanity.models import layers_of, randomised, retrained, with_weights
-from attnfaith.functional.reinitialize import reinitialized
+from attnfaith.functional.reinitialize import reinitialize
 from tests.helpers import comparing
 from tests.helpers.comparing import families, inputs_of
 from tests.helpers.removal_batches import cut_of, model_of
@@ -54,11 +54,11 @@ def test_a_depth_has_its_layers_drawn_anew_and_the_others_as_they_are(family, ho
                 if name not in gone:
                     assert torch.equal(value, own[name])
                 elif row is None:
-                    assert torch.equal(value, reinitialized(own[name], generator, how))
+                    assert torch.equal(value, reinitialize(own[name], generator, how))
                 else:
                     others = torch.cat((value[:row], value[row + 1 :]))
                     before = torch.cat((own[name][:row], own[name][row + 1 :]))
-                    assert torch.equal(others, reinitialized(before, generator, how))
+                    assert torch.equal(others, reinitialize(before, generator, how))
                     assert torch.equal(value[row], own[name][row])
 
 
@@ -112,7 +112,7 @@ def test_every_copy_is_cut_where_the_model_is_and_gives_its_own_logits(family):
             logits = other.cut.model(**inputs).logits
         capture = other.cut.capture(**inputs)
         assert relative_difference(capture.logits, logits, scale_of(logits)) < 1e-5
-        assert other.cut.adapter.path == cut.adapter.path
+        assert other.cut.adapter.tail == cut.adapter.tail
         keep = capture.mask.unsqueeze(1) & (torch.arange(capture.shape[2]) % 2 == 0)
         fresh = af.cut(other.cut.model)
         twin = fresh.rerun(fresh.capture(**inputs), keep=keep)
@@ -148,7 +148,7 @@ def test_tied_weights_stay_tied():
 def test_a_cut_at_another_place_is_copied_with_its_place():
     cut = af.cut(model_of("bert"), layer=0, heads=[1, 2])
     for (other,) in randomised(cut, inputs_of(cut.model), seed=0):
-        assert (other.cut.adapter.heads, other.cut.adapter.trail.name) == ([1, 2], cut.adapter.trail.name)
+        assert (other.cut.adapter.heads, other.cut.adapter.call_path.name) == ([1, 2], cut.adapter.call_path.name)
         capture, own = (one.capture(**inputs_of(cut.model)) for one in (other.cut, cut))
         assert capture.shape == own.shape
 

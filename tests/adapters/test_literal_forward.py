@@ -48,7 +48,7 @@ def check_twin(model, inputs, tolerance):
 
 
 @pytest.mark.parametrize("family", NAMED)
-def test_equals_the_literal_forward_pass(family):
+def test_equals_a_literal_forward_pass(family):
     check_twin(*prepared(family))
 
 
@@ -77,7 +77,7 @@ def test_weights_are_those_of_the_literal_attention():
 
 
 @pytest.mark.slow
-def test_equals_the_literal_forward_pass_in_at_least_forty_families():
+def test_equals_a_literal_forward_pass_in_at_least_forty_families():
     agreeing, unlike = [], []
     for family in model_types():
         if family in REFUSED or family in NO_DOUBLE:

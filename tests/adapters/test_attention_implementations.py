@@ -1,4 +1,4 @@
-"""A model whose attention is a function of its owner's is judged as that model; kernels are replaced after a proof."""
+"""Attention implementations: functions of the owner are kept, kernels are replaced only after a proof."""
 
 import copy
 from contextlib import contextmanager
@@ -68,7 +68,7 @@ def families():
 
 
 @pytest.mark.parametrize("family", families())
-def test_an_attention_of_the_owners_own(family, sharp):
+def test_an_attention_function_of_the_owner(family, sharp):
     model = tiny_model(family)
     inputs = inputs_of(model)
     with torch.no_grad():
@@ -82,7 +82,7 @@ def test_an_attention_of_the_owners_own(family, sharp):
     assert (own - plain).abs().max() > 1e-2 * plain.abs().max(), "the owner's attention changes nothing"
     capture = (cut := af.cut(model)).capture(**inputs)
     assert_close(capture.logits, own, 1e-6)
-    if "last" not in cut.rows and capture.shape[2] != inputs["input_ids"].shape[1]:
+    if "last" not in cut.decides and capture.shape[2] != inputs["input_ids"].shape[1]:
         return  # items that are not the tokens: nothing here says which key is which
     keep = keeps_of(capture)
     expected = []
@@ -95,7 +95,7 @@ def test_an_attention_of_the_owners_own(family, sharp):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_a_name_that_the_library_does_not_know_is_left_alone(training, sharp):
+def test_an_unknown_attention_name_is_left_alone(training, sharp):
     model = name_attention(tiny_model("bert"), OWN).train(training)
     cut = af.cut(model)
     assert cut.adapter.model.config._attn_implementation == OWN
@@ -126,7 +126,7 @@ def as_kernel(function):
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "bart", "modernbert", "gemma2"])
-def test_a_kernel_is_replaced_where_that_is_proved(family):
+def test_a_kernel_is_replaced_if_the_replacement_is_proved_equal(family):
     plain = tiny_model(family, attn_implementation="eager")
     inputs = inputs_of(plain)
     model = tiny_model(family, attn_implementation="eager")

@@ -1,4 +1,4 @@
-"""Hand-written torch models, without a configuration: watched if an example is given, or described by an adapter."""
+"""Hand-written torch models without a configuration, with an example or with a registered adapter."""
 
 import pytest
 import torch
@@ -152,7 +152,7 @@ def test_attention_pooling(kind):
     assert "watched" in str(cut)
 
 
-def test_values_before_weights_are_cut_right_or_refused():
+def test_products_with_the_values_first_are_cut_or_refused():
     model = drawn(ValuesFirst)
     try:
         check_against(model, lambda weights: model.literal(weights, batch()["input_ids"]))
@@ -161,13 +161,13 @@ def test_values_before_weights_are_cut_right_or_refused():
 
 
 @pytest.mark.parametrize("kind", [Pooling, Sparse])
-def test_an_example_may_be_shorter_than_what_follows(kind):
+def test_texts_may_be_longer_than_the_example(kind):
     model = drawn(kind)
     example = {"input_ids": torch.tensor([[4, 5, 6, 7, 8]])}
     check_against(model, lambda weights: model.literal(weights, batch()["input_ids"]), example)
 
 
-def test_without_an_example_one_is_asked_for():
+def test_a_missing_example_is_requested():
     with pytest.raises(af.InputError, match="example="):
         af.cut(drawn(Pooling))
 

@@ -1,4 +1,4 @@
-"""What the final attention averages: against the models' own value projections, and a refusal where nobody knows."""
+"""`Adapter.attended` against the models' own value projections; adapters without it are refused."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def test_the_average_of_the_values_is_what_is_classified(family):
     torch.testing.assert_close(context @ weight.T + bias, found.capture.logits, rtol=1e-12, atol=1e-12)
 
 
-def test_of_bert_they_are_its_last_value_layer():
+def test_attended_vectors_of_bert_are_its_last_value_layer():
     model = model_of("bert", torch.float64)
     inputs = inputs_of(model)
     cut = af.cut(model)
@@ -34,7 +34,7 @@ def test_of_bert_they_are_its_last_value_layer():
     torch.testing.assert_close(cut.adapter.attended(cut.capture(**inputs)), expected, rtol=1e-10, atol=1e-12)
 
 
-def test_of_llama_grouped_heads_are_repeated_for_each_query_head():
+def test_grouped_heads_of_llama_are_repeated_for_each_query_head():
     model = model_of("llama", torch.float64)
     config, inputs = model.config, inputs_of(model)
     repeated = config.num_attention_heads // config.num_key_value_heads
@@ -55,10 +55,10 @@ def test_heads_that_were_not_cut_are_left_out():
     assert (whole.adapter.heads, list(part.adapter.heads)) == (None, [2, 0])
 
 
-def test_an_adapter_of_ones_own_says_it_or_is_refused():
+def test_an_adapter_without_attended_is_refused():
     class Mine(af.Adapter):
         def capture(self, **inputs): ...
         def rerun(self, capture, weights): ...
 
-    with pytest.raises(UnsupportedModelError, match=r"Mine does not say .* Define attended\(capture\)"):
+    with pytest.raises(UnsupportedModelError, match=r"Mine does not return .* define attended\(capture\)"):
         Mine(nn.Linear(1, 1)).attended(None)

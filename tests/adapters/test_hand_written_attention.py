@@ -1,4 +1,4 @@
-"""Hand-written models whose attention has several heads or rows: torch's own layers, learnt queries, pooled rows."""
+"""Hand-written models whose attention has several heads or rows: torch's layers, learnt queries, attention pooling."""
 
 import pytest
 import torch
