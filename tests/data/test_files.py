@@ -1,4 +1,4 @@
-"""Data files that change, that two processes read, or that are large; and the copies laid aside for them."""
+"""Data files that change, that two processes read, or that are large; and their temporary copies."""
 
 import os
 import subprocess
@@ -74,15 +74,15 @@ def test_a_full_disk_for_temporary_files(name, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path / name)], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "StorageError: No copy of the data can be laid aside" in done.stderr.splitlines()[-1]
+    assert "StorageError: Cannot write a temporary copy of the data" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_data(tmp_path):
     """A file ten times as long takes hardly more memory to open and to go through."""
     program = (
-        "import resource, sys; from attnfaith.data.source import LabelSpace, open_data\n"
-        "source = open_data(sys.argv[1], labels=LabelSpace('multiclass', (), 3))\n"
+        "import resource, sys; from attnfaith.data.source import ModelLabels, open_data\n"
+        "source = open_data(sys.argv[1], labels=ModelLabels('multiclass', (), 3))\n"
         "assert sum(len(rows) for _, rows in source.shards(256)) == source.rows\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )
