@@ -69,23 +69,23 @@ class DataOptions:
         rationale_form: the form of that column, if the user names it.
     """
 
-    input_column: Column = "text"
-    second_input_column: Column | None = None
-    label_column: Column | None = "label"
+    input_column: str = "text"
+    second_input_column: str | None = None
+    label_column: str | None = "label"
     label_mapping: Mapping[Any, Any] | None = None
     subset: str | None = None
     split: str | None = None
     score_columns: tuple[str, ...] = ()
-    rationale_column: Column | None = None
+    rationale_column: str | None = None
     rationale_form: str | None = None
 
     @property
-    def text_columns(self) -> list[Column]:
+    def text_columns(self) -> list[str]:
         """The columns of texts: one, or two for pairs."""
         return [self.input_column, *([] if self.second_input_column is None else [self.second_input_column])]
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[str]:
         """All columns that are read, each once."""
         optional = (self.label_column, *self.score_columns, self.rationale_column)
         return list(dict.fromkeys([*self.text_columns, *(name for name in optional if name is not None)]))

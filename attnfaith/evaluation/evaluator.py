@@ -48,7 +48,7 @@ class RankingOptions:
     """
 
     rankings: str | Sequence[str]
-    explanations: Mapping[str, Explain] | None
+    explanations: Mapping[str, Explain]
     level: str | None
     target: str | int
     output: str | None
@@ -64,7 +64,6 @@ class RankingOptions:
         _set(
             self,
             rankings=validation.several(self.rankings, "rankings"),
-            explanations=_explanations(self.explanations),
             level=validation.one_of(self.level, (None, "attention", "input", "both"), "level"),
             target=target,
             output=validation.one_of(self.output, (None, *OUTPUTS), "output"),
@@ -240,7 +239,7 @@ class Evaluator:
         )
         ranking_options = RankingOptions(
             rankings=rankings,
-            explanations=explanations,
+            explanations=_explanations(explanations),
             level=level,
             target=target,
             output=output,
