@@ -62,7 +62,7 @@ def test_a_folder_with_a_tokenizer_missing(bert, reviews, tmp_path):
     for name in ("config.json", "model.safetensors"):
         (tmp_path / "bert").mkdir(exist_ok=True)
         shutil.copy(bert / name, tmp_path / "bert" / name)
-    refused(run("evaluate", tmp_path / "bert", reviews, "--output", tmp_path / "run"), 2, "knows no words", "tokenizer")
+    refused(run("evaluate", tmp_path / "bert", reviews, "--output", tmp_path / "run"), 2, "has no words", "tokenizer")
 
 
 @pytest.mark.parametrize(
