@@ -130,8 +130,8 @@ def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     if info["missing_keys"]:
         lacking = ", ".join(sorted(info["missing_keys"])[:3])
         raise InputError(
-            f"{short_repr(str(model), _PATH_LENGTH)} holds no trained classifier: its files lack {lacking}, which would be "
-            "random numbers. Fine-tune it first, or give the path of the fine-tuned model."
+            f"{short_repr(str(model), _PATH_LENGTH)} holds no trained classifier: its files lack {lacking}, which "
+            "would be random numbers. Fine-tune it first, or give the path of the fine-tuned model."
         )
     if tokenizer is None:
         tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
