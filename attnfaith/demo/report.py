@@ -168,8 +168,8 @@ def truth_lines(results: Results, planted: pd.DataFrame) -> list[str]:
     first, other = (YOURS, "planted"), (level, "attention")
     planted_fraction, random = (figures.get(level, "mean_fraction", key) for key in (first, (level, "random")))
     lines.append(
-        f"- With the decisive {unit} removed first, the decision flips after {planted_fraction} of all {unit}; at random "
-        f"{random}."
+        f"- With the decisive {unit} removed first, the decision flips after {planted_fraction} of all {unit}; at "
+        f"random {random}."
     )
     gap = figures.get(level, "mean_difference", first, other)
     if gap.low > 0:
