@@ -164,10 +164,10 @@ def _check_sizes(folder: Path) -> None:
     if not weights:
         return
     stored = sum(path.stat().st_size for path in weights)
-    asked = _bytes_of(folder)
-    if asked > 8 * stored + _ROOM:
+    needed = _bytes_of(folder)
+    if needed > 8 * stored + _ROOM:
         raise InputError(
-            f"The configuration of {str(folder)!r} asks for a model of {asked / 1e9:,.1f} GB; its files hold "
+            f"The configuration of {str(folder)!r} asks for a model of {needed / 1e9:,.1f} GB; its files hold "
             f"{stored / 1e9:,.3f} GB. One of its sizes is wrong: correct config.json, or save the model again."
         )
 

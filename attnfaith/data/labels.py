@@ -26,7 +26,7 @@ class ModelLabels:
     Attributes:
         kind: how it decides, as in `attnfaith.functional.decision.Decision`.
         names: of its classes, in their order; may be empty.
-        count: of its classes or labels; 2 for "sigmoid" whatever is given, since one logit decides between two.
+        count: the number of logits of the model; for "sigmoid", where one logit decides between two classes, it is 1.
     """
 
     kind: Kind
@@ -211,10 +211,10 @@ class LabelReader:
             f"{short_repr(key)} is no class of the model. {self._classes()}"
         )
         turned_round = {}
-        for label, given in mapping.items():
-            number = self._class_of_key(given)
-            if number is None and isinstance(_normalized(given), int) and 0 <= _normalized(given) < self.labels.classes:
-                number = _normalized(given)
+        for label, value in mapping.items():  # read it as {label in the data: class in the model}
+            number = self._class_of_key(value)
+            if number is None and _normalized(value) in range(self.labels.classes):
+                number = _normalized(value)
             if number is None:
                 return InputError(message)
             turned_round[self.labels.usable_names[number] if self._by_name else number] = label

@@ -152,16 +152,16 @@ class TextEncoder:
         padding = row.new_full((width - len(row), *row.shape[1:]), fill)
         return torch.cat((padding, row) if self.tokenizer.padding_side == "left" else (row, padding))
 
-    def _limit(self, asked: int | None) -> int | None:
+    def _limit(self, requested: int | None) -> int | None:
         known = position_limit(self.model)
-        if asked is None:
+        if requested is None:
             stated = self.tokenizer.model_max_length
             limits = [known, stated if stated and 0 < stated < _UNLIMITED else None]
             return min((int(limit) for limit in limits if limit is not None), default=None)
-        asked = validation.whole_number(asked, "max_length", least=1)
-        if known is not None and asked > known:
-            raise InputError(f"max_length={asked} is more than the {known} tokens that {_name(self.model)} takes.")
-        return asked
+        requested = validation.whole_number(requested, "max_length", least=1)
+        if known is not None and requested > known:
+            raise InputError(f"max_length={requested} is more than the {known} tokens that {_name(self.model)} takes.")
+        return requested
 
     def _check_room(self, paired: bool) -> None:
         special = self.tokenizer.num_special_tokens_to_add(pair=paired)

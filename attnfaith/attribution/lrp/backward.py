@@ -24,13 +24,13 @@ class Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, given: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float, note: Callable[[Tensor], None]
+        ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float, note: Callable[[Tensor], None]
     ) -> Tensor:
-        """The layer's own result."""
-        output = F.linear(given, weight, bias)
-        if (
-            output._is_view()
-        ):  # some models change the output in place, which torch refuses for a view from a custom function
+        """The output of the layer."""
+        output = F.linear(
+            inputs, weight, bias
+        )  # Some models change the output in place, which torch refuses for a view from a custom function.
+        if output._is_view():
             output = output.clone()
         ctx.save_for_backward(weight, bias, damping(output, epsilon, -1))
         ctx.note = note
@@ -72,12 +72,12 @@ class Pointwise(torch.autograd.Function):
     """An activation that passes relevance in proportion f(x)/x; at 0 the limit, at a kink the mean of both sides."""
 
     @staticmethod
-    def forward(ctx: Any, given: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(ctx: Any, inputs: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """The output of the activation."""
-        output = function(given)
-        near = torch.tensor([1e-4, -1e-4], dtype=given.dtype, device=given.device)
+        output = function(inputs)
+        near = torch.tensor([1e-4, -1e-4], dtype=inputs.dtype, device=inputs.device)
         limit = float((function(near) / near).mean())
-        ctx.save_for_backward((output / given).nan_to_num_(limit, limit, limit))
+        ctx.save_for_backward((output / inputs).nan_to_num_(limit, limit, limit))
         return output
 
     @staticmethod
@@ -93,7 +93,7 @@ class LayerNorm(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        given: Tensor,
+        inputs: Tensor,
         shape: list[int],
         weight: Tensor | None,
         bias: Tensor | None,
@@ -101,8 +101,8 @@ class LayerNorm(torch.autograd.Function):
         epsilon: float,
         note: Callable[[Tensor], None],
     ) -> Tensor:
-        """The layer's own result."""
-        output, _, scale = torch.native_layer_norm(given, shape, weight, bias, floor)
+        """The output of the layer."""
+        output, _, scale = torch.native_layer_norm(inputs, shape, weight, bias, floor)
         ratio = None if bias is None else damping(output, epsilon, -1)
         ctx.save_for_backward(weight, bias, scale, ratio)
         ctx.note, ctx.dims = note, tuple(range(-len(shape), 0))
@@ -161,31 +161,31 @@ def _direction(
     """
     cell = _lstm_cell if kind == "lstm" else _gru_cell
     outputs: list[Tensor] = []
-    for given in reversed(steps) if backward else steps:
-        count = len(given)
-        updated = cell(given, [part[:count] for part in state], weights)
+    for inputs in reversed(steps) if backward else steps:
+        count = len(inputs)
+        updated = cell(inputs, [part[:count] for part in state], weights)
         outputs.append(updated[0])
         state = [torch.cat((new, old[count:])) for new, old in zip(updated, state, strict=True)]
     return (outputs[::-1] if backward else outputs), state
 
 
-def _sums(given: Tensor, hidden: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _sums(inputs: Tensor, hidden: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
     from_input, from_hidden, *biases = weights
     first, second = biases if biases else (None, None)
-    return F.linear(given, from_input, first), F.linear(hidden, from_hidden, second)
+    return F.linear(inputs, from_input, first), F.linear(hidden, from_hidden, second)
 
 
-def _lstm_cell(given: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
+def _lstm_cell(inputs: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
     hidden, cell = state
-    left, right = _sums(given, hidden, weights)
+    left, right = _sums(inputs, hidden, weights)
     enter, forget, candidate, leave = (left + right).chunk(4, dim=-1)
     cell = torch.sigmoid(forget).detach() * cell + torch.sigmoid(enter).detach() * torch.tanh(candidate)
     return [torch.sigmoid(leave).detach() * torch.tanh(cell), cell]
 
 
-def _gru_cell(given: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
+def _gru_cell(inputs: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
     hidden = state[0]
-    left, right = _sums(given, hidden, weights)
+    left, right = _sums(inputs, hidden, weights)
     left_reset, left_keep, left_new = left.chunk(3, dim=-1)
     right_reset, right_keep, right_new = right.chunk(3, dim=-1)
     reset = torch.sigmoid(left_reset + right_reset).detach()

@@ -70,7 +70,7 @@ class Rules(FunctionInterceptor):
         if name == "linear":
             return self._linear(*args, **kwargs)
         if name in POINTWISE:
-            return self.pointwise(lambda given: func(given.clone(), *args[1:], **kwargs), args[0])
+            return self.pointwise(lambda inputs: func(inputs.clone(), *args[1:], **kwargs), args[0])
         if name == "rms_norm":
             return self._rms_norm(*args, **kwargs)
         if name == "glu":
@@ -88,9 +88,9 @@ class Rules(FunctionInterceptor):
             self.gates[id(output)] = output
         return output
 
-    def pointwise(self, function: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
+    def pointwise(self, function: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
         """Apply an activation, whose result can be the gate of a product."""
-        output = Pointwise.apply(given, function)
+        output = Pointwise.apply(inputs, function)
         self.gates[id(output)] = output
         return output
 
@@ -110,19 +110,19 @@ class Rules(FunctionInterceptor):
 
     def _layer_norm(
         self,
-        given: Tensor,
+        inputs: Tensor,
         shape: Any,
         weight: Tensor | None = None,
         bias: Tensor | None = None,
         eps: float = 1e-5,
     ) -> Tensor:
-        return LayerNorm.apply(given, list(shape), weight, bias, eps, self.epsilon, self.note)
+        return LayerNorm.apply(inputs, list(shape), weight, bias, eps, self.epsilon, self.note)
 
-    def _rms_norm(self, given: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    def _rms_norm(self, inputs: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
         dims = tuple(range(-len(shape), 0))
-        floor = torch.finfo(given.dtype).eps if eps is None else eps
-        constant = torch.rsqrt(given.detach().square().mean(dims, keepdim=True) + floor)
-        return given * constant if weight is None else given * (constant * weight)
+        floor = torch.finfo(inputs.dtype).eps if eps is None else eps
+        constant = torch.rsqrt(inputs.detach().square().mean(dims, keepdim=True) + floor)
+        return inputs * constant if weight is None else inputs * (constant * weight)
 
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return Linear.apply(input, weight, bias, self.epsilon, self.note)
@@ -157,8 +157,8 @@ def relevance_rules(
     on_enter(rules)
 
     def as_activation(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def forward(given: Tensor) -> Tensor:
-            return rules.pointwise(lambda given: original(given.clone()), given)  # the activation can work in place
+        def forward(inputs: Tensor) -> Tensor:
+            return rules.pointwise(lambda inputs: original(inputs.clone()), inputs)  # the activation can work in place
 
         return forward
 
