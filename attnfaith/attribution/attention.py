@@ -1,4 +1,4 @@
-"""The attention itself as a ranking: of the cut, of all layers, and rolled out through them."""
+"""Attention as a ranking: at the cut, averaged over all layers, and attention rollout."""
 
 from __future__ import annotations
 
@@ -14,27 +14,31 @@ _QUESTION = "Jain & Wallace 2019; Serrano & Smith 2019"
 
 @method("attention", "attention", cost="none beyond the capture", reference=_QUESTION, signed=False)
 def attention_at_attention(request: Request) -> Scores:
-    """The mean over the distributions that the decision reads, or over all layers where asked for."""
+    """The mean attention over the distributions that the decision reads, or over all layers."""
     return request.scores(_mean_of_layers(request) if request.settings.layer == "mean" else mean_distribution(request))
 
 
 @method("input", "attention", cost="none beyond the capture", reference=_QUESTION, signed=False)
 def attention_at_input(request: Request) -> Scores:
-    """The attention of each token: of a HAN's word, its sentence's weight times its own within the sentence."""
+    """The attention of each token; in a HAN the weight of its sentence times its weight within the sentence."""
     if request.settings.layer == "mean":
         return request.scores(_mean_of_layers(request), request.tokens)
     items = request.capture.items
     weights = mean_distribution(request)
     if items is None or items.spans is None:
-        raise UnsupportedModelError("This model's items belong to no certain tokens, so neither do their weights.")
-    places = torch.arange(request.tokens.shape[1], device=weights.device)
-    inside = (places >= items.spans[..., :1]) & (places < items.spans[..., 1:]) & request.capture.mask.unsqueeze(-1)
-    placed = (weights.unsqueeze(-1) * inside).sum(1)
+        raise UnsupportedModelError(
+            "The items of this model's attention do not correspond to tokens, so its weights cannot be given by token."
+        )
+    positions = torch.arange(request.tokens.shape[1], device=weights.device)
+    inside = (
+        (positions >= items.spans[..., :1]) & (positions < items.spans[..., 1:]) & request.capture.mask.unsqueeze(-1)
+    )
+    by_token = (weights.unsqueeze(-1) * inside).sum(1)
     if items.kind == "sentences":
         with inference_state(request.cut.model, gradients=False):
             words = request.cut.adapter.word_weights(request.inputs)
-        placed = placed * words
-    return request.scores(placed, request.tokens)
+        by_token = by_token * words
+    return request.scores(by_token, request.tokens)
 
 
 @method(
@@ -46,11 +50,11 @@ def attention_at_input(request: Request) -> Scores:
     signed=False,
 )
 def rollout(request: Request) -> Scores:
-    """Attention multiplied through the layers, each mixed half and half with the residual stream (no head chosen)."""
+    """Attention rollout: the attention matrices, averaged with the identity, multiplied through the layers."""
     matrices = _matrices(request)
     length = request.tokens.shape[1]
-    two = getattr(getattr(request.cut.model, "config", None), "is_encoder_decoder", False)
-    if two or any(matrix.shape[1:] != (length, length) for matrix in matrices):
+    encoder_decoder = getattr(getattr(request.cut.model, "config", None), "is_encoder_decoder", False)
+    if encoder_decoder or any(matrix.shape[1:] != (length, length) for matrix in matrices):
         raise UnsupportedModelError(
             "Rollout multiplies the attention of layer after layer, so every attention must go from the tokens to the "
             "tokens; this model has others (an encoder-decoder, or pooled positions). Use 'attention'."
@@ -68,11 +72,11 @@ def mean_distribution(request: Request) -> Tensor:
     capture = request.capture
     if capture.groups is None:
         return capture.weights.mean(1)
-    return capture.weights.sum(1) / capture.groups.sum(-1, keepdim=True).clamp_min(1)  # those that do not exist are 0
+    return capture.weights.sum(1) / capture.groups.sum(-1, keepdim=True).clamp_min(1)  # missing ones are 0
 
 
 def _mean_of_layers(request: Request) -> Tensor:
-    """The attention that the deciding rows pay, on average over all layers from the tokens to the tokens."""
+    """The attention of the deciding rows, averaged over all layers with attention from tokens to tokens."""
     length = request.tokens.shape[1]
     square = [matrix for matrix in _matrices(request) if matrix.shape[1:] == (length, length)]
     if not square:

@@ -1,4 +1,4 @@
-"""The `Attributor`: texts or ids in, a score for each item out, in the shape of a captum attribution."""
+"""`Attributor`: explain texts or ids by a score for each item, as a captum attribution."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_STEPS = 10**6
 
 
 class Attributor(Attribution):
-    """Scores every item of a text by how much it matters for what the classifier says.
+    """Scores every item of a text by its importance for the output of the classifier.
 
     Args:
         model: a classifier, the path of one, a Transformers text-classification pipeline, or a `Cut`.
@@ -35,17 +35,17 @@ class Attributor(Attribution):
         method: the name of a method; `attnfaith.methods()` lists them.
         level: "attention" (the items of the final attention) or "input" (the tokens).
         target: "predicted", "gold" (given with each call), a class number, or a class name.
-        output: what is explained: "probability", "logit" or "log_odds" (the target's logit minus the largest other).
+        output: the output explained: "probability", "logit" or "log_odds" (the target's logit minus the largest other).
             By default the probability, for "lrp" the log-odds, for a regression the predicted value.
-        decision: "multiclass", "sigmoid", "multilabel" or "regression", where the configuration does not say.
+        decision: "multiclass", "sigmoid", "multilabel" or "regression", if the configuration does not say.
         steps: points of an integrated path.
         baseline: "zero", "pad", "mask", or a tensor of word vectors.
         layer: at the attention level, which attention to cut at: "final", or its number in the forward pass; for the
             method "attention" also "mean" over all layers.
         head: at the attention level, one head to cut; all by default.
         epsilon: the stabiliser of "lrp".
-        max_length: texts longer than this many tokens are cut off (and said to be); by default what the model takes.
-        batch_size: how many texts go through the model together.
+        max_length: texts are truncated to this many tokens, with a note; by default to the limit of the model.
+        batch_size: the number of texts in a pass.
         seed: of random rankings.
 
     Example:
@@ -120,8 +120,8 @@ class Attributor(Attribution):
         """Explain one text, a (premise, hypothesis) pair, or a list of either.
 
         Args:
-            texts: what to explain. A tuple is a pair, a list is many.
-            target: overrides the attributor's; for many texts one for all, or a list.
+            texts: the text, the pair as a tuple, or a list of them.
+            target: overrides that of the attributor; for a list one target, or a list of targets.
 
         Returns:
             An `Explanation`, or a list of them in the order of the texts.
@@ -133,15 +133,15 @@ class Attributor(Attribution):
         targets = target if isinstance(target, list | tuple | Tensor) else [target] * len(encoded)
         if len(targets) != len(encoded):
             raise InputError(f"Got {len(encoded)} texts and {len(targets)} targets; expected one target for each text.")
-        found: dict[int, Explanation] = {}
+        by_index: dict[int, Explanation] = {}
         batches = list(self.texts.batches(encoded, self.batch_size))
         for batch in progress(batches, "explaining", quiet=len(batches) < 3):
             inputs = self.texts.collate([encoded[index] for index in batch])
             chosen = [targets[index] for index in batch]
             request, scores = self.score(inputs, chosen, text_ids=tuple(batch))
             for row, index in enumerate(batch):
-                found[index] = self._explanation(encoded[index], request, scores, row)
-        explanations = [found[index] for index in range(len(encoded))]
+                by_index[index] = self._explanation(encoded[index], request, scores, row)
+        explanations = [by_index[index] for index in range(len(encoded))]
         return explanations[0] if single else explanations
 
     def attribute(
@@ -155,25 +155,28 @@ class Attributor(Attribution):
         internal_batch_size: int | None = None,
         return_convergence_delta: bool = False,
     ) -> Any:
-        """Scores in captum's signature.
+        """Compute scores with the signature of captum.
 
         Args:
-            inputs: ``input_ids`` ``[B, L]``; in a tuple of one, as captum's metrics pass them, so is what is returned.
-            target: class(es) to explain; the attributor's by default.
-            additional_forward_args: one tensor is the attention mask, whatever the model's own second argument is;
-                other model inputs come as a dict.
+            inputs: ``input_ids`` ``[B, L]``; for a tuple of one, as captum's metrics pass it, a tuple is returned.
+            target: class(es) to explain; that of the attributor by default.
+            additional_forward_args: the attention mask as one tensor, whatever the second argument of the model is; or
+                model inputs as a dict.
             n_steps: points of an integrated path.
             baselines: "zero", "pad", "mask", or a tensor of word vectors.
-            internal_batch_size: at most this many texts times candidates go through the model at once.
-            return_convergence_delta: also return ``[B]``, the sum of the scores minus what it should be.
+            internal_batch_size: the largest number of texts times candidates in one pass.
+            return_convergence_delta: also return ``[B]``, the sum of the scores minus the number it should be.
 
         Returns:
             ``[B, L]``, 0 at padding; for a HAN at the attention level ``[B, sentences]``.
         """
-        given = inputs if isinstance(inputs, tuple) else (inputs,)
-        if len(given) != 1:
-            raise InputError(f"Expected input_ids alone, got {len(given)} inputs; the rest comes as a dict.")
-        whole = check_inputs(self.cut.model, {"input_ids": given[0], **extra_inputs(additional_forward_args)})
+        input_tensors = inputs if isinstance(inputs, tuple) else (inputs,)
+        if len(input_tensors) != 1:
+            raise InputError(
+                f"Expected input_ids alone, got {len(input_tensors)} inputs; pass the others as a dict, in "
+                "additional_forward_args."
+            )
+        whole = check_inputs(self.cut.model, {"input_ids": input_tensors[0], **extra_inputs(additional_forward_args)})
         changes: dict[str, Any] = {"steps": positive_int(n_steps, "n_steps", most=MOST_STEPS)}
         changes["baseline"] = None if baselines is None else _baseline(baselines, "baselines")
         validation.flag(return_convergence_delta, "return_convergence_delta")
@@ -181,12 +184,12 @@ class Attributor(Attribution):
         settings = {name: value for name, value in changes.items() if value is not None}
         values, gaps = [], []
         for piece, chosen, rows in self._pieces(whole, target, internal_batch_size or self.batch_size):
-            if isinstance(baselines, Tensor) and baselines.dim() == 3 and len(baselines) == len(given[0]):
+            if isinstance(baselines, Tensor) and baselines.dim() == 3 and len(baselines) == len(input_tensors[0]):
                 settings["baseline"] = baselines[rows.start : rows.stop]
             request, scores = self.score(piece, chosen, text_ids=tuple(rows), **settings)
             values.append(to_positions(scores.values, request, self.method.level))
             gaps.append(scores.gap)
-        joined: Any = _joined(values)
+        joined: Any = _join(values)
         joined = (joined,) if isinstance(inputs, tuple) else joined
         if not return_convergence_delta:
             return joined
@@ -195,7 +198,7 @@ class Attributor(Attribution):
         return joined, -torch.cat([gap for gap in gaps if gap is not None])
 
     def _pieces(self, inputs: dict[str, Any], target: Any, size: int) -> Iterator[tuple[dict[str, Any], Any, range]]:
-        """A batch of any size in pieces of one that fits, with their targets and row numbers."""
+        """Split a batch of any size into batches of at most ``size`` texts, with their targets and row numbers."""
         batch = len(inputs["input_ids"])
         many = isinstance(target, list | tuple) or (isinstance(target, Tensor) and target.dim() > 0)
         if many and len(target) != batch:
@@ -211,7 +214,7 @@ class Attributor(Attribution):
     def score(
         self, inputs: dict[str, Any], target: Any = None, *, text_ids: tuple[int, ...] | None = None, **settings: Any
     ) -> tuple[Request, Scores]:
-        """Score a batch of model inputs; returns what was asked, target and capture included, and the answer."""
+        """Score a batch of model inputs; returns the request, with target and capture, and the scores."""
         inputs = check_inputs(self.cut.model, inputs)
         batch = len(inputs["input_ids"])
         capture = self.cut.capture(**inputs)
@@ -230,39 +233,39 @@ class Attributor(Attribution):
 
     @property
     def multiplies_by_inputs(self) -> bool:
-        """Whether scores are inputs (or weights) times something; captum's infidelity asks."""
+        """Whether scores are inputs (or weights) times a factor; used by captum's infidelity."""
         return self.method.name in ("gradient_x_attention", "gradient_x_input", "integrated_gradients", "lrp")
 
     def has_convergence_delta(self) -> bool:
-        """Whether ``return_convergence_delta`` can be asked for."""
+        """Whether the scores have a convergence delta, see ``return_convergence_delta``."""
         return self.method.name in ("integrated_gradients", "lrp")
 
-    def _targets(self, given: Any, capture: Capture, decision: Decision) -> Tensor:
+    def _targets(self, target: Any, capture: Capture, decision: Decision) -> Tensor:
         batch = len(capture.logits)
-        listed = given.tolist() if isinstance(given, Tensor) and given.dim() else given
-        many = listed if isinstance(listed, list | tuple) else [listed] * batch
-        if len(many) != batch:
-            raise InputError(f"Got {len(many)} targets for {batch} texts.")
+        listed = target.tolist() if isinstance(target, Tensor) and target.dim() else target
+        targets = listed if isinstance(listed, list | tuple) else [listed] * batch
+        if len(targets) != batch:
+            raise InputError(f"Got {len(targets)} targets for {batch} texts.")
         predicted = decision.predict(capture.logits).tolist()
         count = decision.classes(capture.logits).shape[-1]
-        resolved = [self._target(one, place, predicted[place], count) for place, one in enumerate(many)]
+        resolved = [self._target(target, text, predicted[text], count) for text, target in enumerate(targets)]
         return torch.tensor(resolved, device=capture.logits.device)
 
-    def _target(self, given: Any, place: int, predicted: int, count: int) -> int:
-        asked = self.target if given is None else given
-        if isinstance(asked, str) and asked == "predicted":
+    def _target(self, target: Any, text: int, predicted: int, count: int) -> int:
+        target = self.target if target is None else target
+        if isinstance(target, str) and target == "predicted":
             return predicted
-        if isinstance(asked, str) and asked == "gold":
-            raise InputError(f"target='gold' needs the gold class of text {place}: pass target= with the call.")
+        if isinstance(target, str) and target == "gold":
+            raise InputError(f"target='gold' needs the gold class of text {text}: pass target= with the call.")
         names = getattr(getattr(self.cut.model, "config", None), "label2id", None) or {}
-        if isinstance(asked, str) and asked in names:
-            asked = names[asked]
-        if isinstance(asked, Tensor) and asked.numel() == 1 and not asked.is_floating_point():
-            asked = asked.item()
-        if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked < count:
+        if isinstance(target, str) and target in names:
+            target = names[target]
+        if isinstance(target, Tensor) and target.numel() == 1 and not target.is_floating_point():
+            target = target.item()
+        if isinstance(target, bool) or not isinstance(target, int) or not 0 <= target < count:
             known = f" or one of {', '.join(map(short_repr, list(names)[:20]))}" if names else ""
-            raise InputError(f"target {short_repr(asked)} of text {place} is no class: expected 0..{count - 1}{known}.")
-        return int(asked)
+            raise InputError(f"target {short_repr(target)} of text {text} is no class: expected 0..{count - 1}{known}.")
+        return int(target)
 
     def _explanation(self, encoded: EncodedText, request: Request, scores: Scores, row: int) -> Explanation:
         capture = request.capture
@@ -273,7 +276,7 @@ class Attributor(Attribution):
             shift = int(request.tokens[row].int().argmax())  # padding may be on the left
         else:
             shift = 0
-            spans = [(place, place + 1) for place in range(len(encoded.ids))]
+            spans = [(token, token + 1) for token in range(len(encoded.ids))]
             values = to_positions(scores.values, request, self.method.level)[row][request.tokens[row]]
         decision = request.decision
         logits = capture.logits[row]
@@ -308,33 +311,35 @@ class Attributor(Attribution):
         return str(names.get(number, number))
 
 
-def _baseline(given: Any, name: str) -> str | Tensor:
-    if isinstance(given, Tensor):
-        return given
-    known: str = validation.one_of(given, ("zero", "pad", "mask"), f"{name} (or a tensor of word vectors)")
+def _baseline(baseline: Any, name: str) -> str | Tensor:
+    if isinstance(baseline, Tensor):
+        return baseline
+    known: str = validation.one_of(baseline, ("zero", "pad", "mask"), f"{name} (or a tensor of word vectors)")
     return known
 
 
 def _digits(value: float) -> str:
-    """A predicted value to be read: four digits, or all before the decimal point."""
+    """A predicted value for display: four digits, or all before the decimal point."""
     return f"{value:.0f}" if 1000 <= abs(value) < 1e15 else f"{value + 0.0:.4g}"
 
 
 def to_positions(values: Tensor, request: Request, level: str) -> Tensor:
-    """Item scores ``[B, N]`` by position in the input ``[B, L]``; scores of sentences stay as they are."""
+    """Convert item scores ``[B, N]`` to scores by input position ``[B, L]``; scores of sentences stay as they are."""
     items = request.capture.items
     if level == "input" or items is None or items.kind == "sentences":
         return values
     if items.spans is None:
-        raise InputError("This model pools its positions before the final attention: its items belong to no one token.")
-    placed = torch.zeros(request.tokens.shape, dtype=values.dtype, device=values.device)
+        raise InputError(
+            "This model pools its positions before the final attention: its items do not correspond to single tokens."
+        )
+    by_position = torch.zeros(request.tokens.shape, dtype=values.dtype, device=values.device)
     mask = request.capture.mask
     rows = torch.arange(len(values), device=values.device).unsqueeze(-1).expand_as(mask)
-    placed[rows[mask], items.spans[..., 0][mask]] = values[mask]
-    return placed
+    by_position[rows[mask], items.spans[..., 0][mask]] = values[mask]
+    return by_position
 
 
-def _joined(parts: list[Tensor]) -> Tensor:
-    """Pieces of a batch; those of a HAN may have fewer sentences than others."""
+def _join(parts: list[Tensor]) -> Tensor:
+    """Join parts of a batch; those of a HAN can have different numbers of sentences."""
     width = max(part.shape[1] for part in parts)
     return torch.cat([torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts])

@@ -1,4 +1,4 @@
-"""Perturbing ids by ids, for metrics that would add noise to them."""
+"""Perturb token ids by other ids, for captum's metrics, which would add noise to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attnfaith.errors import InputError
 def perturb_tokens(
     replacement: int | Tensor, *, share: float = 0.15, special_ids: Any = (), seed: int | None = None
 ) -> Any:
-    """A perturbation function for `captum.metrics`: some tokens are replaced by another one.
+    """A perturbation function for `captum.metrics` that replaces some tokens by other tokens.
 
     captum's own functions add noise to their inputs, which turns ids into numbers that are no ids. Give the result to
     ``sensitivity_max(perturb_func=...)``, and with ``infidelity``'s convention (it asks for the change as well) use
@@ -54,13 +54,13 @@ def perturb_tokens(
         known = choices.to(single)
         free = ~torch.isin(single, stays.to(single.device))
         if len(choices) == 1:
-            free &= single != known  # nothing else can stand there
+            free &= single != known  # it would be replaced by itself
         draws = torch.rand(single.shape, generator=generator).to(single.device).masked_fill(~free, 2.0)
         first = draws == draws.amin(-1, keepdim=True)
         chosen = free & ((draws < share) | first)
         drawn = torch.randint(len(choices), single.shape, generator=generator)
         others = torch.randint(1, max(len(choices), 2), single.shape, generator=generator)
-        same = known[drawn] == single  # a token that is replaced by itself is not: another one is drawn
+        same = known[drawn] == single  # a token must not be replaced by itself: draw another one
         drawn = torch.where(same.cpu(), (drawn + others) % len(choices), drawn)
         return chosen, torch.where(chosen, known[drawn], single)
 
@@ -77,11 +77,11 @@ def perturb_tokens(
     return perturb
 
 
-def _ids(given: Any, name: str) -> Tensor:
+def _ids(value: Any, name: str) -> Tensor:
     """Ids as a tensor ``[N]``, from a number, a tensor, or several numbers."""
-    if isinstance(given, Tensor) and not given.is_floating_point() and not given.is_complex():
-        return given.reshape(-1).long().cpu()
-    if isinstance(given, Mapping | str | bytes | Tensor):
-        raise InputError(f"Expected {name} to be ids, got {validation.short_repr(given)}.")
-    several = given if isinstance(given, Iterable) else [given]
-    return torch.tensor([validation.whole_number(one, name, least=0) for one in several], dtype=torch.long)
+    if isinstance(value, Tensor) and not value.is_floating_point() and not value.is_complex():
+        return value.reshape(-1).long().cpu()
+    if isinstance(value, Mapping | str | bytes | Tensor):
+        raise InputError(f"Expected {name} to be ids, got {validation.short_repr(value)}.")
+    numbers = value if isinstance(value, Iterable) else [value]
+    return torch.tensor([validation.whole_number(number, name, least=0) for number in numbers], dtype=torch.long)

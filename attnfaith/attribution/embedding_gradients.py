@@ -1,4 +1,4 @@
-"""Running a model on word vectors of our choice, in pieces that fit a budget."""
+"""Outputs and gradients of a model for given embedding vectors, in batches that fit a budget."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from attnfaith.errors import InputError
 
 
 def token_vectors(request: Request) -> Tensor:
-    """``[B, L, E]``, what the model reads at each position."""
+    """``[B, L, E]``, the embedding vectors of the tokens."""
     with inference_state(request.cut.model, gradients=False):
         return request.cut.adapter.vectors(request.inputs)
 
 
 def values_on(request: Request, vectors: Tensor) -> Tensor:
-    """The explained number ``[B, K]`` on vectors ``[B, K, L, E]``."""
+    """The explained number ``[B, K]`` for vectors ``[B, K, L, E]``."""
     batch, count = vectors.shape[:2]
     parts = []
     rows = request.cut.adapter.deciding_rows(request.capture)
@@ -39,11 +39,11 @@ def values_on(request: Request, vectors: Tensor) -> Tensor:
 
 
 def vector_gradient(request: Request, vectors: Tensor) -> Tensor:
-    """The gradient of the explained number at vectors ``[B, K, L, E]``, to the same shape."""
+    """The gradient of the explained number at vectors ``[B, K, L, E]``, in the same shape."""
     batch, count = vectors.shape[:2]
     parts = []
     with inference_state(request.cut.model), torch.backends.cudnn.flags(enabled=False):
-        # cuDNN's recurrent layers have no backward pass in evaluation mode; here, and only here, torch's own are used
+        # cuDNN's recurrent layers have no backward pass in evaluation mode; torch's implementation has one
         for piece in pieces(request, count):
             leaf = vectors[:, piece].detach().flatten(0, 1).requires_grad_()
             inputs = repeat_inputs(request.inputs, batch, leaf.shape[0] // batch)
@@ -55,13 +55,13 @@ def vector_gradient(request: Request, vectors: Tensor) -> Tensor:
 
 
 def pieces(request: Request, count: int) -> Iterator[slice]:
-    """Slices of candidates that go through the model together."""
+    """Slices of candidates that are run together."""
     size = max(1, request.settings.chunk // len(request.inputs["input_ids"]))
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 def baseline_vectors(request: Request, vectors: Tensor) -> Tensor:
-    """``[B, L, E]``, what stands for the absence of a token: zeros, a special token's vector, or what was given."""
+    """``[B, L, E]``, the baseline for the absence of a token: zeros, a special token's vector, or the user's tensor."""
     baseline = request.settings.baseline
     if isinstance(baseline, Tensor):
         try:

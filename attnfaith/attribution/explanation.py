@@ -1,4 +1,4 @@
-"""What an `Attributor` says about one text, for a notebook, a terminal, a figure, and a file."""
+"""`Explanation`: the scores of one text, with views by word and sentence, HTML, a plot, and JSON."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Piece:
     """A word or a sentence with its score.
 
     Attributes:
-        text: as it stands in the original.
-        score: merged from its tokens.
-        start: the first character in its text; None where the tokens have no place there.
-        end: one past the last character.
+        text: its characters in the original text.
+        score: merged from the scores of its tokens.
+        start: the index of its first character; None if its tokens have no offsets.
+        end: the index after its last character.
         segment: 0 for the text, 1 for the pair, None for a special token.
     """
 
@@ -43,24 +43,24 @@ class Piece:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """The scores of one text's items. In a notebook it shows itself as highlighted text.
+    """The scores of one text's items; a notebook shows it as highlighted text.
 
     Attributes:
         encoded: the text as the model read it.
-        spans: the half-open run of tokens that each item covers.
+        spans: the half-open range of tokens of each item.
         scores: of the items; higher speaks more for ``target``. NaN where undefined.
-        unit: "token" or "sentence", what the items are.
-        method: the ranking's name.
+        unit: "token" or "sentence", the kind of items.
+        method: the name of the ranking.
         level: "attention" or "input".
         signed: whether scores below zero speak against the target.
-        output: what is explained: "probability", "logit" or "log_odds" of the target.
+        output: the output explained: "probability", "logit" or "log_odds" of the target.
         prediction: the name of the class predicted; for a regression the predicted value.
         target: the name of the class explained; for a regression of the output.
         probability: the prediction's; None for a regression.
         target_probability: the target's; None for a regression.
-        gap: how far the scores are from summing to what they should, for methods with such a law.
-        absorbed: the part of it that biases took, for methods that know.
-        note: why scores are undefined, where some are.
+        gap: the completeness gap, for methods whose scores should sum to a known number.
+        absorbed: the part of the gap that biases absorbed, for methods that compute it.
+        note: the reason why some scores are undefined.
     """
 
     encoded: EncodedText
@@ -85,31 +85,31 @@ class Explanation:
 
     @property
     def text(self) -> str | tuple[str, str]:
-        """What was explained, as it was given."""
+        """The text, or the pair of texts."""
         return self.encoded.text if self.encoded.pair is None else (self.encoded.text, self.encoded.pair)
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The scored items: tokens as their characters in the text, or sentences cut from the text."""
+        """The scored items: tokens as their characters in the text, or sentences of the text."""
         if self.unit == "sentence":
             return tuple(self._piece(range(*span), 0.0).text for span in self.spans)
         return tuple("".join(self.encoded.tokens[slice(*span)]) for span in self.spans)
 
     @property
     def truncated(self) -> int:
-        """How many tokens were cut off before the model read the text."""
+        """The number of tokens that were cut off."""
         return self.encoded.truncated
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know: what was cut off, empty, or undefined."""
+        """Notes for the reader: truncated or empty texts, undefined scores."""
         undefined = sum(not math.isfinite(score) for score in self.scores)
         reason = [f"{undefined} scores are undefined: {self.note or 'the method gave no number'}"] if undefined else []
         return (*self.encoded.notes, *reason)
 
     @property
     def merging(self) -> str:
-        """How the scores of a word's tokens are merged where nothing else is asked for: "sum" or "max"."""
+        """The default way to merge the scores of a word's tokens: "sum" or "max"."""
         return "sum" if self.signed else "max"
 
     def ranking(self) -> tuple[int, ...]:
@@ -118,12 +118,12 @@ class Explanation:
         return tuple(order_of(scores, torch.ones_like(scores, dtype=torch.bool))[0].tolist())
 
     def words(self, merge: str | None = None, *, special: bool = False) -> list[Piece]:
-        """The scores of words, those of their tokens merged; equal words at two places stay two.
+        """The scores of words, merged from their tokens; a word that occurs twice is listed twice.
 
         Args:
             merge: "sum", "max" or "mean" over a word's tokens. By default signed scores are summed, so that nothing is
                 lost, and unsigned ones, such as attention, take the largest.
-            special: also list special tokens, each for itself, with segment None.
+            special: also list special tokens one by one, with segment None.
         """
         if self.unit == "sentence":
             raise InputError(
@@ -135,19 +135,19 @@ class Explanation:
     def sentences(self, merge: str | None = None, *, special: bool = False, language: str = "en") -> list[Piece]:
         """The scores of sentences: a HAN's own items, or the scores of a sentence's tokens merged.
 
-        Where the tokenizer marks sentences for the model, those are used, elsewhere the rules of `sentencex`.
+        Sentences are those that the tokenizer marks for the model, else those of `sentencex`.
 
         Args:
-            merge: as in `words`; ignored where the items are sentences.
-            special: also list special tokens, each for itself, with segment None.
-            language: whose abbreviations and quotation marks the rules should know.
+            merge: as in `words`; ignored if the items are sentences.
+            special: also list special tokens one by one, with segment None.
+            language: for the abbreviations and quotation marks in the rules of `sentencex`.
         """
         if self.unit == "sentence":
             return [self._piece(range(*span), score) for span, score in zip(self.spans, self.scores, strict=True)]
         return self._merged(self._sentence_numbers(language), merge, special)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON: undefined scores are None, their reason stands under "notes"."""
+        """All fields as plain values for JSON; undefined scores are None, with the reason under "notes"."""
         encoded = self.encoded
         return {
             "text": encoded.text,
@@ -179,8 +179,8 @@ class Explanation:
         """Draw bars of the words (or a HAN's sentences) in text order, and return the matplotlib axis.
 
         Args:
-            axis: where to draw; a new figure by default.
-            top: of a longer text, only so many, those of the largest size.
+            axis: the axis to draw on; a new figure by default.
+            top: the number of words that are drawn: those with the largest scores in size.
         """
         return rendering.plot(self, axis, top)
 
@@ -192,11 +192,11 @@ class Explanation:
         return rendering.line(self)
 
     def _repr_html_(self) -> str:
-        """The original text with its words (or a HAN's sentences) highlighted; for notebooks."""
+        """HTML for notebooks: the text with its words (or a HAN's sentences) highlighted."""
         return rendering.html(self)
 
     def _merged(self, numbers: Sequence[int | None], merge: str | None, special: bool) -> list[Piece]:
-        """Items put together by number; those without one each for itself, or left out."""
+        """Merge the items with the same number; items without a number are listed one by one, or left out."""
         merge = self.merging if merge is None else merge
         if merge not in _MERGES:
             raise InputError(f"Expected merge to be one of {', '.join(_MERGES)}, got {merge!r}.")
@@ -212,13 +212,13 @@ class Explanation:
             for items in groups.values()
         ]
 
-    def _piece(self, places: Iterable[int], score: float) -> Piece:
-        """What tokens cover in the text they stand in."""
-        encoded, places = self.encoded, list(places)
-        segment = next((encoded.segments[place] for place in places if encoded.segments[place] is not None), None)
-        spans = [span for place in places if (span := encoded.offsets[place]) and encoded.segments[place] == segment]
+    def _piece(self, tokens: Iterable[int], score: float) -> Piece:
+        """A piece of the text from its tokens."""
+        encoded, tokens = self.encoded, list(tokens)
+        segment = next((encoded.segments[token] for token in tokens if encoded.segments[token] is not None), None)
+        spans = [span for token in tokens if (span := encoded.offsets[token]) and encoded.segments[token] == segment]
         if segment is None or not spans:
-            return Piece("".join(encoded.tokens[place] for place in places), score, None, None, segment)
+            return Piece("".join(encoded.tokens[token] for token in tokens), score, None, None, segment)
         start, end = min(span[0] for span in spans), max(span[1] for span in spans)
         text = (encoded.text, encoded.pair or "")[segment][start:end]
         if text.strip():
@@ -227,32 +227,33 @@ class Explanation:
         return Piece(text, score, start, end, segment)
 
     def _sentence_numbers(self, language: str) -> list[int | None]:
-        """The sentence of each token, running on over the pair; a word is in the sentence it begins in."""
+        """The sentence number of each token, continuing through the pair; a word is in the sentence it begins in."""
         encoded = self.encoded
         if encoded.sentences is not None:
             return [
-                None if own is None else number for own, number in zip(encoded.segments, encoded.sentences, strict=True)
+                None if segment is None else number
+                for segment, number in zip(encoded.segments, encoded.sentences, strict=True)
             ]
         starts = [sentence_starts(text, language) for text in (encoded.text, encoded.pair or "")]
-        begins: dict[int | None, int] = {}
+        word_starts: dict[int | None, int] = {}
         for word, span in zip(encoded.words, encoded.offsets, strict=True):
             if span is not None and word is not None:
-                begins.setdefault(word, span[0])
+                word_starts.setdefault(word, span[0])
         numbers: list[int | None] = []
         last = 0
-        for own, word in zip(encoded.segments, encoded.words, strict=True):
-            if own is None:
+        for segment, word in zip(encoded.segments, encoded.words, strict=True):
+            if segment is None:
                 numbers.append(None)
                 continue
-            if word in begins:
-                before = sum(start <= begins[word] for start in starts[own])
-                last = before + (len(starts[0]) + 1 if own else 0)
+            if word in word_starts:
+                before = sum(start <= word_starts[word] for start in starts[segment])
+                last = before + (len(starts[0]) + 1 if segment else 0)
             numbers.append(last)
         return numbers
 
 
 def sentence_starts(text: str, language: str = "en") -> list[int]:
-    """Where sentences after the first begin, by the rules of `sentencex`.
+    """The indices at which the sentences after the first begin, by the rules of `sentencex`.
 
     Example:
         >>> sentence_starts("Dr. Lee cried. It was good.")
@@ -260,5 +261,5 @@ def sentence_starts(text: str, language: str = "en") -> list[int]:
     """
     from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
 
-    found = get_sentence_boundaries(language, text)
-    return [sentence["start_index"] for sentence in found if sentence["text"].strip()][1:]
+    sentences = get_sentence_boundaries(language, text)
+    return [sentence["start_index"] for sentence in sentences if sentence["text"].strip()][1:]

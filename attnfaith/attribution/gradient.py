@@ -1,4 +1,4 @@
-"""Gradients of the explained number, at the attention and at the input."""
+"""Gradient and gradient times input, at the attention and at the input."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PAPER = "Serrano & Smith 2019, section 5.2"
 
 
 def weight_gradient(request: Request, weights: Tensor) -> Tensor:
-    """The gradient of the explained number for each of many attentions, ``[B, K, G, N]`` to the same shape.
+    """The gradient of the explained number at attention weights ``[B, K, G, N]``, in the same shape.
 
-    The weights are independent leaves after the softmax; the encoder is fixed.
+    The weights are independent variables after the softmax; the encoder is fixed.
     """
     affine = _plain_affine(request)
     if affine is not None:
@@ -35,18 +35,18 @@ def weight_gradient(request: Request, weights: Tensor) -> Tensor:
 
 
 def mean_gradient(request: Request, points: Tensor, parts: Tensor, size: int) -> Tensor:
-    """The mean of `weight_gradient` over the path from no attention ``[B, G, N]``, ``size`` of its points at a time.
+    """The mean of `weight_gradient` over the path from no attention to the model's, ``[B, G, N]``.
 
     Args:
-        request: what is explained.
-        points: ``[K]``, from 0, no attention, to 1, the model's own.
-        parts: ``[K]``, each point's part of the mean.
-        size: how many points go through the tail together.
+        request: the request to the method.
+        points: ``[K]``, from 0, no attention, to 1, the model's attention.
+        parts: ``[K]``, the weight of each point in the mean.
+        size: the number of points that are run together.
     """
     weights, affine = request.capture.weights, _plain_affine(request)
-    if affine is not None:  # the logits themselves go straight, and items come in once, at the end
-        way = (weights @ affine.contributions) * points[:, None] + affine.bias.unsqueeze(1)
-        mean = (parts[:, None] * _logit_gradient(request, way)).sum(1, keepdim=True)
+    if affine is not None:  # the logits are linear in the point: average their gradients, then go to items once
+        path_logits = (weights @ affine.contributions) * points[:, None] + affine.bias.unsqueeze(1)
+        mean = (parts[:, None] * _logit_gradient(request, path_logits)).sum(1, keepdim=True)
         return _through(affine, mean).squeeze(2)
     total = torch.zeros_like(weights)
     for start in range(0, len(points), size):
@@ -57,12 +57,12 @@ def mean_gradient(request: Request, points: Tensor, parts: Tensor, size: int) ->
 
 
 def _plain_affine(request: Request) -> Affine | None:
-    """The affine tail, where gradients follow no rules of their own."""
+    """The affine tail, if there is one and gradients follow no special rules."""
     return request.cut.adapter.affine(request.capture) if request.rules is nullcontext else None
 
 
 def _logit_gradient(request: Request, logits: Tensor) -> Tensor:
-    """How the explained number moves with each of the logits, ``[B, K, C]`` to the same shape."""
+    """The gradient of the explained number at logits ``[B, K, C]``, in the same shape."""
     with torch.enable_grad():
         leaf = logits.detach().requires_grad_()
         total = request.quantity(leaf).sum()
@@ -70,19 +70,19 @@ def _logit_gradient(request: Request, logits: Tensor) -> Tensor:
 
 
 def _through(affine: Affine, gradient: Tensor) -> Tensor:
-    """From logits ``[B, K, C]`` to items ``[B, K, 1, N]``: times what each item adds to them."""
+    """Convert a gradient at logits ``[B, K, C]`` to one at items ``[B, K, 1, N]``, by their contributions."""
     return (gradient @ affine.contributions.transpose(1, 2)).unsqueeze(2)
 
 
 @method("attention", "gradient", cost="1 tail, forward and backward", reference=_PAPER)
 def gradient_at_attention(request: Request) -> Scores:
-    """Sum over distributions of dd/dw_i."""
+    """The gradient dd/dw_i, summed over distributions."""
     return request.scores(weight_gradient(request, request.capture.weights.unsqueeze(1))[:, 0].sum(1))
 
 
 @method("attention", "gradient_x_attention", cost="1 tail, forward and backward", reference=_PAPER)
 def gradient_x_attention(request: Request) -> Scores:
-    """Sum over distributions of w_i dd/dw_i."""
+    """The weight times its gradient, w_i dd/dw_i, summed over distributions."""
     weights = request.capture.weights
     return request.scores((weights * weight_gradient(request, weights.unsqueeze(1))[:, 0]).sum(1))
 
@@ -96,7 +96,7 @@ def gradient_at_input(request: Request) -> Scores:
 
 @method("input", "gradient_x_input", cost="1 forward and backward", reference="Denil et al. 2014")
 def gradient_x_input(request: Request) -> Scores:
-    """Each token's vector times its gradient."""
+    """The dot product of each token's vector with its gradient."""
     vectors = token_vectors(request)
     gradient = vector_gradient(request, vectors.unsqueeze(1))[:, 0]
     return request.scores((gradient * vectors).sum(-1), request.tokens)

@@ -20,7 +20,7 @@ from attnfaith.attribution.embedding_gradients import (
 from attnfaith.attribution.gradient import mean_gradient
 from attnfaith.attribution.method import Request, Scores, method
 
-TAILS = 4  # a tail is that much smaller than a pass through the model, at the least
+TAILS = 4  # a tail costs at most 1 / TAILS of a pass through the model
 LARGE_GAP = 0.05  # relative to the difference explained
 STEPS = {"attention": 20, "input": 50}
 _LEGGAUSS = lru_cache(np.polynomial.legendre.leggauss)
@@ -28,7 +28,7 @@ _PAPER = "Sundararajan et al. 2017"
 
 
 def gauss_legendre(steps: int) -> tuple[Tensor, Tensor]:
-    """Points in (0, 1) and weights that sum to 1; exact for polynomials of degree ``2 steps - 1``.
+    """Gauss-Legendre points in (0, 1) and their weights; exact for polynomials of degree ``2 steps - 1``.
 
     Example:
         >>> points, weights = gauss_legendre(3)
@@ -41,7 +41,7 @@ def gauss_legendre(steps: int) -> tuple[Tensor, Tensor]:
 
 @method("attention", "integrated_gradients", cost=f"{STEPS['attention']} tails, forward and backward", reference=_PAPER)
 def integrated_at_attention(request: Request) -> Scores:
-    """Sum over distributions of w_i times the mean over the path from no attention of dd/dw_i."""
+    """The weight times the mean of dd/dw_i over the path from no attention, summed over distributions."""
     capture = request.capture
     steps = request.settings.steps or STEPS["attention"]
     points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
@@ -54,24 +54,24 @@ def integrated_at_attention(request: Request) -> Scores:
 
 @method("input", "integrated_gradients", cost=f"{STEPS['input']} forward and backward", reference=_PAPER)
 def integrated_at_input(request: Request) -> Scores:
-    """The way from the baseline to each token's vector, times the mean gradient along it."""
+    """The difference of each token's vector from the baseline, times the mean gradient on the path between them."""
     vectors = token_vectors(request)
     start = baseline_vectors(request, vectors)
-    way = torch.where(request.tokens.unsqueeze(-1), vectors - start, 0)  # padding stays what it is
+    difference = torch.where(request.tokens.unsqueeze(-1), vectors - start, 0)  # padding stays as it is
     steps = request.settings.steps or STEPS["input"]
     points, parts = (tensor.to(vectors) for tensor in gauss_legendre(steps))
     total = torch.zeros_like(vectors)
     for piece in pieces(request, len(points)):
-        path = vectors.unsqueeze(1) - (1 - points[piece, None, None]) * way.unsqueeze(1)
+        path = vectors.unsqueeze(1) - (1 - points[piece, None, None]) * difference.unsqueeze(1)
         total += (parts[piece, None, None] * vector_gradient(request, path)).sum(1)
-    values = (way * total).sum(-1)
-    ends = values_on(request, torch.stack((vectors, vectors - way), dim=1))
+    values = (difference * total).sum(-1)
+    ends = values_on(request, torch.stack((vectors, vectors - difference), dim=1))
     completeness = _completeness(ends[:, 0] - ends[:, 1], values, request.tokens, steps)
     return request.scores(values, request.tokens, **completeness)
 
 
 def _completeness(whole: Tensor, values: Tensor, mask: Tensor, steps: int) -> dict[str, Any]:
-    """How far scores are from summing to the difference between the ends of the path; a large gap is warned of."""
+    """The completeness gap: the difference between the ends of the path minus the sum of the scores."""
     gap = (whole - (values * mask).sum(-1)).detach()
     large = gap.abs() > LARGE_GAP * whole.detach().abs().clamp_min(1e-2)
     if not bool(large.any()):

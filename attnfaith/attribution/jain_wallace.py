@@ -1,4 +1,4 @@
-"""What Jain & Wallace hold attention against: the gradient with the attention held constant, and leave-one-out."""
+"""The rankings that Jain & Wallace compare attention with: gradients with attention held constant, leave-one-out."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _PAPER = "Jain & Wallace 2019"
 
 
 class DetachedAttention(FunctionInterceptor):
-    """While entered, no gradient goes through attention weights: what a softmax returns is a constant.
+    """While entered, attention weights are constants for gradients: the result of every softmax is detached.
 
     Attributes:
-        seen: whether there was one.
+        seen: whether there was a softmax.
     """
 
     seen = False
 
     def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Cut the graph at a softmax; a fused attention's is cut before it, at the query and the key."""
+        """Detach the result of a softmax; for a fused attention its query and key."""
         if name == "scaled_dot_product_attention":
             self.seen = True
             named = {key: value.detach() if key in ("query", "key") else value for key, value in kwargs.items()}
@@ -39,13 +39,15 @@ class DetachedAttention(FunctionInterceptor):
 
 @method("input", "gradient_attention_fixed", cost="1 forward and backward", reference=_PAPER, signed=False)
 def gradient_attention_fixed(request: Request) -> Scores:
-    """The size of each token's vector times its gradient, all attention weights held constant; they sum to 1."""
-    held = DetachedAttention()
+    """The absolute gradient x input with all attention weights held constant, normalised to sum to 1."""
+    detached = DetachedAttention()
     vectors = token_vectors(request)
-    gradient = vector_gradient(replace(request, rules=lambda: held, given=request.capture), vectors.unsqueeze(1))[:, 0]
-    if not held.seen:
+    gradient = vector_gradient(replace(request, rules=lambda: detached, given=request.capture), vectors.unsqueeze(1))[
+        :, 0
+    ]
+    if not detached.seen:
         raise UnsupportedModelError(
-            "The attention of this model is made without a softmax, so it is not known what to hold constant. Use "
+            "The attention of this model is computed without a softmax, so it is unknown what to hold constant. Use "
             "'gradient_x_input', which goes through the attention too."
         )
     sizes = (gradient * vectors).sum(-1).double().abs() * request.tokens
@@ -54,7 +56,7 @@ def gradient_attention_fixed(request: Request) -> Scores:
 
 @method("input", "leave_one_out", cost="N forward, each a token shorter", reference=_PAPER, signed=False)
 def leave_one_out(request: Request) -> Scores:
-    """The total variation distance of the output when a token is left out of the ids, and the rest moves up.
+    """The total variation distance between the outputs with and without a token; the tokens after it move up.
 
     Special tokens cannot be left out, as for `omission`; their score is undefined.
     """

@@ -1,4 +1,4 @@
-"""What a user may give to an `Attributor`, in the form that it works with."""
+"""Load and check the model of an `Attributor` or `Evaluator`, from an object, a path, or a pipeline."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ from attnfaith.adapters.cut import Cut
 from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
 from attnfaith.validation import short_repr
 
+MAX_LABELS, MAX_LAYERS = 10**6, 10**4
+_ROOM = 2**28  # bytes that a model can need beyond its files: tied weights are stored once, some not at all
+_PATH_LENGTH = 400  # characters of a path in a message
+_WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
+
 
 def load_model(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     """A model and its tokenizer from an object, a path, or a text-classification pipeline.
 
-    From a path, weights that are kept in half precision are read into single: rounding would order what hardly matters,
-    and a processor is many times slower in half precision. For a model that is given so, a warning says it.
+    Weights in half precision are loaded from a path as single precision: rounding would decide the order of items of
+    little importance, and a CPU is many times slower in half precision. For a model object there is a warning instead.
     """
     if isinstance(model, str) or hasattr(model, "__fspath__"):
         model = validation.path(model, "model")
@@ -30,7 +35,7 @@ def load_model(model: Any, tokenizer: Any) -> tuple[Any, Any]:
             model = Path(model).expanduser()
         if str(model).startswith((".", "/")) and not _is_folder(Path(model)):
             raise InputError(
-                f"No classifier could be loaded from {short_repr(str(model), 400)}: there is no such folder."
+                f"No classifier could be loaded from {short_repr(str(model), _PATH_LENGTH)}: there is no such folder."
             )
         loaded, tokenizer = load(model, tokenizer)
         return loaded.float() if _halved(loaded) else loaded, tokenizer
@@ -40,8 +45,8 @@ def load_model(model: Any, tokenizer: Any) -> tuple[Any, Any]:
         raise InputError(f"Expected a model, a path, or a text-classification pipeline; got {type(model).__name__}.")
     if _halved(model):
         warnings.warn(
-            "The model is in half precision: the order of what hardly matters is then left to rounding, and on a "
-            "processor everything is many times slower. Load it with dtype=torch.float32, or pass its path.",
+            "The model is in half precision: rounding then decides the order of items of little importance, and on a "
+            "CPU everything is many times slower. Load it with dtype=torch.float32, or pass its path.",
             stacklevel=3,
         )
     return model, tokenizer
@@ -61,7 +66,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def where_to_cut(layer: int | str, head: int | None, method: str) -> dict[str, Any]:
-    """Where to cut: the arguments of `cut`."""
+    """The arguments of `cut` for a layer and a head."""
     if isinstance(layer, str) and layer not in ("final", "mean"):
         raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {short_repr(layer)}.")
     if layer == "mean" and (method != "attention" or head is not None):
@@ -69,19 +74,19 @@ def where_to_cut(layer: int | str, head: int | None, method: str) -> dict[str, A
     return {"layer": layer if isinstance(layer, int) else None, "heads": None if head is None else [head]}
 
 
-def extra_inputs(given: Any) -> dict[str, Any]:
-    """Model inputs by name, from captum's additional forward arguments."""
-    if isinstance(given, Sequence) and len(given) == 1:
-        given = given[0]
-    if given is None or (isinstance(given, Sequence) and not given):
+def extra_inputs(arguments: Any) -> dict[str, Any]:
+    """Model inputs by name, from captum's ``additional_forward_args``."""
+    if isinstance(arguments, Sequence) and len(arguments) == 1:
+        arguments = arguments[0]
+    if arguments is None or (isinstance(arguments, Sequence) and not arguments):
         return {}
-    if isinstance(given, Tensor):
-        return {"attention_mask": given}
-    if isinstance(given, dict) and all(isinstance(name, str) for name in given):
-        return given
+    if isinstance(arguments, Tensor):
+        return {"attention_mask": arguments}
+    if isinstance(arguments, dict) and all(isinstance(name, str) for name in arguments):
+        return arguments
     raise InputError(
         "additional_forward_args: expected the attention mask (one tensor), or a dict of model inputs by name; got "
-        f"{type(given).__name__}. Positions are not used, since models disagree on what stands where."
+        f"{type(arguments).__name__}. Positional arguments are not used, since their order differs between models."
     )
 
 
@@ -90,28 +95,22 @@ def positive_int(number: Any, name: str, *, most: int = validation.LARGEST) -> i
     return None if number is None else validation.whole_number(number, name, least=1, most=most)
 
 
-MOST_LABELS, MOST_LAYERS = 10**6, 10**4
-_ROOM = 2**28  # bytes that a model may take beyond what its files hold: tied weights are stored once, some not at all
-_PATH = 400  # characters of a path that a message shows
-_WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
-
-
 def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
-    """A classifier from a folder or a name on the hub, and its tokenizer where none is given."""
-    name = short_repr(str(model), _PATH)
+    """Load a classifier from a folder or a name on the hub, and its tokenizer unless one is given."""
+    name = short_repr(str(model), _PATH_LENGTH)
     try:
         _check_sizes(Path(model))
         return _load(model, tokenizer)
     except AttnFaithError:
         raise
-    except Exception as error:  # a broken file can make Transformers, torch or pickle raise anything
+    except Exception as error:  # a broken file can raise any exception in Transformers, torch or pickle
         reason = " ".join(str(error).split())
         if "trust_remote_code" in reason:
             raise UnsupportedModelError(
                 f"{name} brings code of its own, which attnfaith does not run. If you trust it, load it yourself with "
                 "from_pretrained(..., trust_remote_code=True), and pass the model and its tokenizer."
             ) from error
-        if type(error).__name__ == "UnpicklingError":  # torch's own words advise to switch its protection off
+        if type(error).__name__ == "UnpicklingError":  # the message of torch advises to switch its protection off
             raise InputError(
                 f"No classifier could be loaded from {name}: its pickled weights are broken, or hold more than "
                 "weights, which attnfaith does not read (torch.load with weights_only=True). Save it as safetensors."
@@ -131,24 +130,24 @@ def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     if info["missing_keys"]:
         lacking = ", ".join(sorted(info["missing_keys"])[:3])
         raise InputError(
-            f"{short_repr(str(model), _PATH)} holds no trained classifier: its files lack {lacking}, which would be "
-            "random numbers. Fine-tune it first, or give the path of the fine-tuned model."
+            f"{short_repr(str(model), _PATH_LENGTH)} holds no trained classifier: its files lack {lacking}, which "
+            "would be random numbers. Fine-tune it first, or give the path of the fine-tuned model."
         )
     if tokenizer is None:
         tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
         if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
             raise InputError(
-                "The tokenizer knows no words, only special tokens: Transformers makes such a one where the files of a "
-                "tokenizer are missing. Save the model's tokenizer beside it, or pass it as the second argument."
+                "The tokenizer has no words, only special tokens: Transformers creates such a tokenizer if the files "
+                "of one are missing. Save the model's tokenizer beside it, or pass it as the second argument."
             )
     return loaded, tokenizer
 
 
 def _check_sizes(folder: Path) -> None:
-    """Refuse a configuration that asks for far more than its files hold, before the memory is asked for."""
+    """Refuse a configuration that needs far more memory than its files hold, before it is allocated."""
     file = folder / "config.json"
     if not file.is_file():
-        return  # a name on the hub, or a folder that Transformers has its own words for
+        return  # a name on the hub, or a folder without a configuration, which Transformers refuses
     try:
         config = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -156,25 +155,25 @@ def _check_sizes(folder: Path) -> None:
     if not isinstance(config, dict):
         raise InputError(f"{str(file)!r} holds a {type(config).__name__}; expected an object. Save the model again.")
     for name, value in _numbers(config):
-        most = MOST_LABELS if name == "num_labels" else MOST_LAYERS if re.search(r"layers|depth", name) else None
+        most = MAX_LABELS if name == "num_labels" else MAX_LAYERS if re.search(r"layers|depth", name) else None
         if most is not None and value > most:
             raise InputError(
-                f"{str(file)!r} says {name} is {short_repr(value)}; at most {most:,} are taken. Mend the file."
+                f"{str(file)!r} has {name} = {short_repr(value)}; expected at most {most:,}. Correct the file."
             )
     weights = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
     if not weights:
         return
     stored = sum(path.stat().st_size for path in weights)
-    asked = _bytes_of(folder)
-    if asked > 8 * stored + _ROOM:
+    needed = _bytes_of(folder)
+    if needed > 8 * stored + _ROOM:
         raise InputError(
-            f"The configuration of {str(folder)!r} asks for a model of {asked / 1e9:,.1f} GB; its files hold "
-            f"{stored / 1e9:,.3f} GB. One of its sizes is wrong: mend config.json, or save the model again."
+            f"The configuration of {str(folder)!r} asks for a model of {needed / 1e9:,.1f} GB; its files hold "
+            f"{stored / 1e9:,.3f} GB. One of its sizes is wrong: correct config.json, or save the model again."
         )
 
 
 def _bytes_of(folder: Path) -> int:
-    """What a model takes, made without its numbers; a configuration that makes no model raises."""
+    """The bytes of a model, built without its weights; raises for a configuration from which no model can be built."""
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
@@ -184,7 +183,7 @@ def _bytes_of(folder: Path) -> int:
 
 
 def _numbers(value: Any, name: str = "") -> list[tuple[str, float]]:
-    """All numbers of nested JSON, each with the name it stands under."""
+    """All numbers in nested JSON with their keys."""
     if isinstance(value, dict):
         return [pair for inner, part in value.items() for pair in _numbers(part, str(inner))]
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What happens to the explained number when an item is not there."""
+"""Occlusion, omission and greedy removal: the change of the output when an item is removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attnfaith.attribution.embedding_gradients import baseline_vectors, pieces, 
 from attnfaith.attribution.method import Request, Scores, method
 
 ROUNDINGS = 8
-"""Two numbers that are fewer machine epsilons apart are equal: they come from passes of other shapes."""
+"""Two numbers that differ by fewer machine epsilons count as equal, since batches of other shapes round differently."""
 
 
 @method("attention", "occlusion", cost="N tails", reference="Serrano & Smith 2019, section 4")
@@ -21,7 +21,7 @@ def occlusion_at_attention(request: Request) -> Scores:
 
 @method("attention", "greedy", cost="N x N / 2 tails", reference="steepest descent of the margin", signed=False)
 def greedy_at_attention(request: Request) -> Scores:
-    """At each step the item whose removal lowers the decision's margin most; a score of N is the first to go."""
+    """At each step the item whose removal lowers the margin of the decision most; the first removed has the score N."""
     capture = request.capture
     before = capture.logits.unsqueeze(1)
     left = capture.mask.clone()
@@ -32,15 +32,15 @@ def greedy_at_attention(request: Request) -> Scores:
         margin = request.decision.margin(before.expand_as(logits), logits).masked_fill(~left, torch.inf)
         first = margin.argmin(-1, keepdim=True)
         still = left.gather(-1, first)
-        place = (capture.lengths - step).double().unsqueeze(-1)  # of the text, not of its padded batch
-        values.scatter_(-1, first, torch.where(still, place, values.gather(-1, first)))
+        score = (capture.lengths - step).double().unsqueeze(-1)  # by the length of the text, not of the batch
+        values.scatter_(-1, first, torch.where(still, score, values.gather(-1, first)))
         left = left.scatter(-1, first, False)
     return request.scores(values)
 
 
 @method("input", "occlusion", cost="N forward", reference="Zeiler & Fergus 2014")
 def occlusion_at_input(request: Request) -> Scores:
-    """The explained number, minus what it is when a token's vector is replaced by the baseline."""
+    """The fall of the explained number when a token's vector is replaced by the baseline."""
     vectors = token_vectors(request)
     absent = baseline_vectors(request, vectors)
     length = vectors.shape[1]
@@ -54,9 +54,9 @@ def occlusion_at_input(request: Request) -> Scores:
 
 @method("input", "omission", cost="N forward, each a token shorter", reference="Jain & Wallace 2019, leave-one-out")
 def omission(request: Request) -> Scores:
-    """The explained number, minus what it is when a token is left out of the ids, and the rest moves up.
+    """The fall of the explained number when a token is left out of the ids; the tokens after it move up.
 
-    Special tokens cannot be left out: the model would be given something that is no text; their score is undefined.
+    Special tokens cannot be left out, because the rest would be no valid input; their score is undefined.
     """
     whole, shorter = request.shortened
     before, after = request.quantity(whole.double()).unsqueeze(-1), request.quantity(shorter.double())
@@ -64,22 +64,22 @@ def omission(request: Request) -> Scores:
 
 
 def deletion_scores(request: Request, values: Tensor) -> Scores:
-    """Scores of what leaving each token out does; undefined for those that cannot be left out."""
+    """Scores by leaving each token out; undefined for tokens that cannot be left out."""
     undefined = request.tokens & ~request.omissible
     note = "a special token, or the only one, cannot be left out" if bool(undefined.any()) else ""
     return request.scores(values.masked_fill(~request.omissible, torch.nan), request.tokens, note=note)
 
 
 def fall(whole: Tensor, without: Tensor, *, precision: torch.dtype | None = None) -> Tensor:
-    """The explained number minus what it is without an item; 0 where the two differ by rounding only.
+    """The explained number minus its value without an item; 0 if the two differ by rounding only.
 
-    Rounding depends on the shape of the batch. An item that changes nothing (one outside the window of an attention)
-    would get a place in the ranking by it, and another place in another batch.
+    Rounding depends on the shape of the batch. An item that changes nothing (outside an attention window, say) would
+    get a rank from rounding, and another rank in another batch.
 
     Args:
         whole: ``[B, 1]``.
         without: ``[B, N]``.
-        precision: in which the model computed; that of ``without`` by default.
+        precision: the precision of the model; that of ``without`` by default.
 
     Example:
         >>> fall(torch.tensor([[0.5]]), torch.tensor([[0.5 + 1e-7, 0.25]])).tolist()

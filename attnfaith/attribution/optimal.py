@@ -1,4 +1,4 @@
-"""The exact smallest flipping set first, where the tail is affine."""
+"""The ranking `optimal`: the exact smallest flipping set first, for models with an affine tail."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from attnfaith.types import Capture
     signed=False,
 )
 def optimal_at_attention(request: Request) -> Scores:
-    """An order of removal that flips the decision as early as any can; a score of N is the first to go."""
+    """An order of removal that flips the decision as early as possible; the first item has the score N."""
     best = optimum_of(request.cut, request.capture, request.decision)
     if best is None:
         raise UnsupportedModelError(
@@ -33,7 +33,7 @@ def optimal_at_attention(request: Request) -> Scores:
 
 
 def optimum_of(cut: Cut, capture: Capture, decision: Decision, *, fixed: Tensor | None = None) -> Optimum | None:
-    """The smallest flipping sets of a batch; None where the tail is not affine in one attended vector.
+    """The smallest flipping sets of a batch; None if the tail is not affine in one attended vector.
 
     Args:
         cut: the model, cut.
@@ -45,7 +45,7 @@ def optimum_of(cut: Cut, capture: Capture, decision: Decision, *, fixed: Tensor 
     if affine is None or capture.shape[1] != 1:
         return None
     weights = capture.weights[:, 0].double()
-    if capture.log_weights is not None:  # what underflowed decides once all that outweighs it is gone
+    if capture.log_weights is not None:  # weights that underflowed matter once all larger ones are removed
         shares = capture.log_weights[:, 0].softmax(-1).nan_to_num(0.0)
         weights = shares * weights.sum(-1, keepdim=True)
     return optimum_for(decision, weights, affine.contributions, affine.bias, capture.mask, capture.logits, fixed=fixed)

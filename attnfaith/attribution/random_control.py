@@ -1,4 +1,4 @@
-"""Rankings that know nothing: what every other one must beat."""
+"""The random control: uniformly drawn scores, which every other ranking should beat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attnfaith.attribution.method import Request, Scores, method
 
 
 def keyed_generator(*key: object) -> torch.Generator:
-    """A generator whose draws depend on the key alone: not on batches, processes, or what was drawn before.
+    """A random generator seeded by a key alone: draws do not depend on batches, processes or earlier draws.
 
     Example:
         >>> torch.rand(1, generator=keyed_generator(0, 17)) == torch.rand(1, generator=keyed_generator(0, 17))

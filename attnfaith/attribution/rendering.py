@@ -1,4 +1,4 @@
-"""An `Explanation` drawn: as HTML, as a figure, and as captum's record; and put in one line."""
+"""Render an `Explanation`: as HTML, as a bar plot, as captum's record, and as one line of text."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from attnfaith.attribution.explanation import Explanation, Piece
     from attnfaith.text.offsets import Span
 
-FOR, AGAINST = (230, 97, 1), (33, 113, 240)  # orange and blue: told apart by colour-blind readers
-_STRONGEST = 0.72  # opacity: the text over it can be read on white and on black
+FOR, AGAINST = (230, 97, 1), (33, 113, 240)  # orange and blue: distinct for colour-blind readers
+_STRONGEST = 0.72  # opacity that keeps text readable on white and on black
 _EXPLAINED = {"probability": "probability", "logit": "logit", "log_odds": "log-odds"}
 _BOX = "max-width:60em; padding:8px 2px; line-height:1.5; font-family:sans-serif"
 _TEXT = "line-height:1.9; white-space:pre-wrap; overflow-wrap:anywhere; margin-top:4px"
@@ -62,8 +62,8 @@ def plot(explanation: Explanation, axis: Any, top: int) -> Any:
     pieces = _pieces(explanation)
     count = len(pieces)
     if count > top:
-        kept = sorted(range(count), key=lambda place: -abs(finite(pieces[place].score) or 0))[:top]
-        pieces = [pieces[place] for place in sorted(kept)]
+        largest = sorted(range(count), key=lambda index: -abs(finite(pieces[index].score) or 0))[:top]
+        pieces = [pieces[index] for index in sorted(largest)]
     if axis is None:
         _, axis = plt.subplots(figsize=(6, 1.2 + 0.26 * max(len(pieces), 1)), layout="constrained")
     scores = [finite(piece.score) for piece in pieces]
@@ -75,7 +75,7 @@ def plot(explanation: Explanation, axis: Any, top: int) -> Any:
     ]
     axis.set_yticks(range(len(pieces)), labels)
     for label in axis.get_yticklabels():
-        label.set_parse_math(False)  # a dollar sign in a text or a name is a dollar sign
+        label.set_parse_math(False)  # or matplotlib would read dollar signs as formulas
     axis.invert_yaxis()
     axis.axvline(0, color="grey", linewidth=0.8)
     source = visible(_source(explanation)) + (f": the {top} largest of {count}" if count > top else "")
@@ -92,7 +92,7 @@ def captum_record(explanation: Explanation) -> Any:
     return visualization.VisualizationDataRecord(
         word_attributions=scores / scores.abs().max().clamp_min(1e-300) if len(scores) else scores,
         pred_prob=math.nan if explanation.probability is None else explanation.probability,
-        pred_class=_safe(explanation.prediction),  # captum puts names into its page as they are
+        pred_class=_safe(explanation.prediction),  # captum does not escape names
         true_class="-",
         attr_class=_safe(explanation.target),
         attr_score=float(scores.sum()),
@@ -102,7 +102,7 @@ def captum_record(explanation: Explanation) -> Any:
 
 
 def finite(number: float | None) -> float | None:
-    """A number that JSON and figures can hold; None for the others."""
+    """The number, or None if it is not finite: JSON and plots cannot hold NaN."""
     return None if number is None or not math.isfinite(number) else number
 
 
@@ -137,7 +137,7 @@ def _source(explanation: Explanation) -> str:
 
 def _legend(explanation: Explanation, size: float) -> str:
     signed, target = explanation.signed, _safe(explanation.target)
-    valued = explanation.probability is None  # a regression, which has no classes to speak for
+    valued = explanation.probability is None  # a regression has no classes
     steps = (-1, -0.5, 0, 0.5, 1) if signed else (0, 0.25, 0.5, 0.75, 1)
     boxes = "".join(_mark(explanation, "&nbsp;&nbsp;&nbsp;", step * size, size) for step in steps)
     sides = (f"lowers {target}", f"raises {target}") if valued else (f"against {target}", f"for {target}")
@@ -153,19 +153,19 @@ def _legend(explanation: Explanation, size: float) -> str:
 
 
 def _marked(explanation: Explanation, text: str, pieces: Sequence[Piece], size: float, segment: int) -> str:
-    """A text with its pieces highlighted; what the model did not read is struck out."""
-    parts, at = [], 0
+    """A text with its pieces highlighted; the part that the model did not read is struck out."""
+    parts, done = [], 0
     first, last = _read_range(explanation, text, segment)
     for piece in sorted(pieces, key=lambda piece: piece.start or 0):
-        start, end = max(at, piece.start or 0), piece.end or 0
+        start, end = max(done, piece.start or 0), piece.end or 0
         if start >= end:
             continue
         parts += [
-            _plain(explanation, text, at, start, first, last),
+            _plain(explanation, text, done, start, first, last),
             _mark(explanation, _safe(text[start:end]), piece.score, size),
         ]
-        at = end
-    return "".join([*parts, _plain(explanation, text, at, len(text), first, last)])
+        done = end
+    return "".join([*parts, _plain(explanation, text, done, len(text), first, last)])
 
 
 def _plain(explanation: Explanation, text: str, start: int, end: int, first: int, last: int) -> str:
@@ -180,7 +180,7 @@ def _plain(explanation: Explanation, text: str, start: int, end: int, first: int
 
 def _read_range(explanation: Explanation, text: str, segment: int) -> Span:
     encoded = explanation.encoded
-    spans = [span for span, own in zip(encoded.offsets, encoded.segments, strict=True) if span and own == segment]
+    spans = [span for span, number in zip(encoded.offsets, encoded.segments, strict=True) if span and number == segment]
     if not encoded.truncated:
         return 0, len(text)
     return min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=0)
@@ -207,7 +207,7 @@ def _short(text: str, length: int = 40) -> str:
 
 
 def _safe(text: str) -> str:
-    """Text for a page: no markup, no character that cannot be seen but line breaks and tabs."""
+    """Text for HTML: markup escaped, invisible characters shown, except line breaks and tabs."""
     return escape(visible(text, "\n\r\t"))
 
 

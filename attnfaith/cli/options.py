@@ -88,8 +88,7 @@ def assigned(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for pair in pairs or ():
-        split = pair.rpartition if option == "--label-map" else pair.partition  # a label may hold the sign, or a column
-        name, sign, value = (part.strip() for part in split("="))
+        name, sign, value = (part.strip() for part in pair.partition("="))  # the value may hold the sign too
         if not (sign and name and value):
             raise InputError(f"Expected {option} as name=value, got {pair!r}.")
         if name in found:
@@ -99,7 +98,7 @@ def assigned(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
 
 
 def label_mapping(pairs: Sequence[str] | None) -> dict[str, Any] | None:
-    """What stands for which class, as the library takes it; numbers are numbers."""
+    """Parse ``class=label`` pairs into ``{class in the model: label in the data}``; numbers become numbers."""
     found = assigned(pairs, "--label-map")
     return {name: _number(value) for name, value in found.items()} or None
 
@@ -200,8 +199,8 @@ SecondTextColumn = Annotated[
 LabelMap = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME=NUMBER",
-        help="A label of the data and the number (or name) of its class; once for each label.",
+        metavar="CLASS=LABEL",
+        help="A class of the model and its label in the data; once for each class.",
         rich_help_panel=_DATA,
     ),
 ]

@@ -1,1 +1,1 @@
-"""data."""
+"""Reading data: containers and files, labels, and rows in shards."""

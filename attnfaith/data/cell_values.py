@@ -1,4 +1,4 @@
-"""What stands in one cell of the data."""
+"""Read single cells of the data: texts, lists of scores, missing values."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from attnfaith.validation import short_repr
 
 
 def plain(value: Any) -> Any:
-    """A value without its array or tensor around it."""
+    """Convert an array, tensor or numpy number to plain Python values."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def missing(value: Any) -> bool:
-    """Is it None, NaN, or the NA of pandas?
+    """True for None, NaN, and the NA of pandas.
 
     Example:
         >>> missing(None), missing(float("nan")), missing(""), missing(0)
@@ -31,46 +31,45 @@ def missing(value: Any) -> bool:
 
 
 def text_of(value: Any, row: int, column: Hashable) -> str | None:
-    """A text, or None where it is missing; anything else is refused."""
+    """Read a text; None if it is missing. Anything else is refused."""
+    where = row_of_column(row, column)
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
             raise InputError(
-                f"{_where(row, column)} holds half a character (a lone surrogate), which no tokenizer reads. Repair it."
+                f"{where} holds half a character (a lone surrogate), which no tokenizer reads. Repair it."
             ) from None
         return str(value)
     if missing(value):
         return None
     raise InputError(
-        f"{_where(row, column)} holds {short_repr(value)}, of type {type(value).__name__}; expected a text. "
-        "input_column= names the column of the texts."
+        f"{where} holds {short_repr(value)}, of type {type(value).__name__}; expected a text. input_column= "
+        "names the column of the texts."
     )
 
 
 def scores_of(value: Any, row: int, column: Hashable) -> tuple[float, ...]:
-    """A score for each item; none where the cell is empty, NaN where one of them is missing.
+    """Read a list of scores, one for each item; empty for an empty cell, NaN for a missing entry.
 
     Example:
         >>> scores_of([1, None], 0, "mine"), scores_of("[0.5]", 1, "mine"), scores_of(None, 2, "mine")
         ((1.0, nan), (0.5,), ())
     """
-    given = plain(value)
+    where, cell = row_of_column(row, column), plain(value)
     try:
-        given = json.loads(given) if isinstance(given, str) else given
-        if missing(given):
+        cell = json.loads(cell) if isinstance(cell, str) else cell
+        if missing(cell):
             return ()
-        if isinstance(given, list | tuple):
-            return tuple(math.nan if missing(one := plain(entry)) else float(one) for entry in given)
+        if isinstance(cell, list | tuple):
+            return tuple(math.nan if missing(score := plain(entry)) else float(score) for entry in cell)
     except (TypeError, ValueError):
         pass
-    raise InputError(
-        f"{_where(row, column)} holds {short_repr(value)}; expected a list of numbers, one for each item of the text."
-    )
+    raise InputError(f"{where} holds {short_repr(value)}; expected a list of numbers, one for each item of the text.")
 
 
 def is_number(value: Any) -> bool:
-    """Can it be read as a number?"""
+    """True if the value can be read as a number."""
     try:
         float(value)
     except (TypeError, ValueError):
@@ -78,5 +77,6 @@ def is_number(value: Any) -> bool:
     return True
 
 
-def _where(row: int, column: Hashable) -> str:
+def row_of_column(row: int, column: Hashable) -> str:
+    """A cell's row and column, for error messages."""
     return f"Row {row} (counted from 0) of the column {column!r}"

@@ -1,4 +1,4 @@
-"""What data are kept in, all read alike: a block of rows, as a list of values for each column."""
+"""One interface to the containers of data: lists, DataFrames, `datasets` and streams, read in blocks of rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _BLOCK = 1000
 
 
 class Table(ABC):
-    """Data that can be read in blocks.
+    """Data that can be read in blocks: a list of values for each column.
 
     Attributes:
-        columns: all there are.
-        rows: how many; None for a stream.
-        untyped: numbers cannot be told from texts, as in a csv.
+        columns: the names of all columns.
+        rows: the number of rows; None for a stream.
+        untyped: True if numbers and texts look alike, as in a csv.
     """
 
     columns: Sequence[Column]
@@ -37,7 +37,7 @@ class Table(ABC):
 
     @property
     def empty(self) -> bool:
-        """Has it no rows at all?"""
+        """True if there are no rows."""
         return self.rows == 0
 
     def values(self, column: Column) -> Iterator[tuple[int, Any]]:
@@ -46,16 +46,16 @@ class Table(ABC):
             yield from enumerate(block[column], number * _BLOCK)
 
     def is_text(self, column: Column) -> bool:
-        """Is it known, without looking, that every value is a text or missing?"""
+        """True if the type of the column says that every value is a text or missing."""
         return False
 
     def class_names(self, column: Column) -> Sequence[str] | None:
-        """The names behind the class numbers of a column, where the data know them."""
+        """The names of the class numbers in a column; None if the data have no names."""
         return None
 
 
 class Indexed(Table):
-    """Data any part of which can be had without the others."""
+    """Data with random access to rows."""
 
     rows: int
 
@@ -64,14 +64,14 @@ class Indexed(Table):
         """The rows from ``start`` to before ``stop``."""
 
     def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
-        """Only the rows that are asked for are touched."""
+        """Only the rows of the wanted blocks are read."""
         for number in range(index, -(-self.rows // size), of):
             start = number * size
             yield number, self.read(start, min(start + size, self.rows), columns)
 
 
 class Records(Indexed):
-    """A list of dicts; what one of them lacks is missing."""
+    """A list of dicts; a key that a dict lacks is a missing value."""
 
     def __init__(self, records: Sequence[Mapping[Any, Any]]) -> None:
         for number, record in enumerate(records):
@@ -89,7 +89,7 @@ class Records(Indexed):
 
 
 class Frame(Indexed):
-    """A pandas DataFrame, by position whatever its index."""
+    """A pandas DataFrame, read by position; its index is ignored."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame, self.rows = frame, len(frame)
@@ -104,41 +104,43 @@ class DatasetTable(Indexed):
     """A `datasets.Dataset`.
 
     Args:
-        data: any; its format is ignored.
-        columns: there are, where the data set holds only those that are needed.
-        cells: what a cell holds: "values", "text", or "json".
+        data: the data set; its format is ignored.
+        columns: the names of all columns, if the data set holds only some of them.
+        cells: the content of cells: "values", "text", or "json".
     """
 
     def __init__(self, data: datasets.Dataset, columns: Sequence[str] | None = None, cells: str = "values") -> None:
         if data.format["type"] == "custom":
-            raise InputError("The data set makes its rows by a transform. Use map() in its place, and give the result.")
+            raise InputError(
+                "The data set computes its rows by a transform. Use map() in its place, and give the result."
+            )
         self._data, self.rows = data.with_format(None), len(data)
-        self._parts: dict[tuple[Column, ...], datasets.Dataset] = {}
+        self._views: dict[tuple[Column, ...], datasets.Dataset] = {}
         self.columns = list(data.column_names if columns is None else columns)
         self._json, self.untyped = cells == "json", cells == "text"
 
     def read(self, start: int, stop: int, columns: Sequence[Column]) -> Block:
         """The rows from ``start`` to before ``stop``."""
         wanted = tuple(dict.fromkeys(columns))
-        if wanted not in self._parts:
-            self._parts[wanted] = self._data.select_columns(list(wanted))
-        block = self._parts[wanted][start:stop]
+        if wanted not in self._views:
+            self._views[wanted] = self._data.select_columns(list(wanted))
+        block = self._views[wanted][start:stop]
         if self._json:
             block = {name: [cell if cell is None else json.loads(cell) for cell in block[name]] for name in wanted}
         return block
 
     def is_text(self, column: Column) -> bool:
-        """The data set knows the types of its columns."""
+        """The data set has types for its columns."""
         feature = self._data.features[column]
         return not self._json and getattr(feature, "dtype", None) in ("string", "large_string")
 
     def class_names(self, column: Column) -> Sequence[str] | None:
-        """The names of a `datasets.ClassLabel`, also in a list of them."""
+        """The names of a `datasets.ClassLabel`, or of a list of them."""
         return _class_names(self._data.features[column])
 
 
 class Stream(Table):
-    """A `datasets.IterableDataset`: read from the start each time, and never held."""
+    """A `datasets.IterableDataset`: read from the start each time, and never held in memory."""
 
     rows = None
 
@@ -151,11 +153,11 @@ class Stream(Table):
 
     @property
     def empty(self) -> bool:
-        """Has it no rows at all?"""
+        """True if there are no rows."""
         return self._empty
 
     def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
-        """The rows of others are passed over."""
+        """The rows of other processes are skipped."""
         rows = iter(self._data)
         for number in count():
             mine = number % of == index
@@ -166,10 +168,10 @@ class Stream(Table):
                 yield number, {column: [row.get(column) for row in block] for column in columns}
 
     def class_names(self, column: Column) -> Sequence[str] | None:
-        """The names of a `datasets.ClassLabel`, also in a list of them."""
+        """The names of a `datasets.ClassLabel`, or of a list of them."""
         return _class_names(self._features.get(str(column)))
 
 
 def _class_names(feature: Any) -> Sequence[str] | None:
-    feature = getattr(feature, "feature", feature)  # of a list of class numbers
+    feature = getattr(feature, "feature", feature)  # the element type of a list
     return feature.names if isinstance(feature, datasets.ClassLabel) else None

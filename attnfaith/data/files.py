@@ -1,6 +1,7 @@
-"""Data from paths and names, opened as data sets of the `datasets` library.
+"""Open data files, folders and names on the hub as data sets of the `datasets` library.
 
-Parquet, saved data sets and the hub are left to ``datasets`` altogether; text comes row by row from `textfiles`.
+Parquet, saved data sets and the hub are left to ``datasets``. Files of csv and JSON are parsed here, strictly, so that
+bad rows are refused by their lines.
 """
 
 from __future__ import annotations
@@ -29,14 +30,18 @@ from attnfaith.validation import short_repr
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = (".json", ".jsonl", ".ndjson")
-_MOST = 10  # bad rows that a message names
+SUFFIXES = (*SEPARATORS, *JSON_LINES, ".parquet")
+_MAX_NAMED = 10  # bad rows that a message names
+_BLOCK = 1000  # rows in memory at a time
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
-    """The rows of a csv under their columns; rows that do not fit are named all together, at the end."""
+    """The rows of a csv or tsv file by column; bad rows are collected and refused together, at the end."""
     header: list[str] | None = None
     bad = _BadRows(file, 'Put texts that hold separators, quotes or line breaks in double quotes ("" for a quote).')
     with _text_of(file, newline=_newline_of(file)) as stream:
+        _check_separator(file, stream)
         reader = csv.reader(stream, delimiter=SEPARATORS[file.suffix.lower()], strict=True)
         while True:
             line = reader.line_num + 1
@@ -45,8 +50,9 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
             except StopIteration:
                 break
             except csv.Error as error:
-                found = "holds a carriage return outside quotes" if "new-line" in str(error) else f"({error})"
-                bad.add(line, f"cannot be read: it {found}" if found[0] == "h" else f"cannot be read {found}")
+                carriage_return = "new-line" in str(error)
+                reason = ": it holds a carriage return outside quotes" if carriage_return else f" ({error})"
+                bad.add(line, f"cannot be read{reason}")
                 continue
             if not any(cells) and len(cells) <= 1 and (header is None or len(header) > 1 or not cells):
                 continue
@@ -63,8 +69,21 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
     bad.refuse()
 
 
+def _check_separator(file: Path, stream: Any) -> None:
+    """Refuse a file whose header is not separated as its suffix says, before it gives a parse error for every line."""
+    expected = SEPARATORS[file.suffix.lower()]
+    header = next((line for line in stream if line.strip()), "")
+    other = None if expected in header else next((sign for sign in (";", "\t", "|", ",") if sign in header), None)
+    if other is not None:
+        raise InputError(
+            f"{str(file)!r}: the header looks separated by {other!r}, but a {file.suffix.lower()} file is read as "
+            f"separated by {expected!r}. Read the file with pandas, and give the DataFrame."
+        )
+    stream.seek(0)
+
+
 def json_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON lines, or of one JSON list."""
+    """The objects of a file of JSON lines, or of a file that is one JSON list."""
     bad = _BadRows(file, 'Expected one JSON object on each line, such as {"text": "...", "label": 0}.')
     with _text_of(file, newline="\n") as stream:
         for number, line in enumerate(stream, 1):
@@ -98,28 +117,28 @@ def _json_list(file: Path, text: str, before: int) -> Iterator[dict[str, Any]]:
 
 
 class _BadRows:
-    """Bad rows of a file: the first few, and how many there are."""
+    """Collects the bad rows of a file: the reasons of the first few, and the count."""
 
     def __init__(self, file: Path, advice: str) -> None:
         self.file, self.advice = file, advice
         self.count = 0
-        self._told: list[str] = []
+        self._reasons: list[str] = []
 
-    def add(self, line: int, what: str) -> None:
+    def add(self, line: int, reason: str) -> None:
         self.count += 1
-        if self.count <= _MOST:
-            self._told.append(f"line {line} {what}")
+        if self.count <= _MAX_NAMED:
+            self._reasons.append(f"line {line} {reason}")
 
     def refuse(self) -> None:
         if self.count:
             which = f"{self.count} bad row{'s' * (self.count > 1)}"
-            which += f", the first {_MOST}" if self.count > _MOST else ""
-            raise InputError(f"{str(self.file)!r} has {which}: {'; '.join(self._told)}. {self.advice}")
+            which += f", the first {_MAX_NAMED}" if self.count > _MAX_NAMED else ""
+            raise InputError(f"{str(self.file)!r} has {which}: {'; '.join(self._reasons)}. {self.advice}")
 
 
 @contextmanager
 def _text_of(file: Path, *, newline: str) -> Iterator[Any]:
-    """An open file of UTF-8, its faults told as ours; a cell of it may be long."""
+    """Open a file as UTF-8 with no limit on the length of a cell; errors become `InputError`."""
     before = csv.field_size_limit(2**31 - 1)
     try:
         with file.open(encoding="utf-8-sig", newline=newline) as stream:
@@ -133,10 +152,10 @@ def _text_of(file: Path, *, newline: str) -> Iterator[Any]:
 
 
 def _newline_of(file: Path) -> str:
-    """What ends the lines of a csv for Python: a line feed, or (in files of old Macs) a carriage return.
+    """The ``newline`` argument for a csv: lines end with a line feed or (in files of old Macs) a carriage return.
 
-    Where a line feed does, a carriage return is a character of the text. Python would take it for the end of a line
-    too, and lose it, or lose the row's other half, in silence.
+    If lines end with a line feed, a carriage return is a character of the text. With ``newline=""`` Python would end
+    the line there, and silently drop the character or the second half of the row.
     """
     with suppress(OSError), file.open("rb") as stream:
         while block := stream.read(2**16):
@@ -151,23 +170,18 @@ def _first_undecodable(file: Path) -> str:
             try:
                 line.decode()
             except UnicodeDecodeError as error:
-                return f"line {number} holds the byte 0x{line[error.start]:02x} at place {error.start}"
+                return f"line {number} holds the byte 0x{line[error.start]:02x} at position {error.start}"
     return "it cannot be decoded"
-
-
-SUFFIXES = (*SEPARATORS, *JSON_LINES, ".parquet")
-_BLOCK = 1000  # rows in memory at a time
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True)
 class OpenedData:
-    """What a path or name led to.
+    """The data behind a path or name.
 
     Attributes:
-        data: a data set, or several by the names of their splits.
-        columns: in the data; the data set itself may hold only those that were wanted.
-        cells: what a cell holds: "values", "text" (a csv has nothing else), or "json".
+        data: a data set, or several by split name.
+        columns: of the file; the data set itself may hold only the wanted ones.
+        cells: the content of cells: "values", "text" (csv cells have no other type), or "json".
     """
 
     data: Any
@@ -176,12 +190,12 @@ class OpenedData:
 
 
 def open_path(name: Any, *, subset: str | None = None, wanted: Sequence[str] = ()) -> OpenedData:
-    """Open a file, several, a pattern, a folder, or a data set of the hub by its name.
+    """Open a file, several files, a pattern, a folder, or a data set of the hub.
 
     Args:
-        name: a path, a list of paths, or a name.
+        name: a path, a list of paths, or a name on the hub.
         subset: of a data set that has several (its configuration), in a folder or on the hub.
-        wanted: the columns that will be read; those of text files are copied aside, the others are not.
+        wanted: the columns that will be read; only these are copied from text files.
     """
     files = _files(name)
     if files is None:
@@ -201,15 +215,13 @@ def open_path(name: Any, *, subset: str | None = None, wanted: Sequence[str] = (
         return _parquet(files)
     read = json_rows if suffix in JSON_LINES else csv_rows
     rows = (row for file in files for row in read(file))
-    data, columns = _copy_aside(rows, wanted, as_json=suffix in JSON_LINES)
+    data, columns = _temporary_copy(rows, wanted, as_json=suffix in JSON_LINES)
     return OpenedData(data, columns, "json" if suffix in JSON_LINES else "text")
 
 
 def _files(name: Any) -> list[Path] | None:
-    """The files that are meant; None for a name that can only be one on the hub."""
+    """The files behind a path, list or pattern; None for a name on the hub."""
     if isinstance(name, list | tuple):
-        if all(isinstance(entry, str) and not _looks_like_file(entry) for entry in name):
-            raise InputError("Got a list of strings that are no files. Texts are given as [{'text': ...}, ...].")
         return [file for entry in name for file in _files(entry) or [_no_such(Path(entry))]]
     path = Path(name).expanduser()
     try:
@@ -218,23 +230,32 @@ def _files(name: Any) -> list[Path] | None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{short_repr(str(name), 80)} cannot be reached: {reason}.") from error
-    if found := sorted(glob.glob(str(path), recursive=True)):
-        return [Path(file) for file in found]
-    if _looks_like_file(name):
+    if matches := sorted(glob.glob(str(path), recursive=True)):
+        return [Path(file) for file in matches]
+    if _looks_like_path(name):
         _no_such(path)
     return None
 
 
-def _looks_like_file(name: Any) -> bool:
-    text = str(name)
+def is_file_name(entry: str) -> bool:
+    """True for an existing file and for a name with the suffix of a data file; False for a text.
+
+    Example:
+        >>> is_file_name("reviews.csv"), is_file_name("Is it good? 10/10.")
+        (True, False)
+    """
     try:
-        there = Path(text).exists()
+        exists = Path(entry).is_file()
     except (OSError, ValueError):  # too long for a name, or with NUL in it
-        there = False
+        return False
+    return bool(entry) and (exists or Path(entry).suffix.lower() in SUFFIXES)
+
+
+def _looks_like_path(name: Any) -> bool:
+    text = str(name)
     return (
         not isinstance(name, str)
-        or there
-        or Path(text).suffix.lower() in SUFFIXES
+        or is_file_name(text)
         or text.startswith((".", "/", "~"))
         or text.count("/") > 1
         or any(sign in text for sign in "*?[\\:")
@@ -262,12 +283,12 @@ def _load(name: str, subset: str | None, *, local: bool = False) -> OpenedData:
     try:
         if not local:
             return OpenedData(datasets.load_dataset(name, subset))
-        with _passing_cache() as cache:
+        with _temporary_cache() as cache:
             return OpenedData(datasets.load_dataset(name, subset, cache_dir=cache))
     except StorageError:
         raise
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError, pa.ArrowException) as error:
-        # a RuntimeError: it refuses to run a script that lies beside the data
+        # `datasets` raises RuntimeError when it refuses to run a script beside the data
         reason = f"{error} {error.__cause__ or ''}".strip()
         if local:
             raise InputError(f"The folder {name!r} holds no data that `datasets` can read: {reason}") from error
@@ -284,7 +305,7 @@ def _parquet(files: Sequence[Path]) -> OpenedData:
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{str(file)!r} cannot be read as parquet: {error}") from error
     try:
-        with _passing_cache() as cache:
+        with _temporary_cache() as cache:
             names = [str(file.resolve()) for file in files]
             return OpenedData(datasets.load_dataset("parquet", data_files=names, split="train", cache_dir=cache))
     except StorageError:
@@ -293,14 +314,16 @@ def _parquet(files: Sequence[Path]) -> OpenedData:
         raise InputError(f"{_names(files)} cannot be read as parquet: {error.__cause__ or error}") from error
 
 
-def _copy_aside(rows: Iterator[dict[str, Any]], wanted: Sequence[str], *, as_json: bool) -> tuple[Any, tuple[str, ...]]:
-    """Rows as a data set that lies on disk, with the wanted columns, and all columns there are.
+def _temporary_copy(
+    rows: Iterator[dict[str, Any]], wanted: Sequence[str], *, as_json: bool
+) -> tuple[Any, tuple[str, ...]]:
+    """Copy the wanted columns of rows to a data set on disk; returns it with the names of all columns.
 
-    A cell is text; where the rows come from JSON it is JSON, so that a number is told from a text later on.
+    A cell is stored as text; cells from JSON are stored as JSON, so that numbers and texts stay distinct.
     """
     schema = pa.schema([(name, pa.large_string()) for name in wanted])
     columns: dict[str, None] = {}
-    with _passing_cache() as cache:
+    with _temporary_cache() as cache:
         path = Path(cache) / "rows.arrow"
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
             while block := list(islice(rows, _BLOCK)):
@@ -317,16 +340,16 @@ def _copy_aside(rows: Iterator[dict[str, Any]], wanted: Sequence[str], *, as_jso
 
 
 @contextmanager
-def _passing_cache() -> Iterator[str]:
-    """A folder for what `datasets` writes, gone again at once: an open data set holds on to its (mapped) files.
+def _temporary_cache() -> Iterator[str]:
+    """A folder for the files that `datasets` writes, removed at once: an open data set keeps its (mapped) files.
 
-    So a file that changes under its name is read anew, and two processes never meet in a cache.
+    So a file that was changed is read again, and two processes never share a cache.
     """
     before = datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
     try:
         folder = tempfile.mkdtemp(prefix="attnfaith-")
     except OSError as error:
-        _no_room(error)
+        _disk_full(error)
     try:
         if not before[0] and datasets.config.HF_DATASETS_DISABLE_PROGRESS_BARS is None:
             datasets.disable_progress_bars()
@@ -334,22 +357,22 @@ def _passing_cache() -> Iterator[str]:
         yield folder
     except (OSError, datasets.exceptions.DatasetGenerationError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
-        if getattr(cause, "errno", None) not in _FULL:
+        if getattr(cause, "errno", None) not in _DISK_FULL:
             raise
-        _no_room(cause)
+        _disk_full(cause)
     finally:
         if not before[0] and datasets.are_progress_bars_disabled():
             datasets.enable_progress_bars()
         datasets.logging.set_verbosity(before[1])
         shutil.rmtree(folder, ignore_errors=True)
-        if Path(folder).exists():  # where open files cannot be removed: at the end
+        if Path(folder).exists():  # some systems cannot remove open files: try again at exit
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 
-def _no_room(error: Any) -> NoReturn:
+def _disk_full(error: Any) -> NoReturn:
     raise StorageError(
-        f"No copy of the data can be laid aside for temporary files: {error}. Make room there, or name another folder "
-        "in the environment variable TMPDIR."
+        f"Cannot write a temporary copy of the data: {error}. Free some space, or name another folder in the "
+        "environment variable TMPDIR."
     ) from error
 
 

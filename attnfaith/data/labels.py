@@ -1,4 +1,4 @@
-"""What stands in a column of labels, as the model's class numbers."""
+"""Read the label column of the data as the model's class numbers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Label = int | float | tuple[int, ...] | None
 
 @dataclass(frozen=True)
 class ModelLabels:
-    """What a model can answer.
+    """The classes or labels that a model can predict.
 
     Attributes:
         kind: how it decides, as in `attnfaith.functional.decision.Decision`.
         names: of its classes, in their order; may be empty.
-        count: of its classes or labels; 2 for "sigmoid" whatever is given, since one logit decides between two.
+        count: the number of logits of the model; for "sigmoid", where one logit decides between two classes, it is 1.
     """
 
     kind: Kind
@@ -35,19 +35,23 @@ class ModelLabels:
 
     @property
     def classes(self) -> int:
-        """How many class numbers there are."""
+        """The number of classes."""
         return 2 if self.kind == "sigmoid" else self.count
+
+    @property
+    def usable_names(self) -> tuple[str, ...]:
+        """The names, if there is one for each class; else none."""
+        return self.names if len(self.names) == self.classes else ()
 
 
 class LabelReader:
-    """Turns labels of the data into class numbers (or numbers, for a regression); refuses what the model does not have.
+    """Converts labels of the data to class numbers (to numbers for a regression); refuses unknown labels.
 
     Args:
-        space: what the model can answer.
-        mapping: a class's name in the model -> what stands for it in the data, as in ``evaluate``; or a label of the
-            data -> a class's number or name in the model. The second is meant when not every key is one of the
-            model's names.
-        names: of the data's own class numbers, where it has them (a ``datasets.ClassLabel``).
+        labels: what the model can predict.
+        mapping: ``{class in the model: label in the data}``, as in the library ``evaluate``. A class is given by its
+            name, or by its number if the model has no names.
+        names: the names of the data's class numbers, where the data have them (a ``datasets.ClassLabel``).
 
     Example:
         >>> labels = LabelReader(ModelLabels("multiclass", ("bad", "good"), 2))
@@ -58,99 +62,107 @@ class LabelReader:
     """
 
     def __init__(
-        self, space: ModelLabels, mapping: Mapping[Any, Any] | None = None, names: Sequence[str] | None = None
+        self, labels: ModelLabels, mapping: Mapping[Any, Any] | None = None, names: Sequence[str] | None = None
     ) -> None:
-        self.space = space
-        own = space.names if len(space.names) == space.classes else ()
-        self._by_name = {name: number for number, name in enumerate(own)}
-        folded = [name.strip().casefold() for name in own]
-        self._by_folded = {name: number for number, name in enumerate(folded) if folded.count(name) == 1}
-        # Names such as "1" to "5": a number in the data may then be a class's number or its name.
-        self._names_are_numbers = any(isinstance(_key(name), int) and _key(name) != n for n, name in enumerate(own))
+        self.labels = labels
+        class_names = labels.usable_names
+        self._by_name = {name: number for number, name in enumerate(class_names)}
+        folded = [name.strip().casefold() for name in class_names]
+        self._by_folded_name = {name: number for number, name in enumerate(folded) if folded.count(name) == 1}
+        # If the names are themselves numbers ("1" to "5"), a number in the data can be a class number or a name.
+        self._names_are_numbers = any(
+            isinstance(_normalized(name), int) and _normalized(name) != number
+            for number, name in enumerate(class_names)
+        )
         self._mapping = self._read_mapping(mapping)
         self._mapped = mapping is not None
         self._data_names = tuple(names) if names is not None else ()
-        known = [self._named(name) for name in self._data_names]
-        self._trust_names = bool(known) and None not in known
-        self._hot: int | None = None  # the first row that looked like a multi-hot list, and like a list of numbers
-        self._listed: int | None = None
-        self._seen: dict[tuple[type, Any], int | None] = {}
+        classes = [self._class_by_name(name) for name in self._data_names]
+        self._trust_names = bool(classes) and None not in classes
+        self._multi_hot_row: int | None = None  # the first row that read as 0 or 1 for each label
+        self._listed_row: int | None = None  # the first row that read as a list of label numbers
+        self._cache: dict[tuple[type, Any], int | None] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the results should know about how labels were read."""
-        if self._data_names and not self._trust_names and not self._mapped and not self._generic():
+        """Notes for the reader of the results on how labels were read."""
+        if self._data_names and not self._trust_names and not self._mapped and not self._has_default_names():
             return (
                 f"Labels are compared by number: the data call the classes {_listed(self._data_names)}, the model "
-                f"{_listed(self.space.names)}. label_mapping= can say otherwise.",
+                f"{_listed(self.labels.names)}. label_mapping= can change this.",
             )
         return ()
 
     def __call__(self, value: Any, row: int) -> Label:
-        """One label; ``row`` is its place in the data, for messages. None, NaN and an empty cell are no label."""
+        """Convert one label; None, NaN and an empty cell are no label. ``row`` is the row number for errors."""
         value = plain(value)
         if missing(value) or value == "":
             return None
-        if self.space.kind == "regression":
-            return self._number(value, row)
-        if self.space.kind == "multilabel":
-            return self._many(value, row)
+        if self.labels.kind == "regression":
+            return self._regression_value(value, row)
+        if self.labels.kind == "multilabel":
+            return self._label_set(value, row)
         if isinstance(value, list | tuple | dict):
             raise self._refused(value, row, "one label for each text is expected, not several")
         try:
             key = (type(value), value)
-            if key not in self._seen:
-                self._seen[key] = self._one(value, row)
-            return self._seen[key]
+            if key not in self._cache:
+                self._cache[key] = self._class_number(value, row)
+            return self._cache[key]
         except TypeError:  # not hashable
             raise self._refused(value, row, f"it is of type {type(value).__name__}") from None
 
-    def _one(self, value: Any, row: int) -> int | None:
-        if self._data_names and value == -1:  # what datasets writes where a label is withheld
+    def _class_number(self, value: Any, row: int) -> int | None:
+        if self._data_names and value == -1:  # `datasets` writes -1 where a label is withheld
             return None
-        counted = isinstance(value, int) and 0 <= value < len(self._data_names)
-        name = self._data_names[value] if counted else str(value) if isinstance(value, bool | str) else None
-        number = _truth(value)
-        mapped = {self._mapping[key] for key in (number, _key(value), _key(name)) if key in self._mapping}
+        is_index = isinstance(value, int) and 0 <= value < len(self._data_names)
+        name = self._data_names[value] if is_index else str(value) if isinstance(value, bool | str) else None
+        number = _normalized_truth(value)
+        keys = (number, _normalized(value), _normalized(name))
+        mapped = {self._mapping[key] for key in keys if key in self._mapping}
         if len(mapped) > 1:
-            raise self._refused(value, row, f"label_mapping speaks of it both as {value!r} and as {name!r}")
+            raise self._refused(value, row, f"label_mapping maps both {value!r} and {name!r}, to different classes")
         if mapped:
             return mapped.pop()
-        if name is not None and (self._trust_names or not counted) and (found := self._named(name)) is not None:
-            return found
+        if name is not None and (self._trust_names or not is_index):
+            by_name = self._class_by_name(name)
+            if by_name is not None:
+                return by_name
         if self._mapped:
-            raise self._refused(value, row, "label_mapping does not speak of it")
-        if self._names_are_numbers and not counted:
-            raise self._refused(value, row, "it may be a class's number or its name, for the model's names are numbers")
-        if not isinstance(number, int) or not 0 <= number < self.space.classes:
+            raise self._refused(value, row, "label_mapping does not mention it")
+        if self._names_are_numbers and not is_index:
+            reason = "it could be a class number or a class name, because the model's class names are numbers"
+            raise self._refused(value, row, reason)
+        if not isinstance(number, int) or not 0 <= number < self.labels.classes:
             raise self._refused(value, row)
         return number
 
-    def _many(self, value: Any, row: int) -> tuple[int, ...]:
+    def _label_set(self, value: Any, row: int) -> tuple[int, ...]:
+        """The label numbers that are on, for a multi-label model."""
         if isinstance(value, str):  # a cell of a csv
             with contextlib.suppress(ValueError):
                 value = json.loads(value)
         if not isinstance(value, list | tuple):
             raise self._refused(value, row, "a list is expected: of the labels that are on, or of 0 and 1 for each")
         values = [plain(entry) for entry in value]
-        if len(values) == self.space.count and all(isinstance(v, bool | int | float) and v in (0, 1) for v in values):
-            self._hot = row if self._hot is None else self._hot
-            found = [number for number, entry in enumerate(values) if entry]
+        if len(values) == self.labels.count and all(isinstance(v, bool | int | float) and v in (0, 1) for v in values):
+            self._multi_hot_row = row if self._multi_hot_row is None else self._multi_hot_row
+            numbers = [number for number, entry in enumerate(values) if entry]
         else:
             if any(missing(entry) for entry in values):
                 raise self._refused(value, row, "one of its entries is missing")
             if any(not isinstance(entry, str) for entry in values):
-                self._listed = row if self._listed is None else self._listed
-            found = [number for entry in values if (number := self._one(entry, row)) is not None]
-        # With two labels or fewer, [0, 1] may be both labels or the second one only.
-        if self.space.count <= 2 and self._hot is not None and self._listed is not None:
+                self._listed_row = row if self._listed_row is None else self._listed_row
+            numbers = [number for entry in values if (number := self._class_number(entry, row)) is not None]
+        # With two labels or fewer, [0, 1] can mean both labels or the second one only.
+        if self.labels.count <= 2 and self._multi_hot_row is not None and self._listed_row is not None:
             raise InputError(
-                f"Row {self._hot} reads as 0 or 1 for each label, row {self._listed} as a list of label numbers. "
-                "Use one of the two throughout, or names (rows are counted from 0)."
+                f"Row {self._multi_hot_row} reads as 0 or 1 for each label, row {self._listed_row} as a list of label "
+                "numbers. Use one of the two throughout, or names (rows are counted from 0)."
             )
-        return tuple(sorted(set(found)))
+        return tuple(sorted(set(numbers)))
 
-    def _number(self, value: Any, row: int) -> float | None:
+    def _regression_value(self, value: Any, row: int) -> float | None:
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -159,53 +171,65 @@ class LabelReader:
             raise self._refused(value, row, "a finite number is expected")
         return None if math.isnan(number) else number
 
-    def _named(self, name: str) -> int | None:
-        found = self._by_name.get(name)
-        return self._by_folded.get(name.strip().casefold()) if found is None else found
+    def _class_by_name(self, name: str) -> int | None:
+        number = self._by_name.get(name)
+        return self._by_folded_name.get(name.strip().casefold()) if number is None else number
 
-    def _generic(self) -> bool:
-        return not self._by_name or all(name == f"LABEL_{number}" for number, name in enumerate(self.space.names))
+    def _has_default_names(self) -> bool:
+        return not self._by_name or all(name == f"LABEL_{number}" for number, name in enumerate(self.labels.names))
 
     def _read_mapping(self, mapping: Any) -> dict[Any, int]:
-        """From labels of the data to classes, whichever way round the mapping was given."""
+        """The mapping as ``{normalized label in the data: class number}``."""
         if mapping is None:
             return {}
         if not isinstance(mapping, Mapping) or not mapping:
             raise InputError(f"Expected label_mapping to be a dict, got {short_repr(mapping)}.")
-        if self.space.kind == "regression":
-            raise InputError("label_mapping is for classes; the model is a regression. Leave it out.")
-        known = [self._named(name) if isinstance(name, str) else None for name in mapping]
-        if None in known:
-            known = [self._class_of(label, given) for label, given in mapping.items()]
-            pairs = zip(mapping.keys(), known, strict=True)
-        else:
-            pairs = zip(mapping.values(), known, strict=True)
-        found: dict[Any, int] = {}
-        for label, number in pairs:
-            if number is not None and found.setdefault(_key(label), number) != number:
+        if self.labels.kind == "regression":
+            raise InputError("label_mapping is for classes, but the model is a regression. Leave it out.")
+        class_of: dict[Any, int] = {}
+        for key, label in mapping.items():
+            number = self._class_of_key(key)
+            if number is None:
+                raise self._not_a_class(key, mapping)
+            if class_of.setdefault(_normalized(label), number) != number:
                 raise InputError(
-                    f"label_mapping maps the label {short_repr(label)} to two classes, "
-                    f"{found[_key(label)]} and {number}."
+                    f"label_mapping maps two classes, {class_of[_normalized(label)]} and {number}, to the label "
+                    f"{short_repr(label)}."
                 )
-        return found
+        return class_of
 
-    def _class_of(self, label: Any, given: Any) -> int:
-        named = self._named(given) if isinstance(given, str) else None
-        number = _key(given) if named is None else named
-        if not isinstance(number, int) or not 0 <= number < self.space.classes:
-            raise InputError(
-                f"label_mapping gives {short_repr(label)} to the class {short_repr(given)}. {self._classes()}"
-            )
-        return number
+    def _class_of_key(self, key: Any) -> int | None:
+        """The class that a key of the mapping names: by name, or by number if the model has no names."""
+        if self._by_name:
+            return self._class_by_name(key) if isinstance(key, str) else None
+        number = _normalized(key)
+        return number if isinstance(number, int) and 0 <= number < self.labels.classes else None
+
+    def _not_a_class(self, key: Any, mapping: Mapping[Any, Any]) -> InputError:
+        message = (
+            "label_mapping is {class in the model: label in the data}, as in the library `evaluate`; "
+            f"{short_repr(key)} is no class of the model. {self._classes()}"
+        )
+        turned_round = {}
+        for label, value in mapping.items():  # read it as {label in the data: class in the model}
+            number = self._class_of_key(value)
+            if number is None and _normalized(value) in range(self.labels.classes):
+                number = _normalized(value)
+            if number is None:
+                return InputError(message)
+            turned_round[self.labels.usable_names[number] if self._by_name else number] = label
+        if len(turned_round) < len(mapping):  # several labels for one class
+            return InputError(f"{message} Each class can have one label only: replace the others in the data.")
+        return InputError(f"{message} Turned round, this is {short_repr(turned_round, 200)}.")
 
     def _classes(self) -> str:
-        last = self.space.classes - 1
-        named = f" and the names {_listed(self.space.names)}" if self._by_name else ""
+        last = self.labels.classes - 1
+        named = f" and the names {_listed(self.labels.names)}" if self._by_name else ""
         return f"The model has the class numbers 0 to {last}{named}."
 
     def _refused(self, value: Any, row: int, reason: str = "the model does not have it") -> InputError:
         message = f"Row {row} (counted from 0) has the label {short_repr(value)}: {reason}."
-        if self.space.kind == "regression":
+        if self.labels.kind == "regression":
             return InputError(f"{message} label_column= chooses another column, label_column=None goes without labels.")
         return InputError(
             f"{message} {self._classes()} Say what stands for what with label_mapping={{a class's name: its label in "
@@ -213,8 +237,8 @@ class LabelReader:
         )
 
 
-def _key(value: Any) -> Any:
-    """Labels that mean the same are one key: 1, 1.0, True, "1" and "1.0"."""
+def _normalized(value: Any) -> Any:
+    """One key for labels that mean the same: 1, 1.0, True, "1" and "1.0"."""
     value = plain(value)
     if isinstance(value, str):
         return int(float(value)) if _WHOLE.fullmatch(value.strip()) else value.strip()
@@ -223,9 +247,9 @@ def _key(value: Any) -> Any:
     return value
 
 
-def _truth(value: Any) -> Any:
-    """The same, with true and false written out as 1 and 0."""
-    key = _key(value)
+def _normalized_truth(value: Any) -> Any:
+    """The same key, with the words true and false as 1 and 0."""
+    key = _normalized(value)
     return {"true": 1, "false": 0}.get(key.casefold(), key) if isinstance(key, str) else key
 
 

@@ -1,9 +1,10 @@
-"""The texts of an evaluation: rows, from whatever they are kept in, in shards."""
+"""Open the texts of an evaluation or training: any usual container, read as rows in shards."""
 
 from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,20 +15,21 @@ import pandas as pd
 
 from attnfaith.data.cell_values import is_number, missing, scores_of, text_of
 from attnfaith.data.containers import Block, Column, DatasetTable, Frame, Records, Stream, Table
-from attnfaith.data.files import open_path
+from attnfaith.data.files import is_file_name, open_path
 from attnfaith.data.labels import Label, LabelReader, ModelLabels
 from attnfaith.errors import InputError
 from attnfaith.text.annotations import Rationale, RationaleReader
 from attnfaith.validation import short_repr
 
-__all__ = ["DataSource", "ModelLabels", "Row", "open_data"]
+__all__ = ["DataOptions", "DataSource", "ModelLabels", "Row", "open_data", "open_table"]
 
-# Where nobody says which split is meant: those for evaluating, in the order in which `evaluate` prefers them.
 _DATASETS = (datasets.Dataset, datasets.IterableDataset)
+# The splits for evaluation, in the order in which `evaluate` prefers them; used if the user names no split.
 _SPLITS = ("test", "testing", "eval", "evaluation", "validation", "val", "valid", "dev")
 
 STREAMED = 1000
-"""Rows of a stream that are looked at before a run, to see in what form rationales are."""
+"""Rows of a stream that are read before a run to find out the form of its rationales."""
+_BLOCK = 1000  # rows that are checked at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,12 @@ class Row:
     """One text of the data.
 
     Attributes:
-        number: its place in the data, from 0.
-        text: None when it is missing, or when the other text of a pair is.
+        number: the row number, from 0.
+        text: None if it is missing, or if the other text of a pair is.
         pair: the second text of a pair.
         label: a class number, a number (regression), the labels that are on (multilabel), or None.
-        scores: what the data say of each item, by column; empty where they say nothing, NaN where a score is missing.
-        rationale: what people marked in it; None where nothing is said of that.
+        scores: the user's scores of each item, by column; empty if the cell is, NaN where a score is missing.
+        rationale: what people marked in the text; None if the cell is empty.
     """
 
     number: int
@@ -51,33 +53,104 @@ class Row:
     rationale: Rationale | None = None
 
 
-class DataSource:
-    """Rows in shards; made by `open_data`.
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """Which columns and rows of the data are read.
 
     Attributes:
-        rows: how many there are; None for a stream.
-        notes: what a reader of the results should know about how the data were read.
+        input_column: the column of texts.
+        second_input_column: the column of second texts, for pairs.
+        label_column: the column of labels. The default may be absent; None is for data without labels.
+        label_mapping: ``{class in the model: label in the data}``, see `LabelReader`.
+        subset: of a data set on the hub, or in a folder, that has several.
+        split: of data that have several, or a part of one: "test[:100]".
+        score_columns: columns with one score for each item, judged as rankings.
+        rationale_column: the column of what people marked, see `attnfaith.text.annotations`.
+        rationale_form: the form of that column, if the user names it.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        texts: Sequence[Column],
-        label: Column = None,
-        labels: LabelReader | None = None,
-        scores: Sequence[str] = (),
-        marks: RationaleReader | None = None,
-    ) -> None:
-        self._table, self._texts, self._label, self._labels, self._scores = table, texts, label, labels, scores
-        self._marks = marks
-        marked = [] if marks is None else [marks.column]
-        self._wanted = [*texts, *([] if labels is None else [label]), *scores, *marked]
-        self.rows = table.rows
-        self.notes: tuple[str, ...] = ()
+    input_column: str = "text"
+    second_input_column: str | None = None
+    label_column: str | None = "label"
+    label_mapping: Mapping[Any, Any] | None = None
+    subset: str | None = None
+    split: str | None = None
+    score_columns: tuple[str, ...] = ()
+    rationale_column: str | None = None
+    rationale_form: str | None = None
+
+    @property
+    def text_columns(self) -> list[str]:
+        """The columns of texts: one, or two for pairs."""
+        return [self.input_column, *([] if self.second_input_column is None else [self.second_input_column])]
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read, each once."""
+        optional = (self.label_column, *self.score_columns, self.rationale_column)
+        return list(dict.fromkeys([*self.text_columns, *(name for name in optional if name is not None)]))
+
+
+class DataSource:
+    """Rows in shards. What cannot be used is refused when the source is made.
+
+    Args:
+        data: see `open_data`.
+        options: which columns and rows are read.
+
+    Attributes:
+        rows: the number of rows; None for a stream.
+        notes: notes for the reader of the results on how the data were read.
+    """
+
+    def __init__(self, data: Any, options: DataOptions) -> None:
+        self._options, self._texts = options, options.text_columns
+        self._table, self.notes = open_table(data, options)
+        if self._table.empty:
+            raise InputError("The data set is empty: it has no rows.")
+        rationale = [] if options.rationale_column is None else [options.rationale_column]
+        check_columns(
+            self._table.columns,
+            {
+                "input_column": self._texts[:1],
+                "second_input_column": self._texts[1:],
+                "score_columns": options.score_columns,
+                "rationale_column": rationale,
+            },
+        )
+        self._labels: LabelReader | None = None
+        self._rationales: RationaleReader | None = None
+        if options.rationale_column is not None:
+            cells = _first(self._table, options.rationale_column)
+            self._rationales = RationaleReader(options.rationale_column, cells, options.rationale_form)
+        self.rows = self._table.rows
+        self._check()
+
+    def read_labels(self, labels: ModelLabels) -> None:
+        """Read the label column too, as classes of the model, and check it; nothing happens for data without labels.
+
+        Args:
+            labels: what the model can predict.
+        """
+        column = self._options.label_column
+        if column is None:
+            return
+        if column == "label" and column not in self._table.columns:
+            self.notes += ("The data have no column 'label', so nothing is said of right and wrong.",)
+            return
+        check_columns(self._table.columns, {"label_column": [column]})
+        self._labels = LabelReader(labels, self._options.label_mapping, self._table.class_names(column))
+        self.notes += self._labels.notes
+        if isinstance(self._table, Stream):
+            self._check()
+            return
+        unlabelled = [self._labels(value, number) is None for number, value in self._table.values(column)]
+        if any(unlabelled):
+            self.notes += (f"{sum(unlabelled)} of {len(unlabelled)} texts have no label.",)
 
     @property
     def labelled(self) -> bool:
-        """Whether rows have labels."""
+        """True if rows have labels."""
         return self._labels is not None
 
     def shards(self, size: int, *, index: int = 0, of: int = 1) -> Iterator[tuple[int, list[Row]]]:
@@ -92,42 +165,62 @@ class DataSource:
         """
         if size < 1 or not 0 <= index < of:
             raise InputError(f"Expected a size of at least 1 and 0 <= index < of; got {size}, {index}, {of}.")
-        for number, block in self._table.blocks(size, self._wanted, index, of):
-            yield number, self._rows(number * size, block)
+        for number, block in self._table.blocks(size, self._columns, index, of):
+            yield number, self._read(number * size, block)
 
-    def _rows(self, start: int, block: Block) -> list[Row]:
+    @property
+    def _columns(self) -> list[Column]:
+        """The columns that are read; the label column only after `read_labels`."""
+        labels = [] if self._labels is None else [self._options.label_column]
+        rationales = [] if self._rationales is None else [self._rationales.column]
+        return list(dict.fromkeys([*self._texts, *labels, *self._options.score_columns, *rationales]))
+
+    def _read(self, start: int, block: Block) -> list[Row]:
+        columns = self._columns
         rows = []
-        for number, values in enumerate(zip(*(block[column] for column in self._wanted), strict=True), start):
-            given = dict(zip(self._wanted, values, strict=True))
-            texts = [text_of(given[column], number, column) for column in self._texts]
-            text, pair = (None, None) if None in texts else (texts[0], texts[1] if len(texts) > 1 else None)
-            label = None if self._labels is None else self._labels(given[self._label], number)
-            scores = {column: scores_of(given[column], number, column) for column in self._scores}
-            marks = None if self._marks is None else self._marks(given[self._marks.column], number)
-            rows.append(Row(number, text, pair, label, scores, marks))
+        for number, values in enumerate(zip(*(block[column] for column in columns), strict=True), start):
+            cells = dict(zip(columns, values, strict=True))
+            text, pair = self._read_texts(number, cells)
+            label = None if self._labels is None else self._labels(cells[self._options.label_column], number)
+            scores = {column: scores_of(cells[column], number, column) for column in self._options.score_columns}
+            rationale = None
+            if self._rationales is not None:
+                rationale = self._rationales(cells[self._rationales.column], number, text, pair)
+            rows.append(Row(number, text, pair, label, scores, rationale))
         return rows
 
-    def check(self) -> None:
-        """Refuse what cannot be used before any work is done: of a stream, in its first row only."""
+    def _read_texts(self, number: int, cells: Mapping[Column, Any]) -> tuple[str | None, str | None]:
+        texts = [text_of(cells[column], number, column) for column in self._texts]
+        if None in texts:
+            return None, None
+        return texts[0], texts[1] if len(texts) > 1 else None
+
+    def _check(self) -> None:
+        """Refuse what cannot be used before any work is done. Only the first row of a stream can be checked."""
         if isinstance(self._table, Stream):
-            for _, block in self._table.blocks(1, self._wanted):
-                self._rows(0, block)
+            for _, block in self._table.blocks(1, self._columns):
+                self._read(0, block)
                 return
         for column in self._texts:
             if not self._table.is_text(column):
                 for number, value in self._table.values(column):
                     text_of(value, number, column)
             self._check_some_text(column)
-        for column in self._scores:
+        for column in self._options.score_columns:
             for number, value in self._table.values(column):
                 scores_of(value, number, column)
-        if self._labels is not None:
-            labels = [self._labels(value, number) is None for number, value in self._table.values(self._label)]
-            if any(labels):
-                self.notes += (f"{sum(labels)} of {len(labels)} texts have no label.",)
+        if self._rationales is not None:
+            self._check_rationales(self._rationales)
+
+    def _check_rationales(self, rationales: RationaleReader) -> None:
+        columns = list(dict.fromkeys([*self._texts, rationales.column]))
+        for number, block in self._table.blocks(_BLOCK, columns):
+            for row, values in enumerate(zip(*(block[column] for column in columns), strict=True), number * _BLOCK):
+                cells = dict(zip(columns, values, strict=True))
+                rationales(cells[rationales.column], row, *self._read_texts(row, cells))
 
     def _check_some_text(self, column: Column) -> None:
-        """A column of nothing, or (where types are not known) of numbers only, is not the one that was meant."""
+        """Refuse a column that is empty, or (where types are not known) holds numbers only: another one was meant."""
         first = None
         for number, value in self._table.values(column):
             if missing(value):
@@ -152,24 +245,25 @@ def open_data(
     label_mapping: Mapping[Any, Any] | None = None,
     subset: str | None = None,
     split: str | None = None,
-    score_columns: Sequence[str] = (),
+    score_columns: str | Sequence[str] = (),
     rationale_column: str | None = None,
     labels: ModelLabels | None = None,
 ) -> DataSource:
-    """Open data for an evaluation; what cannot be used is refused here.
+    """Open data as a `DataSource`, with labels if it is known what the model can predict.
 
     Args:
-        data: a `datasets` data set (also several by split, or a stream), a list of dicts, a DataFrame, the path of a
-            csv, tsv, JSON lines or parquet file (or several, a pattern, or a saved data set), or a name on the hub.
-        input_column: of the texts.
-        second_input_column: of the second texts of pairs.
-        label_column: of the labels. The default may be absent; None is for data without labels.
-        label_mapping: a class's name in the model -> its label in the data; or the other way round, see `LabelReader`.
-        subset: of a data set on the hub, or in a folder, that has several.
-        split: of data that have several, also a part of one: "test[:100]".
-        score_columns: columns with one score for each item, to be judged as rankings.
-        rationale_column: of what people marked: see `attnfaith.text.annotations`.
-        labels: what the model can answer; None when labels are not wanted.
+        data: a `datasets` data set (also several by split, or a stream), a list of dicts or of texts, a DataFrame, the
+            path of a csv, tsv, JSON lines or parquet file (or several, a pattern, or a saved data set), or a name on
+            the hub.
+        input_column: see `DataOptions`, also for the other columns.
+        second_input_column: the column of second texts, for pairs.
+        label_column: the column of labels.
+        label_mapping: ``{class in the model: label in the data}``.
+        subset: of data that have several.
+        split: of data that have several, or a part of one.
+        score_columns: columns of scores.
+        rationale_column: the column of rationales.
+        labels: what the model can predict; None if labels are not read.
 
     Example:
         >>> source = open_data(
@@ -179,49 +273,39 @@ def open_data(
         >>> [row.label for _, rows in source.shards(10) for row in rows], source.rows
         ([1, 0], 2)
     """
-    score_columns = (score_columns,) if isinstance(score_columns, str) else tuple(score_columns)
-    texts = [input_column] if second_input_column is None else [input_column, second_input_column]
-    marked = [] if rationale_column is None else [rationale_column]
-    wanted = [*texts, *([] if label_column is None else [label_column]), *score_columns, *marked]
-    table, notes = _table(data, subset, split, list(dict.fromkeys(wanted)))
-    if table.empty:
-        raise InputError("The data set is empty: it has no rows.")
-    _check_columns(
-        table.columns,
-        {
-            "input_column": [input_column],
-            "second_input_column": texts[1:],
-            "score_columns": score_columns,
-            "rationale_column": marked,
-        },
+    options = DataOptions(
+        input_column=input_column,
+        second_input_column=second_input_column,
+        label_column=label_column,
+        label_mapping=label_mapping,
+        subset=subset,
+        split=split,
+        score_columns=(score_columns,) if isinstance(score_columns, str) else tuple(score_columns),
+        rationale_column=rationale_column,
     )
-    converter = None
-    if labels is not None and label_column is not None:
-        if label_column == "label" and label_column not in table.columns:
-            notes += ("The data have no column 'label', so nothing is said of right and wrong.",)
-        else:
-            _check_columns(table.columns, {"label_column": [label_column]})
-            converter = LabelReader(labels, label_mapping, table.class_names(label_column))
-            notes += converter.notes
-    marks = None if rationale_column is None else RationaleReader(rationale_column, _first(table, rationale_column))
-    source = DataSource(table, texts, label_column, converter, score_columns, marks)
-    source.check()
-    source.notes = (*notes, *source.notes)
+    source = DataSource(data, options)
+    if labels is not None:
+        source.read_labels(labels)
     return source
 
 
-def _table(data: Any, subset: str | None, split: str | None, wanted: Sequence[str]) -> tuple[Table, tuple[str, ...]]:
-    columns, cells = None, "values"
+def open_table(data: Any, options: DataOptions) -> tuple[Table, tuple[str, ...]]:
+    """Open any container as a `Table`, and notes on the split that was chosen."""
+    split, columns, cells = options.split, None, "values"
+    if _is_texts(data):
+        data = [{options.input_column: text} for text in data]
     if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and data and all(map(_is_path, data))):
-        opened = open_path(data, subset=subset, wanted=wanted)
+        opened = open_path(data, subset=options.subset, wanted=options.columns)
         data, columns, cells = opened.data, opened.columns, opened.cells
-    elif subset is not None:
-        raise InputError(f"subset={subset!r} is for data sets that are loaded by name; these data are open already.")
+    elif options.subset is not None:
+        raise InputError(
+            f"subset={options.subset!r} is for data sets that are loaded by name; these data are open already."
+        )
     notes: tuple[str, ...] = ()
     if isinstance(data, _DATASETS) and split is not None:
         data = {str(data.split or "train"): data}
     if isinstance(data, dict) and data and all(isinstance(part, _DATASETS) for part in data.values()):
-        data, notes = _chosen(data, split)
+        data, notes = _choose_split(data, split)
     elif split is not None:
         raise InputError(f"split={split!r} is for data with splits; these are of type {type(data).__name__}.")
     if isinstance(data, datasets.Dataset):
@@ -234,22 +318,28 @@ def _table(data: Any, subset: str | None, split: str | None, wanted: Sequence[st
         return Records(data), notes
     hint = " Make one with datasets.Dataset.from_dict." if isinstance(data, Mapping) else ""
     raise InputError(
-        "Expected data to be a datasets.Dataset (or DatasetDict, or IterableDataset), a list of dicts, a DataFrame, a "
-        f"path, or the name of a data set; got {type(data).__name__}.{hint}"
+        "Expected data to be a datasets.Dataset (or DatasetDict, or IterableDataset), a list of dicts or of texts, a "
+        f"DataFrame, a path, or the name of a data set; got {type(data).__name__}.{hint}"
     )
 
 
 def _first(table: Table, column: Column) -> Iterator[tuple[int, Any]]:
-    """The cells of a column with their row numbers; of a stream, some of the first."""
+    """The cells of a column with their row numbers; of a stream, only the first rows."""
     return islice(table.values(column), STREAMED if isinstance(table, Stream) else None)
+
+
+def _is_texts(data: Any) -> bool:
+    """True for a list of texts, and False for a list of file names."""
+    strings = isinstance(data, list | tuple) and bool(data) and all(isinstance(entry, str) for entry in data)
+    return strings and not any(map(is_file_name, data))
 
 
 def _is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def _chosen(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tuple[str, ...]]:
-    """One data set out of several splits, or a part of one; and a note where nobody said which."""
+def _choose_split(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tuple[str, ...]]:
+    """Choose one split, or a part of one; with a note if the user named none and there are several."""
     names = ", ".join(map(repr, splits))
     if split is None:
         if len(splits) == 1:
@@ -265,17 +355,32 @@ def _chosen(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tuple[st
     try:
         parts = datasets.ReadInstruction.from_spec(split).to_absolute({name: len(splits[name]) for name in splits})
     except (ValueError, AssertionError, TypeError) as error:
-        raise InputError(
-            f"There is no split {split!r}; there are {names}. Parts are written as in '{next(iter(splits))}[:100]'."
-        ) from error
+        raise InputError(_no_split(split, list(splits))) from error
     return datasets.concatenate_datasets(
         [splits[part.splitname].select(range(part.from_, part.to)) for part in parts]
     ), ()
 
 
-def _check_columns(columns: Sequence[Column], asked: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a column that is not there, or that is there twice."""
-    for argument, names in asked.items():
+def _no_split(split: str, names: Sequence[str]) -> str:
+    part = re.search(r"\[.*\]", split)
+    if len(names) == 1:
+        whole = f"{names[0]}{part[0]}" if part else names[0]
+        return (
+            f"There is no split {split!r}: the data are a single split, which is called {names[0]!r} whatever the name "
+            f"of the file. Use split={whole!r}."
+        )
+    listed = ", ".join(map(repr, names))
+    return f"There is no split {split!r}; there are {listed}. Parts are written as in '{names[0]}[:100]'."
+
+
+def check_columns(columns: Sequence[Column], wanted: Mapping[str, Sequence[Column]]) -> None:
+    """Refuse a column that does not exist, or exists twice.
+
+    Args:
+        columns: of the data.
+        wanted: the names of columns by the argument that gives them.
+    """
+    for argument, names in wanted.items():
         for name in names:
             if list(columns).count(name) == 1:
                 continue
@@ -284,7 +389,7 @@ def _check_columns(columns: Sequence[Column], asked: Mapping[str, Sequence[str]]
             known = [str(column) for column in columns]
             folded = {column.strip().casefold(): column for column in reversed(known)}
             near = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=3)
-            hint = f" Did you mean {' or '.join(repr(folded[one]) for one in near)}?" if near else ""
+            hint = f" Did you mean {' or '.join(repr(folded[name]) for name in near)}?" if near else ""
             if len(known) == 1 and any(sign in known[0] for sign in ";\t|"):
                 hint = " Is the separator another one? Read the file with pandas, and give the DataFrame."
             shown = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in known[:50])

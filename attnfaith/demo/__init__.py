@@ -1,1 +1,1 @@
-"""A small world in which the right explanation is known: generated reviews, and what `attnfaith demo` runs on them."""
+"""The demo: a generated corpus, models trained on it, an evaluation, and a report."""

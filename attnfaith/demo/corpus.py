@@ -54,11 +54,11 @@ def _strengths() -> dict[tuple[str, ...], int]:
 
 
 STRENGTHS = _strengths()
-"""What the decisive words of one clause say, from -2 to 2."""
+"""The strength of the decisive words of a clause, from -2 to 2."""
 
 
 def label_of(words: Sequence[str]) -> int | None:
-    """The label that decisive words give by the rule (see the module); None where they do not make whole clauses.
+    """The label of decisive words by the rule of this module; None if they do not form whole clauses.
 
     Example:
         >>> label_of(["very", "good"]), label_of(["Superb", "not", "good"]), label_of(["worth"])
@@ -76,9 +76,10 @@ def label_of(words: Sequence[str]) -> int | None:
 
 
 def reviews(count: int, *, seed: int = 0) -> list[Review]:
-    """The first ``count`` reviews of the corpus of a seed, usable as data as they are.
+    """Generate the first ``count`` reviews of the corpus of a seed, as rows for an `Evaluator`.
 
-    A longer corpus begins with the same reviews. No text comes twice. Each five in a row have five labels.
+    A longer corpus begins with the same reviews. Texts are unique. Any five reviews from a multiple of five on have all
+    five labels.
 
     Example:
         >>> review = reviews(24)[23]
@@ -89,7 +90,7 @@ def reviews(count: int, *, seed: int = 0) -> list[Review]:
     """
     if type(count) is not int or count < 0:
         raise InputError(f"Expected count to be a whole number of at least 0, got {count!r}.")
-    made: list[Review] = []
+    result: list[Review] = []
     seen: set[str] = set()
     for number in range(count):
         label = KeyedRandom(seed, "labels", number // 5).shuffle(range(5))[number % 5]
@@ -97,12 +98,12 @@ def reviews(count: int, *, seed: int = 0) -> list[Review]:
         while (text := Writer(KeyedRandom(seed, number, attempt)).review(label - 2)) in seen:
             attempt += 1
         seen.add(text)
-        made.append(_unmarked(text, label))
-    return made
+        result.append(_without_marks(text, label))
+    return result
 
 
-def _unmarked(text: str, label: int) -> Review:
-    """Take the marks of decisive words out of a text, and say where the words are."""
+def _without_marks(text: str, label: int) -> Review:
+    """Remove the marks of decisive words from a text, and give their character ranges."""
     words, ranges, plain, end = [], [], "", 0
     for match in MARK.finditer(text):
         plain += text[end : match.start()]
@@ -113,7 +114,7 @@ def _unmarked(text: str, label: int) -> Review:
 
 
 def planted_scores(review: Review, offsets: Iterable[tuple[int, int] | None]) -> list[float]:
-    """The true explanation, one score for each token or sentence: 1 if it holds (part of) a decisive word, else 0.
+    """The ground truth as scores of tokens or sentences: 1 for one with (part of) a decisive word, else 0.
 
     Args:
         review: one of `reviews`.

@@ -1,4 +1,4 @@
-"""Which texts a report shows, and what is said of them."""
+"""Choose the example texts of a report and describe them."""
 
 from __future__ import annotations
 
@@ -17,51 +17,54 @@ from attnfaith.evaluation.evaluator import Evaluator
 from attnfaith.evaluation.results import Results
 
 SHOWN = ("attention", "gradient_x_attention", "optimal")
-READ = 1000
-"""Rows of a user's data in which texts to show are looked for."""
-FIRST = 5
-"""Items shown of a text in which nothing is planted."""
+ROWS_SEARCHED = 1000
+"""Rows of a user's data among which examples are chosen."""
+ITEMS_SHOWN = 5
+"""Items shown of a text without planted words."""
 
 
-def planted(
+def planted_examples(
     results: Results, explained: Mapping[str, Sequence[Explanation]], truth: Planted, rows: Sequence[Review]
 ) -> list[str]:
-    """Reviews to show, the first of each kind.
+    """Example reviews in Markdown, the first of each kind.
 
-    One that the model gets right and whose attention points at the decisive words, one where it does not, and one that
-    the model gets wrong.
+    One that the model classifies correctly with attention on the decisive words, one with attention elsewhere, and one
+    that the model classifies wrongly.
     """
-    right = results.table("texts")["correct"].fillna(False).astype(bool).to_numpy()
-    truths = [truth(one.encoded) for one in explained["attention"]]
-    agreed = np.array(
-        [agreement_of(one.ranking(), own) for one, own in zip(explained["attention"], truths, strict=True)]
+    correct = results.table("texts")["correct"].fillna(False).astype(bool).to_numpy()
+    attention = explained["attention"]
+    truths = [truth(explanation.encoded) for explanation in attention]
+    agreement = np.array(
+        [agreement_of(explanation.ranking(), scores) for explanation, scores in zip(attention, truths, strict=True)]
     )
-    lowest = np.nanmin(agreed[right]) if np.isfinite(agreed[right]).any() else np.nan
+    lowest = np.nanmin(agreement[correct]) if np.isfinite(agreement[correct]).any() else np.nan
     kinds = {
-        "Attention points at what decides": right & (agreed == 1),
-        "Attention points elsewhere": right & (agreed == lowest) & (agreed < 1),
-        "The model is wrong": ~right,
+        "Attention points at the decisive words": correct & (agreement == 1),
+        "Attention points elsewhere": correct & (agreement == lowest) & (agreement < 1),
+        "The model is wrong": ~correct,
     }
     lines: list[str] = []
-    for title, those in kinds.items():
-        if those.any():
-            number = int(those.argmax())
-            one, label = explained["attention"][number], STARS[rows[number]["label"]]
-            chance = f"{one.prediction} (probability {one.probability:.2f})"
-            said = f"The model says {chance}, " + ("rightly." if right[number] else f"but it is {label}.")
-            own = {name: explained[name][number] for name in SHOWN if name in explained}
-            shown, first = report.marked(rows[number]), max(1, int(sum(truths[number])))
+    for title, matches in kinds.items():
+        if matches.any():
+            number = int(matches.argmax())
+            explanation, label = attention[number], STARS[rows[number]["label"]]
+            prediction = f"The model predicts {explanation.prediction} (probability {explanation.probability:.2f})"
+            prediction += ", which is correct." if correct[number] else f"; the label is {label}."
+            by_ranking = {name: explained[name][number] for name in SHOWN if name in explained}
+            text, first = report.with_bold_words(rows[number]), max(1, int(sum(truths[number])))
             lines += [f"#### {title}", ""]
-            lines += report.example(own, _removed(results, number), first=first, shown=shown, said=said)
+            lines += report.example(
+                by_ranking, _removed(results, number), first=first, text=text, prediction=prediction
+            )
     return lines
 
 
-def of_yours(results: Results, evaluator: Evaluator, data: Any, column: str) -> list[str]:
-    """Of the first rows the text in which attention needs least of what another ranking needs, and the opposite."""
+def user_examples(results: Results, evaluator: Evaluator, data: Any, column: str) -> list[str]:
+    """Two examples among the first rows: attention most ahead of another ranking, and most behind it."""
     table = results.table("erasure")
     here = table[(table["erase_level"] == "attention") & (table["ranking_level"] == "attention")]
     fractions = here.assign(used=here["fraction"].fillna(1.0)).pivot(index="text_id", columns="ranking", values="used")
-    fractions = fractions[fractions.index < READ]
+    fractions = fractions[fractions.index < ROWS_SEARCHED]
     if not len(fractions) or not {"attention", "gradient_x_attention"} <= set(fractions.columns):
         return []
     ahead = fractions["gradient_x_attention"] - fractions["attention"]
@@ -69,21 +72,22 @@ def of_yours(results: Results, evaluator: Evaluator, data: Any, column: str) -> 
     kinds |= {"Attention leads to a flip later than gradient × attention": ahead.idxmin()} if ahead.min() < 0 else {}
     if not kinds:
         return []
-    _, rows = next(iter(open_data(data, input_column=column, label_column=None).shards(READ)))
+    _, rows = next(iter(open_data(data, input_column=column, label_column=None).shards(ROWS_SEARCHED)))
     lines: list[str] = []
     for title, number in kinds.items():
         explained = explain(results, evaluator.cut, evaluator.tokenizer, [rows[number].text], SHOWN)
-        own = {name: found[0] for name, found in explained.items()}
-        one = own["attention"]
-        said = f"The model says {one.prediction}" + ("." if one.probability is None else f" ({one.probability:.2f}).")
-        shown = report.plain(rows[number].text)
+        by_ranking = {name: explanations[0] for name, explanations in explained.items()}
+        explanation = by_ranking["attention"]
+        probability = "" if explanation.probability is None else f" (probability {explanation.probability:.2f})"
+        prediction = f"The model predicts {explanation.prediction}{probability}."
+        text, removed = report.escape_markdown(rows[number].text), _removed(results, int(number))
         lines += [f"#### {title}, at the final attention", ""]
-        lines += report.example(own, _removed(results, int(number)), first=FIRST, shown=shown, said=said)
+        lines += report.example(by_ranking, removed, first=ITEMS_SHOWN, text=text, prediction=prediction)
     return lines
 
 
 def _removed(results: Results, number: int) -> dict[str, int | None]:
-    """How many items each attention-level ranking removes from a text until the decision flips."""
+    """The number of items that each attention-level ranking removes from a text until the decision flips."""
     table = results.table("erasure")
-    own = table[(table["text_id"] == number) & (table["erase_level"] == "attention")]
-    return {row.ranking: None if row.censored else int(row.removed) for row in own.itertuples()}
+    rows = table[(table["text_id"] == number) & (table["erase_level"] == "attention")]
+    return {row.ranking: None if row.censored else int(row.removed) for row in rows.itertuples()}

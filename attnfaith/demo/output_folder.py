@@ -1,4 +1,4 @@
-"""The folder of a demo: made, made anew, gone on with, or refused."""
+"""Prepare the output folder of a demo: create it, replace an earlier demo, resume one, or refuse other files."""
 
 from __future__ import annotations
 
@@ -14,74 +14,74 @@ from attnfaith.errors import InputError
 from attnfaith.storage.atomic_files import put, storing
 
 MARKER = "demo.json"
-MADE = ("report.md", "figures", "tables", "models", "data", "runs")
-"""What a demo makes in its folder, and may remove; anything else there is left alone."""
+OUTPUTS = ("report.md", "figures", "tables", "models", "data", "runs")
+"""The files and folders that a demo writes, and can remove; others in its folder are left alone."""
 _EARLIER = ".earlier"
-"""Where what is replaced waits until it is known that the new demo can be made."""
+"""The folder for replaced files, until it is known that the new demo can run."""
 
 
 @contextmanager
 def demo_folder(output: str | os.PathLike[str], settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[Path]:
-    """The folder in which a demo is made; an earlier demo in it is replaced, a foreign folder refused.
+    """Prepare the folder of a demo: an earlier demo is replaced, a folder with other files is refused.
 
-    What was there comes back where the new demo turns out to be asked for with the wrong arguments or data.
+    The earlier demo is restored if the new one has wrong arguments or data.
 
     Args:
         output: the folder.
-        settings: JSON; what the demo is made of.
-        resume: keep the runs of the same demo if it was interrupted, to go on with them.
+        settings: the arguments of the demo, as JSON.
+        resume: keep the runs of the same demo if it was interrupted, to continue them.
     """
     path = Path(output).expanduser()
-    asked = json.loads(json.dumps(settings))
+    requested = json.loads(json.dumps(settings))
     with storing(path):
         if path.exists() and not path.is_dir():
             raise InputError(f"{str(path)!r} is a file. Give a folder for the demo, as output.")
         path.mkdir(parents=True, exist_ok=True)
-        there = _read(path)
-        if there is None and (present := sorted(entry.name for entry in path.iterdir())):
+        earlier = _read_marker(path)
+        if earlier is None and (present := sorted(entry.name for entry in path.iterdir())):
             raise InputError(
                 f"{str(path)!r} holds other files ({present[0]!r}) and no demo of attnfaith. Give another output, new "
                 "or empty."
             )
-        going_on = resume and there == {"settings": asked, "finished": False}
-        replaced = [name for name in MADE if not (going_on and name == "runs")]
+        resumed = resume and earlier == {"settings": requested, "finished": False}
+        replaced = [name for name in OUTPUTS if not (resumed and name == "runs")]
         _move(path, path / _EARLIER, replaced)
         try:
-            _mark(path, asked, finished=False)
-            for name in MADE[1:]:
+            _write_marker(path, requested, finished=False)
+            for name in OUTPUTS[1:]:
                 (path / name).mkdir(exist_ok=True)
             yield path
-        except InputError:  # nothing was made, so nothing is lost
+        except InputError:  # raised before any output was written
             _move(path / _EARLIER, path, replaced)
-            if there is None:
+            if earlier is None:
                 _remove(path / MARKER)
             else:
-                _mark(path, there["settings"], finished=there["finished"])
+                _write_marker(path, earlier["settings"], finished=earlier["finished"])
             raise
         finally:
             _remove(path / _EARLIER)
-        for name in MADE[1:]:
+        for name in OUTPUTS[1:]:
             if not any((path / name).iterdir()):
                 (path / name).rmdir()
-        _mark(path, asked, finished=True)
+        _write_marker(path, requested, finished=True)
 
 
-def _read(path: Path) -> Any:
-    """What the marker says, None where there is none; a marker that was not written by a demo marks nothing."""
+def _read_marker(path: Path) -> Any:
+    """The content of the marker file; None if there is none, or if it was not written by a demo."""
     try:
-        found = json.loads((path / MARKER).read_bytes())
+        content = json.loads((path / MARKER).read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    return found.get("attnfaith demo") if isinstance(found, dict) else None
+    return content.get("attnfaith demo") if isinstance(content, dict) else None
 
 
-def _mark(path: Path, settings: Any, *, finished: bool) -> None:
+def _write_marker(path: Path, settings: Any, *, finished: bool) -> None:
     content = {"attnfaith demo": {"settings": settings, "finished": finished}}
     put(path / MARKER, (json.dumps(content, indent=2) + "\n").encode())
 
 
 def _move(source: Path, target: Path, names: Sequence[str]) -> None:
-    """Put what a demo made elsewhere, in the place of what is there."""
+    """Move the outputs of a demo to another folder, replacing what is there."""
     target.mkdir(exist_ok=True)
     for name in names:
         _remove(target / name)

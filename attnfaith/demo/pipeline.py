@@ -1,4 +1,4 @@
-"""The library's main job from end to end: data, models, an evaluation of their explanations, and a report."""
+"""Run the demo from end to end: data, models, an evaluation of their explanations, and a report."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import typer
 from attnfaith.demo import examples, report, steps
 from attnfaith.demo.corpus import reviews
 from attnfaith.demo.output_folder import demo_folder
-from attnfaith.demo.planted import Planted, agreement
+from attnfaith.demo.planted import Planted, agreement_table
 from attnfaith.demo.steps import MODELS, Plan
 from attnfaith.errors import InputError
 from attnfaith.escaping import visible
 from attnfaith.evaluation.evaluator import Evaluator
 
 TESTS = ("erasure", "single_weight")
-LINES = 4
-"""Of a verdict on a user's model, told in the terminal; the report has all."""
+VERDICT_LINES = 4
+"""Lines of the verdict on a user's model that are shown in the terminal; the report has all."""
 
 
 def run_demo(
@@ -33,22 +33,22 @@ def run_demo(
     seed: int = 0,
     quiet: bool = False,
 ) -> Path:
-    """Evaluate the attention of two models that are trained on the spot, or of a model of yours; leave a report behind.
+    """Evaluate the attention of two models that are trained by the demo, or of your own model, and write a report.
 
-    By default a corpus of reviews is made in which it is known which words decide (`attnfaith.demo.corpus`), a FLAN and
-    a HAN are trained on it and evaluated on reviews held out, and every ranking is compared with the planted words.
-    With a model and data of yours these are evaluated; nothing is trained, and nothing is planted.
+    By default a corpus of reviews with known decisive words is generated (`attnfaith.demo.corpus`), a FLAN and a HAN
+    are trained on it and evaluated on held-out reviews, and every ranking is compared with the decisive words. With
+    your own model and data these are evaluated and nothing is trained.
 
-    What was found is told on standard output. The folder holds ``report.md``, ``figures`` (png), ``tables`` (csv), the
+    The main results are printed. The folder holds ``report.md``, ``figures`` (png), ``tables`` (csv), the
     ``runs`` (for `attnfaith.load_results`) and, by default, the ``models`` and the held-out reviews (``data``).
 
     Args:
         output: the folder: new, empty, or of an earlier demo, which is replaced.
         model: a classifier with its tokenizer: a path or a pipeline.
         data: its data, as for ``Evaluator.compute``.
-        text_column: the data's column of texts.
-        label_column: the data's column of labels; they are not needed.
-        seed: of the corpus, the models, and all that is drawn.
+        text_column: the column of texts.
+        label_column: the column of labels, which are optional.
+        seed: of the corpus, the models, and all random draws.
         quiet: show no progress.
 
     Returns:
@@ -59,39 +59,39 @@ def run_demo(
     if type(seed) is not int or seed < 0:
         raise InputError(f"Expected seed to be a whole number of at least 0, got {seed!r}.")
     if model is None:
-        told = planted_demo(output, seed=seed, quiet=quiet)
+        lines = planted_demo(output, seed=seed, quiet=quiet)
     else:
         columns = {"input_column": text_column, "label_column": label_column}
-        told = own_demo(output, model, data, columns, seed=seed, quiet=quiet)
+        lines = own_demo(output, model, data, columns, seed=seed, quiet=quiet)
     folder = Path(output).expanduser()
-    typer.echo(visible("\n".join([*told, f"The report is {folder / 'report.md'}"]), "\n"))
+    typer.echo(visible("\n".join([*lines, f"The report is {folder / 'report.md'}"]), "\n"))
     return folder
 
 
 def planted_demo(
     output: str | os.PathLike[str], *, seed: int = 0, quiet: bool = False, plan: Plan | None = None
 ) -> list[str]:
-    """The demo on generated reviews; what was found, in a few lines.
+    """Run the demo on generated reviews; returns the main results in a few lines.
 
     Args:
         output: the folder.
         seed: of everything.
         quiet: show no progress.
-        plan: how large it is.
+        plan: the size of the demo.
     """
     plan = Plan() if plan is None else plan
-    told: list[str] = []
+    lines: list[str] = []
     sections: list[str] = []
     with demo_folder(output, {"seed": seed}) as folder, steps.one_thread(), steps.no_bars():
-        steps.tell(f"Writing {plan.reviews} reviews", quiet=quiet)
+        steps.show_step(f"Writing {plan.reviews} reviews", quiet=quiet)
         rows = reviews(plan.reviews, seed=seed)
         held_out, planted = rows[: plan.held_out], Planted(rows[: plan.held_out])
-        steps.write(folder / "data" / "reviews.jsonl", (json.dumps(row, ensure_ascii=False) for row in held_out))
-        for name, (spoken, preset) in MODELS.items():
-            steps.tell(f"Training a {spoken} on {plan.train} of them", quiet=quiet)
+        steps.write_lines(folder / "data" / "reviews.jsonl", (json.dumps(row, ensure_ascii=False) for row in held_out))
+        for name, (display_name, preset) in MODELS.items():
+            steps.show_step(f"Training a {display_name} on {plan.train} of them", quiet=quiet)
             model, tokenizer = steps.train(preset, rows[plan.held_out :], plan, seed=seed, quiet=quiet)
-            steps.keep(folder / "models" / name, model, tokenizer)
-            steps.tell(f"Judging its explanations of {plan.held_out} others", quiet=quiet)
+            steps.save_model(folder / "models" / name, model, tokenizer)
+            steps.show_step(f"Evaluating its explanations of {plan.held_out} others", quiet=quiet)
             evaluator = Evaluator(model, tokenizer)
             results = evaluator.compute(
                 [dict(row) for row in held_out],
@@ -102,39 +102,41 @@ def planted_demo(
                 quiet=quiet,
             )
             explained = steps.explain(results, evaluator.cut, tokenizer, [row["text"] for row in held_out])
-            right = results.table("texts")["correct"].fillna(False).astype(bool).tolist()
-            agreed = agreement(explained, planted, of=right, **results.manifest["statistics"], seed=seed)
-            steps.leave(folder, name, results, agreed)
-            shown = examples.planted(results, explained, planted, held_out)
-            sections += report.section(name, f"The {spoken}", results, shown, agreed)
-            told += report.told(spoken, results, agreed)
-        lines = [*report.introduction(plan, seed), *sections, *report.how_to_go_on([*MODELS], yours=False)]
-        steps.write(folder / "report.md", lines)
-    return told
+            correct = results.table("texts")["correct"].fillna(False).astype(bool).tolist()
+            agreement = agreement_table(
+                explained, planted, counted=correct, **results.manifest["statistics"], seed=seed
+            )
+            steps.write_results(folder, name, results, agreement)
+            shown = examples.planted_examples(results, explained, planted, held_out)
+            sections += report.section(name, f"The {display_name}", results, shown, agreement)
+            lines += report.terminal_lines(display_name, results, agreement)
+        page = [*report.introduction(plan, seed), *sections, *report.next_steps([*MODELS], user_model=False)]
+        steps.write_lines(folder / "report.md", page)
+    return lines
 
 
 def own_demo(
     output: str | os.PathLike[str], model: Any, data: Any, columns: dict[str, Any], *, seed: int, quiet: bool
 ) -> list[str]:
-    """The demo on a user's own model and data; what was found, in a few lines.
+    """Run the demo on a user's own model and data; returns the main results in a few lines.
 
     Args:
         output: the folder.
         model: a classifier with its tokenizer.
         data: to evaluate it on.
         columns: of the data.
-        seed: of what is drawn.
+        seed: of all random draws.
         quiet: show no progress.
     """
     evaluator = Evaluator(model)
-    settings = {"model": steps.said(model), "data": steps.said(data), **columns, "seed": seed}
+    settings = {"model": steps.source_name(model), "data": steps.source_name(data), **columns, "seed": seed}
     with demo_folder(output, settings, resume=True) as folder:
-        steps.tell("Judging its explanations", quiet=quiet)
+        steps.show_step("Evaluating its explanations", quiet=quiet)
         run = folder / "runs" / "model"
         results = evaluator.compute(data, **columns, tests=TESTS, seed=seed, output_dir=run, quiet=quiet)
-        steps.leave(folder, "model", results)
-        shown = examples.of_yours(results, evaluator, data, columns["input_column"])
+        steps.write_results(folder, "model", results)
+        shown = examples.user_examples(results, evaluator, data, columns["input_column"])
         lines = ["# Can the attention of this model be read as an explanation?", ""]
-        lines += report.section("model", "What was found", results, shown)
-        steps.write(folder / "report.md", [*lines, *report.how_to_go_on(["model"], yours=True)])
-    return str(results.verdict).splitlines()[:LINES]
+        lines += report.section("model", "Results", results, shown)
+        steps.write_lines(folder / "report.md", [*lines, *report.next_steps(["model"], user_model=True)])
+    return str(results.verdict).splitlines()[:VERDICT_LINES]

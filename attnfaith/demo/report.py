@@ -1,4 +1,4 @@
-"""The report of a demo, in Markdown: pure functions of what was found."""
+"""Write the report of a demo in Markdown, from the results of its runs."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _FIGURES = {
     "single_weight": "What single weights do to the decision",
 }
 _COMPARED = {"gradient_x_attention": "gradient x attention:", "by chance": "by chance:"}
-_NEVER = "A decision that never flips counts as everything removed."
+_NEVER_FLIPS = "A decision that never flips counts as everything removed."
 
 
 def introduction(plan: Plan, seed: int) -> list[str]:
-    """What was done, in plain words."""
+    """The introduction of the report: data, models, and test."""
     return f"""# Can attention be read as an explanation? A demonstration
 
 Attention weights look like an explanation: so much of the decision rests on this word. Whether it does can be tested.
@@ -58,14 +58,14 @@ an order drawn at random, and the smallest set that flips the decision at all, w
 def section(
     name: str, title: str, results: Results, examples: Sequence[str], planted: pd.DataFrame | None = None
 ) -> list[str]:
-    """Everything that was found of one model.
+    """The section on one model.
 
     Args:
         name: of its files.
         title: of the section.
         results: its run.
-        examples: texts, in Markdown.
-        planted: the agreement with the planted words, where there are any.
+        examples: example texts, in Markdown.
+        planted: the agreement with the planted words, if there are any.
     """
     figures = [f"![{_FIGURES[test]}](figures/{name}-{test}.png)" for test in results.tests]
     spread = [line for figure in figures for line in (figure, "")]
@@ -77,39 +77,39 @@ def section(
 
 
 def about(results: Results) -> list[str]:
-    """How many texts were read, and how many the model gets right."""
+    """A line with the number of texts, the accuracy of the model, and the notes of the run."""
     texts, counts = results.table("texts"), results.manifest["counts"]
-    right = texts["correct"].dropna()
-    told = f"{counts['rows']:,} texts were read"
-    told += f"; the model gets {percent(float(right.mean()))} of them right." if len(right) else "."
+    correct = texts["correct"].dropna()
+    line = f"{counts['rows']:,} texts were read"
+    line += f"; the model gets {percent(float(correct.mean()))} of them right." if len(correct) else "."
     notes = [f"{count} were set aside: {reason}." for reason, count in counts["aside"].items()]
-    return [" ".join([told, *notes, *results.manifest["notes"]])]
+    return [" ".join([line, *notes, *results.manifest["notes"]])]
 
 
-def told(spoken: str, results: Results, planted: pd.DataFrame) -> list[str]:
-    """What was found of one model, in a few lines for a terminal."""
+def terminal_lines(display_name: str, results: Results, planted: pd.DataFrame) -> list[str]:
+    """The main results of one model, in a few lines for a terminal."""
     right = percent(float(results.table("texts")["correct"].dropna().mean()))
     label, evidence, *_ = str(results.verdict).splitlines()
     share = dict(zip(planted["ranking"], planted["agreement"], strict=True))
     unit = results.manifest["facts"]["unit"]["attention"]
     others = ", ".join(f"{words} {percent(share[name])}" for name, words in _COMPARED.items() if name in share)
     return [
-        f"{spoken}: right on {right} of {len(results.table('texts'))} held-out reviews. {label}",
+        f"{display_name}: right on {right} of {len(results.table('texts'))} held-out reviews. {label}",
         f"  {evidence}",
         f"  Of the {unit} that attention puts first, {percent(share['attention'])} are decisive ({others}).",
     ]
 
 
-def how_to_go_on(names: Sequence[str], *, yours: bool) -> list[str]:
-    """Where everything is, and what can be done with it."""
+def next_steps(names: Sequence[str], *, user_model: bool) -> list[str]:
+    """The files of the demo, and commands to continue with."""
     runs = [f'print(af.load_results("runs/{name}"))' for name in names]
     lines = ["## Going on", "", "Everything shown here is in this folder:", ""]
     lines += ["- `tables/`: every figure with its interval (`*-summary.csv`)"]
-    lines[-1] += "." if yours else ", and the agreement with the planted words (`*-planted.csv`)."
+    lines[-1] += "." if user_model else ", and the agreement with the planted words (`*-planted.csv`)."
     lines += ["- `figures/`: the figures.", "- `runs/`: the results, text by text."]
-    lines += [] if yours else ["- `models/`: the models, for Transformers; `data/`: the held-out reviews."]
+    lines += [] if user_model else ["- `models/`: the models, for Transformers; `data/`: the held-out reviews."]
     lines += ["", "```python", "import attnfaith as af", "", *runs, "```", ""]
-    if not yours:
+    if not user_model:
         lines += ["```", 'attnfaith explain models/flan "This kettle is not bad at all."']
         lines += ["attnfaith evaluate models/han data/reviews.jsonl --output another-run/", "```", ""]
     return lines
@@ -122,11 +122,11 @@ def verdict_lines(results: Results) -> list[str]:
 
 
 def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> list[str]:
-    """A table for each erase level: what each ranking removes until the decision flips, the least first.
+    """A table of the rankings for each erase level, sorted by the share removed until the decision flips.
 
     Args:
         results: of a run with the erasure test.
-        planted: the agreement with the planted words, where there are any.
+        planted: the agreement with the planted words, if there are any.
     """
     figures = SummaryLookup(results.summary())
     agreed = {} if planted is None else {row.ranking: SummaryValue(*row[2:]) for row in planted.itertuples()}
@@ -137,14 +137,14 @@ def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> lis
         head = ["ranking", "removed until the decision flips", *(["efficiency"] if exact else []), "never flips"]
         rows = []
         for key in keys:
-            told = ["mean_fraction", *(["efficiency"] if exact else []), "never_flipped"]
-            cells = [_name(key, level), *(_shown(figures.get(level, figure, key)) for figure in told)]
+            shown = ["mean_fraction", *(["efficiency"] if exact else []), "never_flipped"]
+            cells = [_name(key, level), *(_shown(figures.get(level, figure, key)) for figure in shown)]
             rows.append([*cells, _shown(agreed.get(key[1], SummaryValue()))] if agreed else cells)
         unit = results.manifest["facts"]["unit"][level]
         where = "the final attention" if level == "attention" else "the whole model"
         lines += [f"What is removed are {unit}, from {where}:", ""]
         lines += [*_markdown([*head, "agreement with the planted words"] if agreed else head, rows), ""]
-    note = "*Removed* is the mean share of the items. " + _NEVER
+    note = "*Removed* is the mean share of the items. " + _NEVER_FLIPS
     if "efficiency" in " ".join(lines):
         note += " *Efficiency* is the size of the smallest set that flips / the number removed: 100 % is perfect."
     if agreed:
@@ -159,16 +159,17 @@ def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> lis
 
 
 def truth_lines(results: Results, planted: pd.DataFrame) -> list[str]:
-    """What the planted words say of attention, and how soon the decision flips without them."""
+    """The agreement of attention with the planted words, and how soon the decision flips without these."""
     figures, level = SummaryLookup(results.summary()), "attention"
     unit = results.manifest["facts"]["unit"][level]
     share = {row.ranking: percent(row.agreement, row.low, row.high) for row in planted.itertuples()}
-    found = f"Of the {unit} that attention puts first, {share['attention']} are decisive; by chance it would be "
-    lines = [f"- {found}{percent(dict(zip(planted['ranking'], planted['agreement'], strict=True))['by chance'])}."]
+    line = f"Of the {unit} that attention puts first, {share['attention']} are decisive; by chance it would be "
+    lines = [f"- {line}{percent(dict(zip(planted['ranking'], planted['agreement'], strict=True))['by chance'])}."]
     first, other = (YOURS, "planted"), (level, "attention")
-    own, random = (figures.get(level, "mean_fraction", key) for key in (first, (level, "random")))
+    planted_fraction, random = (figures.get(level, "mean_fraction", key) for key in (first, (level, "random")))
     lines.append(
-        f"- With the decisive {unit} removed first, the decision flips after {own} of all {unit}; at random {random}."
+        f"- With the decisive {unit} removed first, the decision flips after {planted_fraction} of all {unit}; at "
+        f"random {random}."
     )
     gap = figures.get(level, "mean_difference", first, other)
     if gap.low > 0:
@@ -181,25 +182,27 @@ def truth_lines(results: Results, planted: pd.DataFrame) -> list[str]:
     return lines
 
 
-def marked(review: Review) -> str:
+def with_bold_words(review: Review) -> str:
     """A review with its decisive words in bold.
 
     Example:
-        >>> marked({"text": "It is not bad.", "label": 3, "words": ["not", "bad"], "ranges": [(6, 9), (10, 13)]})
+        >>> with_bold_words(
+        ...     {"text": "It is not bad.", "label": 3, "words": ["not", "bad"], "ranges": [(6, 9), (10, 13)]}
+        ... )
         'It is **not** **bad**.'
     """
-    text, end, found = review["text"], 0, ""
+    text, end, markdown = review["text"], 0, ""
     for start, stop in review["ranges"]:
-        found += f"{plain(text[end:start])}**{text[start:stop]}**"
+        markdown += f"{escape_markdown(text[end:start])}**{text[start:stop]}**"
         end = stop
-    return found + plain(text[end:])
+    return markdown + escape_markdown(text[end:])
 
 
-def plain(text: str) -> str:
-    r"""A text as it is, whatever signs of Markdown stand in it, without line breaks.
+def escape_markdown(text: str) -> str:
+    r"""Escape the signs of Markdown in a text, and replace line breaks by spaces.
 
     Example:
-        >>> print(plain("2 * 3\n_"))
+        >>> print(escape_markdown("2 * 3\n_"))
         2 \* 3 \_
     """
     escaped = "".join("\\" + sign if sign in "\\`*_{}[]<>#|~" else sign for sign in visible(text, "\n\t"))
@@ -207,37 +210,38 @@ def plain(text: str) -> str:
 
 
 def example(
-    explained: Mapping[str, Explanation], removed: Mapping[str, int | None], *, first: int, shown: str, said: str
+    explained: Mapping[str, Explanation], removed: Mapping[str, int | None], *, first: int, text: str, prediction: str
 ) -> list[str]:
-    """One text, and what rankings put first in it.
+    """One text with the top items of rankings.
 
     Args:
-        explained: the text's explanations by ranking.
-        removed: how many items each removes until the decision flips; None where it never does.
-        first: how many items to show.
-        shown: the text in Markdown.
-        said: what the model says of it.
+        explained: the explanations of the text by ranking.
+        removed: the number of items that each ranking removes until the decision flips; None if it never flips.
+        first: the number of items to show.
+        text: the text in Markdown.
+        prediction: a sentence on the prediction of the model.
     """
-    one = next(iter(explained.values()))
-    lines = [f"> {shown}", "", said, ""]
+    total = len(next(iter(explained.values())).scores)
+    lines = [f"> {text}", "", prediction, ""]
     rows = []
     for name, explanation in explained.items():
-        items = [_item(explanation, place) for place in explanation.ranking()[:first]]
+        items = [_item(explanation, index) for index in explanation.ranking()[:first]]
         count = removed.get(name)
-        flips = "never" if count is None else f"{count} of {len(one.scores)}"
+        flips = "never" if count is None else f"{count} of {total}"
         rows.append([_WORDS.get(name, name), ", ".join(items), flips])
     head = ["ranking", f"its first {first}" if first > 1 else "its first", "removed until the decision flips"]
     return [*lines, *_markdown(head, rows), ""]
 
 
-def _item(explanation: Explanation, place: int) -> str:
-    score = explanation.scores[place]
+def _item(explanation: Explanation, index: int) -> str:
+    score = explanation.scores[index]
     weight = f" ({percent(score)})" if explanation.method == "attention" else ""
-    return f"“{plain(explanation.tokens[place].strip())}”{weight}"
+    return f"“{escape_markdown(explanation.tokens[index].strip())}”{weight}"
 
 
 def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    rule = ["---:" if all(re.match(r"[\d–]", cells[place]) for cells in rows) else "---" for place in range(len(head))]
+    numeric = [all(re.match(r"[\d–]", cells[column]) for cells in rows) for column in range(len(head))]
+    rule = ["---:" if right else "---" for right in numeric]
     return ["| " + " | ".join(cells) + " |" for cells in (head, rule, *rows)]
 
 
@@ -246,7 +250,7 @@ def _shown(figure: SummaryValue) -> str:
 
 
 def _name(key: Key, level: str) -> str:
-    words = _WORDS.get(key[1], plain(key[1].replace("_", " ")))
+    words = _WORDS.get(key[1], escape_markdown(key[1].replace("_", " ")))
     return words if key[0] in (level, "yours") else f"{words}, {key[0]} level"
 
 

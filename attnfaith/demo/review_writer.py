@@ -1,4 +1,4 @@
-"""Writes one review, its decisive words ``[marked]``."""
+"""Generate one review, with its decisive words ``[marked]``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from attnfaith.demo import lexicon as lex
 Thing = TypeVar("Thing")
 MARK = re.compile(r"\[(.+?)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
-_PAIRS = {1: ((2, -1),), 0: ((1, -1), (2, -2)), -1: ((-2, 1),)}  # neither of the two can be left out
+_PAIRS = {1: ((2, -1),), 0: ((1, -1), (2, -2)), -1: ((-2, 1),)}  # pairs of clauses of which neither can be left out
 _SENTENCES = (2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8)
 
 
 class KeyedRandom:
-    """Draws that depend on a key alone. Only ``random()`` is used: Python keeps its numbers the same for ever.
+    """Random choices that depend on a key alone. Only ``random()`` is used: its numbers are the same in every Python.
 
     Example:
         >>> KeyedRandom(0, 17).pick("abc") == KeyedRandom(0, 17).pick("abc")
@@ -28,28 +28,28 @@ class KeyedRandom:
         self._random = random.Random("/".join(map(str, key))).random
 
     def pick(self, things: Sequence[Thing]) -> Thing:
-        """One of them."""
+        """Choose one of several things."""
         return things[int(self._random() * len(things))]
 
     def chance(self, share: float) -> bool:
-        """True so often."""
+        """True with a probability."""
         return self._random() < share
 
     def shuffle(self, things: Iterable[Thing]) -> list[Thing]:
-        """All of them in another order."""
-        keyed = [(self._random(), place, thing) for place, thing in enumerate(things)]
+        """The things in random order."""
+        keyed = [(self._random(), index, thing) for index, thing in enumerate(things)]
         return [thing for _, _, thing in sorted(keyed, key=lambda entry: entry[:2])]
 
 
 class Sentence(NamedTuple):
-    """A sentence with slots, and whether an "it" in the next one is read as the product."""
+    """A sentence with slots, and whether an "it" in the next sentence refers to the product."""
 
     text: str
     ours: bool = False
 
 
 class Writer:
-    """Writes about one product that it draws.
+    """Writes reviews of one randomly chosen product.
 
     Example:
         >>> "[" in Writer(KeyedRandom(0, 17)).review(2)
@@ -76,7 +76,7 @@ class Writer:
         }
 
     def review(self, strength: int) -> str:
-        """A review that says ``strength`` of its product, from -2 to 2."""
+        """A review whose decisive clauses have the sum ``strength``, from -2 to 2."""
         verdict = self._verdict(strength)
         room = max(self.draws.pick(_SENTENCES), len(verdict) + 1) - len(verdict)
         distractors = min(room, self.draws.pick((1, 1, 2, 2, 3)))
@@ -94,19 +94,19 @@ class Writer:
         return " ".join(filled)
 
     def _verdict(self, strength: int) -> list[Sentence]:
-        """One or two sentences that decide."""
+        """The one or two decisive sentences."""
         if strength not in _PAIRS or self.draws.chance(0.6):
             whole = self.draws.chance(0.65)
-            return [self._sentence(self._own(strength, whole, 0), whole)]
+            return [self._sentence(self._clause(strength, whole, 0), whole)]
         first, second = self.draws.shuffle(self.draws.pick(_PAIRS[strength]))
         whole = self.draws.chance(0.5)
-        c, d = self._own(first, whole, 0), self._own(second, False, 1)
+        c, d = self._clause(first, whole, 0), self._clause(second, False, 1)
         if self.draws.chance(0.5):
             return [self._sentence(self.draws.pick(lex.BUT).replace("{c}", c).replace("{d}", d))]
         return [self._sentence(c), Sentence(self.draws.pick(lex.HOWEVER) + d + self.draws.pick(lex.ENDS))]
 
-    def _own(self, strength: int, whole: bool, part: int) -> str:
-        """The writer's own clause about the product or one of its parts."""
+    def _clause(self, strength: int, whole: bool, part: int) -> str:
+        """A decisive clause about the product or one of its parts."""
         if whole and self.draws.chance(0.4):
             return self._phrase(strength, self.draws.pick(lex.WHOLE))
         opinion, negated = self._opinion(strength)
@@ -116,7 +116,7 @@ class Writer:
         return self._put(self.draws.pick(lex.NOT + lex.NOT_I if negated else lex.PLAIN + lex.PLAIN_I), about, opinion)
 
     def _distractor(self) -> Sentence:
-        """A sentence with an opinion that does not decide."""
+        """A sentence with an opinion that is not decisive."""
         strength = self.draws.pick((-2, -1, 0, 1, 2))
         kind = self.draws.pick(("other", "other", "reported", "quoted"))
         clause = self._of_another(strength) if kind == "other" else self._of_someone(strength, kind == "quoted")
@@ -145,7 +145,7 @@ class Writer:
         return self.draws.pick(lex.PHRASES[strength]).replace("{x}", about)
 
     def _opinion(self, strength: int) -> tuple[str, bool]:
-        """A marked opinion, and whether it is to be negated."""
+        """A marked opinion, and whether it has to be negated."""
         if abs(strength) == 2 and self.draws.chance(0.5):
             word = self.draws.pick(lex.OPINIONS[strength // 2])
             return f"[{self.draws.pick(lex.INTENSIFIERS)}] [{word}]", False
@@ -162,22 +162,22 @@ class Writer:
         return Sentence(self.draws.pick(lex.STARTS) + clause + self.draws.pick(lex.ENDS), ours)
 
     def _fill(self, text: str, *, it: str) -> str:
-        """Fill the slots; what is not fixed for the review is drawn."""
-        own = self.fixed | {"it": it, "It": _capital(it)}
+        """Fill the slots: with the fixed words of the review, or with random ones."""
+        fixed = self.fixed | {"it": it, "It": _capital(it)}
 
         def value(slot: re.Match[str]) -> str:
             name = slot[1]
-            if name in own:
-                return own[name]
+            if name in fixed:
+                return fixed[name]
             if name == "part":
                 return self.draws.pick(self.parts)
-            drawn = self.draws.pick(lex.WORDS[name.lower()])
-            return _capital(drawn) if name[0].isupper() else drawn
+            word = self.draws.pick(lex.WORDS[name.lower()])
+            return _capital(word) if name[0].isupper() else word
 
         return _SLOT.sub(value, text)
 
 
 def _capital(text: str) -> str:
-    """Raise the first letter, which may stand behind a mark or quotation mark or be an open slot."""
-    place = next(place for place, letter in enumerate(text) if letter.isalpha())
-    return text[:place] + text[place].upper() + text[place + 1 :]
+    """Capitalise the first letter, which can follow a mark or quotation mark, or be the name of a slot."""
+    index = next(index for index, letter in enumerate(text) if letter.isalpha())
+    return text[:index] + text[index].upper() + text[index + 1 :]

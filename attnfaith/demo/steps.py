@@ -1,4 +1,4 @@
-"""What the demo does one after the other: train, explain, leave files behind."""
+"""The steps of the demo: train models, explain texts, write files."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from attnfaith.training import fit, recipe
 
 STARS = {0: "1 star", 1: "2 stars", 2: "3 stars", 3: "4 stars", 4: "5 stars"}
 MODELS = {"flan": ("FLAN", "FLANrnn"), "han": ("HAN", "HANrnn")}
-"""Names of files, what a reader is told, and the preset."""
+"""The models by file name: display name and preset."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How large the demo is.
+    """The size of the demo and of its models.
 
     Attributes:
         train: reviews to train on.
         validation: reviews to choose the epoch by.
         held_out: reviews to evaluate on.
-        epochs: passes over the training data, at most.
-        learning_rate: larger than the papers', which suit larger data.
-        embedding_size: smaller than the papers', and
-        dropout: less, since the vocabulary is small.
+        epochs: the largest number of passes over the training data.
+        learning_rate: larger than in the papers, which have more data.
+        embedding_size: smaller than in the papers, since the vocabulary is small.
+        dropout: smaller than in the papers, for the same reason.
     """
 
     train: int = 2000
@@ -53,14 +53,14 @@ class Plan:
 
     @property
     def reviews(self) -> int:
-        """All of them."""
+        """The number of reviews."""
         return self.train + self.validation + self.held_out
 
 
 def train(
     preset: str, rows: Sequence[Review], plan: Plan, *, seed: int, quiet: bool
 ) -> tuple[AttentionClassifier, WordTokenizer]:
-    """A model of a paper, and its tokenizer, trained on the first reviews; the others choose the epoch."""
+    """Train a model of a preset and its tokenizer on the first reviews; the others choose the epoch."""
     data = [dict(row) for row in rows]
     by_sentences = preset.startswith("HAN")
     tokenizer = WordTokenizer.train([row["text"] for row in rows[: plan.train]], min_count=1, sentences=by_sentences)
@@ -80,18 +80,18 @@ def train(
 def explain(
     results: Results, cut: Cut, tokenizer: Any, texts: Sequence[str], names: Iterable[str] | None = None
 ) -> Any:
-    """The explanations behind a run at the attention level: by ranking, one for each text, the texts from row 0 on."""
+    """Explain the first texts of a run by its attention-level rankings: a list of explanations for each ranking."""
     seed = results.manifest["run"]["seed"]
     keys = [key.split("/") for key in results.manifest["run"]["rankings"]["attention"]]
     wanted = [name for level, name in keys if level == "attention" and (names is None or name in names)]
-    found: dict[str, list[Explanation]] = {}
+    explained: dict[str, list[Explanation]] = {}
     for name in wanted:
-        found[name] = Attributor(cut, tokenizer, method=name, seed=seed, batch_size=64)(list(texts))
-    return found
+        explained[name] = Attributor(cut, tokenizer, method=name, seed=seed, batch_size=64)(list(texts))
+    return explained
 
 
-def leave(folder: Path, name: str, results: Results, planted: pd.DataFrame | None = None) -> None:
-    """The figures and tables of a run."""
+def write_results(folder: Path, name: str, results: Results, planted: pd.DataFrame | None = None) -> None:
+    """Write the figures and tables of a run."""
     with storing(folder):
         for test in results.tests:
             results.plot(test, path=folder / "figures" / f"{name}-{test}.png")
@@ -100,28 +100,28 @@ def leave(folder: Path, name: str, results: Results, planted: pd.DataFrame | Non
             planted.to_csv(folder / "tables" / f"{name}-planted.csv", index=False)
 
 
-def keep(folder: Path, model: AttentionClassifier, tokenizer: WordTokenizer) -> None:
-    """A model and its tokenizer, to be loaded by Transformers."""
+def save_model(folder: Path, model: AttentionClassifier, tokenizer: WordTokenizer) -> None:
+    """Save a model and its tokenizer for Transformers."""
     with storing(folder):
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
 
 
-def write(path: Path, lines: Iterable[str]) -> None:
-    """A text file, whole or not at all."""
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a text file atomically."""
     with storing(path.parent):
         put(path, ("\n".join(lines) + "\n").encode())
 
 
-def tell(what: str, *, quiet: bool) -> None:
-    """Say on a terminal what is being done now."""
+def show_step(step: str, *, quiet: bool) -> None:
+    """Show the current step on a terminal."""
     if not quiet and sys.stderr.isatty():
-        typer.echo(visible(f"{what} ..."), err=True)
+        typer.echo(visible(f"{step} ..."), err=True)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Models as small as these are faster on one core than on several."""
+    """Run torch on one thread, which is faster for models as small as these."""
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -132,7 +132,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def no_bars() -> Iterator[None]:
-    """Without the bars of Transformers for loading and saving, which take no time here."""
+    """Switch off the progress bars of Transformers for loading and saving, which take no time here."""
     from transformers.utils import logging
 
     before = logging.is_progress_bar_enabled()
@@ -144,6 +144,6 @@ def no_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def said(thing: Any) -> str:
-    """What a model or data are, for the folder of the demo."""
-    return os.fspath(thing) if isinstance(thing, str | os.PathLike) else type(thing).__name__
+def source_name(source: Any) -> str:
+    """The path of a model or data, or its type, for the settings of the demo."""
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else type(source).__name__

@@ -1,4 +1,4 @@
-"""A batch of texts on its way through every test: captured once, scored once by each ranking."""
+"""`Batch`: texts with their capture and the scores of every ranking, computed once for all tests."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from attnfaith.validation import short_repr
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What is the same for every batch of a run.
+    """The configuration of a run, the same for every batch.
 
     Attributes:
         cut: the model, cut.
-        decision: how it decides.
-        settings: of the methods.
+        decision: how the model decides.
+        settings: the options of the methods.
         target: "predicted", "gold" or a class.
-        output: what rankings explain; None for each method's own.
+        output: the output that rankings explain; None for each method's default.
         special_tokens: "include" or "protect" (never erased).
-        protect_deciding: whether the deciding token is never erased at the input level.
+        protect_deciding: never erase the deciding token at the input level.
         rankings: by erase level.
-        hiding: how tokens are hidden at the input level; None where they are not.
-        kept: what tests make once and use for every batch, by name.
+        hiding: how tokens are hidden at the input level; None if nothing is erased there.
+        cache: what is computed once and used for every batch, by name.
     """
 
     cut: Cut
@@ -52,19 +52,19 @@ class RunConfig:
     protect_deciding: bool = False
     rankings: dict[str, tuple[Ranking, ...]] = field(default_factory=dict)
     hiding: Hiding | None = None
-    kept: dict[str, Any] = field(default_factory=dict, compare=False)
+    cache: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 class Batch:
-    """Some texts, as every test sees them.
+    """Some texts, as every test gets them.
 
     Attributes:
-        setup: what is the same for every batch.
-        rows: the texts as they are in the data.
+        setup: the configuration of the run.
+        rows: the texts as rows of the data.
         encoded: the texts as the model reads them.
-        inputs: the model's inputs.
-        capture: the texts, cut at the final attention.
-        orders: of removal, by erase level and ranking, that some test has made already.
+        inputs: the model inputs.
+        capture: the final attention of the texts.
+        orders: the orders of removal that a test has computed already, by erase level and ranking.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class Batch:
     ) -> None:
         self.setup, self.rows, self.encoded = setup, rows, encoded
         self.capture: Capture = setup.cut.capture(**inputs)
-        # A tokenizer makes tensors on the CPU; what is computed from both must be on the model's device.
+        # A tokenizer makes tensors on the CPU. They are combined with captured ones, which are on the model's device.
         device = self.capture.mask.device
-        self.inputs = {name: one.to(device) if isinstance(one, Tensor) else one for name, one in inputs.items()}
+        self.inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
         self.orders: dict[tuple[str, Ranking], Tensor] = {}
-        self._scores: dict[Ranking, Scores] = {}
+        self._scores: dict[Ranking, tuple[Scores, str]] = {}  # with the level of the items that are scored
 
     @property
     def logits(self) -> Tensor:
-        """The model's own, ``[B, C]``."""
+        """The original logits, ``[B, C]``."""
         return self.capture.logits
 
     @cached_property
@@ -95,7 +95,7 @@ class Batch:
 
     @cached_property
     def request(self) -> Request:
-        """What every method is asked; methods share what it has computed."""
+        """The request to every method; it caches what several methods compute."""
         return Request(
             cut=self.setup.cut,
             inputs=self.inputs,
@@ -124,15 +124,15 @@ class Batch:
         return self.special.gather(1, items.spans[..., 0]) & self.capture.mask
 
     def erasable(self, level: str) -> Tensor:
-        """The items that may be taken away at a level, ``[B, N]`` or ``[B, L]``, and that rankings of it are about.
+        """The items that can be erased at a level, ``[B, N]`` or ``[B, L]``.
 
-        Special tokens may not, where they are protected, or stand between words as a HAN's ends of sentences.
+        Special tokens cannot, if they are protected, or structure the text as the ends of sentences of a HAN do.
         """
         mask, special = (self.capture.mask, self.special_items)
         if level == "input":
             mask, special = self.request.tokens, self.special
-        between = level == "input" and self.setup.cut.adapter.affine(self.capture) is not None
-        return mask & ~special if between or self.setup.special_tokens == "protect" else mask
+        structural = level == "input" and self.setup.cut.adapter.affine(self.capture) is not None
+        return mask & ~special if structural or self.setup.special_tokens == "protect" else mask
 
     @cached_property
     def weights(self) -> Tensor:
@@ -141,7 +141,7 @@ class Batch:
 
     @cached_property
     def token_weights(self) -> Tensor:
-        """``[B, L]``, the same by token; NaN where items belong to no certain tokens."""
+        """``[B, L]``, the same by token; NaN if the items of the attention do not correspond to tokens."""
         try:
             return attention_at_input(replace(self.request, settings=self._final)).values.double()
         except UnsupportedModelError:
@@ -152,52 +152,54 @@ class Batch:
         return replace(self.setup.settings, layer="final")
 
     def scores(self, ranking: Ranking, erase_level: str) -> Tensor:
-        """A ranking's scores of the items that are erased at a level: ``[B, N]`` or ``[B, L]``, higher goes first."""
+        """The scores of a ranking for the items that are erased at a level: ``[B, N]`` or ``[B, L]``, highest first."""
         if ranking not in self._scores:
-            self._scores[ranking] = self._brought(ranking) if ranking.level == YOURS else self._computed(ranking)
-        found = self._scores[ranking]
-        places = self.capture.mask.shape if erase_level == "attention" else self.request.tokens.shape
-        own = "attention" if found.mask is self.capture.mask else "input"
-        if own == erase_level:
-            return found.values
+            self._scores[ranking] = self._user_scores(ranking) if ranking.level == YOURS else self._computed(ranking)
+        result, scored_level = self._scores[ranking]
+        if scored_level == erase_level:
+            return result.values
         items = self.capture.items
         if items is None or items.spans is None or items.kind != "tokens":
             raise UnsupportedModelError(f"{ranking} does not score what is erased at the level {erase_level!r}.")
         starts, mask = items.spans[..., 0], self.capture.mask
         if erase_level == "attention":
-            return torch.where(mask, found.values.gather(1, starts), 0.0)
-        placed = torch.zeros(places, dtype=found.values.dtype, device=mask.device)
+            return torch.where(mask, result.values.gather(1, starts), 0.0)
+        by_token = torch.zeros(self.request.tokens.shape, dtype=result.values.dtype, device=mask.device)
         rows = torch.arange(len(mask), device=mask.device).unsqueeze(1).expand_as(mask)
-        placed[rows[mask], starts[mask]] = found.values[mask]
-        return placed
+        by_token[rows[mask], starts[mask]] = result.values[mask]
+        return by_token
 
-    def _computed(self, ranking: Ranking) -> Scores:
+    def _computed(self, ranking: Ranking) -> tuple[Scores, str]:
         output = self._output("log_odds" if ranking.name == "lrp" else "probability")
         request = self.request if output == self.request.output else replace(self.request, output=output)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = ranking.method.run(request)
-        for other in (one for one in caught if one.category is not UserWarning):
-            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-        inexact, told = any(one.category is UserWarning for one in caught), self.setup.kept.setdefault("told of", set())
-        if inexact and ranking not in told:  # each batch has figures of its own; in the same words, and once
-            told.add(ranking)
+            result = ranking.method.run(request)
+        inexact = False
+        for warning in caught:
+            if warning.category is UserWarning:  # a method warns of its precision so
+                inexact = True
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        warned = self.setup.cache.setdefault("inexact rankings", set())
+        if inexact and ranking not in warned:  # the method's warning has numbers of this batch; say it once for the run
+            warned.add(ranking)
             warnings.warn(
                 f"Some scores of the ranking {ranking} are not as exact as they should be (an Attributor with the "
                 "method says by how much); more steps= may help.",
                 stacklevel=2,
             )
         mask = self.capture.mask if ranking.level == "attention" else self.request.tokens
-        return replace(found, mask=mask)
+        return replace(result, mask=mask), ranking.level
 
-    def _brought(self, ranking: Ranking) -> Scores:
-        """Scores that a user brings; of sentences, where there are as many as sentences."""
+    def _user_scores(self, ranking: Ranking) -> tuple[Scores, str]:
+        """The scores of a user's ranking, and their level: scores of sentences are at the level of the attention."""
         by_sentence = self.capture.items is not None and self.capture.items.kind == "sentences"
         lines = []
-        for place, (row, encoded) in enumerate(zip(self.rows, self.encoded, strict=True)):
+        for text, (row, encoded) in enumerate(zip(self.rows, self.encoded, strict=True)):
             where = f"Row {row.number}, explanation {short_repr(ranking.name)}"
-            count = int(self.capture.lengths[place]) if by_sentence else None
-            lines.append(align_scores(_given(ranking, row, encoded), encoded, where, sentences=count))
+            count = int(self.capture.lengths[text]) if by_sentence else None
+            lines.append(align_scores(_source_scores(ranking, row, encoded), encoded, where, sentences=count))
         tokens, lengths = self.request.tokens, self.capture.lengths.tolist()
         sentences = by_sentence and all(len(line) == count for line, count in zip(lines, lengths, strict=True))
         mask = self.capture.mask if sentences else tokens
@@ -205,7 +207,7 @@ class Batch:
         values[mask] = torch.tensor(
             [score for line in lines for score in line], dtype=torch.float64, device=mask.device
         )
-        return Scores(values, mask)
+        return Scores(values, mask), "attention" if sentences else "input"
 
     def _output(self, default: str) -> str:
         if self.setup.decision.kind == "regression":
@@ -213,9 +215,9 @@ class Batch:
         return self.setup.output or default
 
 
-def _given(ranking: Ranking, row: Row, encoded: EncodedText) -> Any:
-    """What a user says of a text; NaN for each token where there is nothing."""
+def _source_scores(ranking: Ranking, row: Row, encoded: EncodedText) -> Any:
+    """The scores that a user's function or column gives a text; NaN for each token if the cell is empty."""
     if callable(ranking.source):
         return ranking.source(encoded)
-    found = (row.scores or {}).get(str(ranking.source))
-    return found or [math.nan] * len(encoded.ids)
+    scores = (row.scores or {}).get(str(ranking.source))
+    return scores or [math.nan] * len(encoded.ids)

@@ -1,4 +1,4 @@
-"""One text, through everything, before the run: what does not work on this model is found here."""
+"""Dry-run one text through every ranking and test, so that unsupported combinations fail before the run starts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.token_hiding import hiding_for
 from attnfaith.text.encoder import TextEncoder
 
-TRIED = 64
+MAX_TRIED = 64
+"""Texts among which the one for the dry run is chosen."""
 
 
 def first_text(setup: RunConfig, texts: TextEncoder, source: DataSource) -> Batch:
-    """The longest of the first texts that the model reads without trouble."""
+    """The longest of the first texts that the model can process, as a batch."""
     rows = next(iter(source.shards(SHARD)))[1]
-    rows = list(islice(rows, TRIED))
-    encoded, aside = encode(texts, rows, gold=setup.target == "gold")
-    for place in sorted(encoded, key=lambda place: -len(encoded[place].ids)):
+    rows = list(islice(rows, MAX_TRIED))
+    encoded, excluded = encode(texts, rows, gold=setup.target == "gold")
+    for index in sorted(encoded, key=lambda index: -len(encoded[index].ids)):
         try:
-            return Batch(setup, [rows[place]], [encoded[place]], texts.collate([encoded[place]]))
+            return Batch(setup, [rows[index]], [encoded[index]], texts.collate([encoded[index]]))
         except NumericalError as error:
-            aside[place] = str(error)
+            excluded[index] = str(error)
         except RuntimeError as error:
             if should_reduce_batch_size(error):
-                raise too_long(rows[place], encoded[place]) from error
+                raise too_long(rows[index], encoded[index]) from error
             raise
-    reasons = "; ".join(dict.fromkeys(aside.values()))
+    reasons = "; ".join(dict.fromkeys(excluded.values()))
     raise InputError(f"None of the first {len(rows)} texts can be classified: {reasons}.")
 
 
@@ -48,32 +49,44 @@ def dry_run(
     hide: str | None,
     tests: Sequence[Test],
 ) -> tuple[Batch, RunConfig, list[str]]:
-    """Settle where to erase, how tokens are hidden and which rankings there are; and what a reader should know.
+    """Settle the levels, the way of hiding tokens and the rankings of a run, and try every test on one text.
 
-    A ranking that the model does not support is left out of "all", and refused where it was named.
+    A ranking that the model does not support is left out of "all", and refused if it was named.
+
+    Args:
+        batch: the text.
+        texts: encodes texts.
+        level: "attention", "input", "both", or None for the default of the model.
+        rankings: "all", or names.
+        explanations: rankings of the user's, by name.
+        hide: the way of hiding tokens; None for the default of the model.
+        tests: of the run.
+
+    Returns:
+        The batch after all tests, the settled configuration, and notes for the reader of the results.
     """
     setup, notes = batch.setup, []
     items = batch.capture.items
     affine = setup.cut.adapter.affine(batch.capture) is not None
     by_token = items is not None and items.kind == "tokens"
     levels = levels_of(level, affine)
-    found: dict[str, tuple[Ranking, ...]] = {}
+    rankings_by_level: dict[str, tuple[Ranking, ...]] = {}
     for erase_level in levels:
-        listed = rankings_for(erase_level, rankings, explanations, by_token=by_token, affine=affine)
+        candidates = rankings_for(erase_level, rankings, explanations, by_token=by_token, affine=affine)
         if rankings == "all" and not explanations and not any(test.ranked for test in tests):
-            listed = []
-        works = []
-        for ranking in listed:
+            candidates = []
+        supported = []
+        for ranking in candidates:
             try:
                 batch.scores(ranking, erase_level)
-                works.append(ranking)
+                supported.append(ranking)
             except UnsupportedModelError as error:
                 if is_named(ranking, rankings):
                     raise
                 notes.append(f"The ranking {ranking} is left out: {error}")
-        found[erase_level] = tuple(works)
-    check_available(levels, rankings, [one for listed in found.values() for one in listed])
-    setup = replace(setup, rankings=found)
+        rankings_by_level[erase_level] = tuple(supported)
+    check_available(levels, rankings, [ranking for supported in rankings_by_level.values() for ranking in supported])
+    setup = replace(setup, rankings=rankings_by_level)
     if "input" in levels:
         hiding = hiding_for(
             setup.cut,
@@ -95,7 +108,7 @@ def dry_run(
 
 
 def levels_of(level: str | None, affine: bool) -> tuple[str, ...]:
-    """Where items are erased: at the final attention alone for models that are nothing else, else at both levels."""
+    """The levels at which items are erased: by default the final attention alone for a model with an affine tail."""
     if level not in (None, "attention", "input", "both"):
         raise InputError(f"Expected level to be 'attention', 'input' or 'both', got {level!r}.")
     if level is None:

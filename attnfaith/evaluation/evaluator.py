@@ -1,11 +1,11 @@
-"""The `Evaluator`: a classifier and a data set in, results out."""
+"""`Evaluator`: run tests of explanations for one classifier over a data set."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,15 +15,15 @@ from attnfaith.adapters.cut import Cut, cut
 from attnfaith.attribution.method import MethodOptions
 from attnfaith.attribution.model_loading import load_model, positive_int
 from attnfaith.data.labels import ModelLabels
-from attnfaith.data.source import DataSource, open_data
+from attnfaith.data.source import DataOptions, DataSource
 from attnfaith.errors import InputError
-from attnfaith.estimates.summary_table import MOST_RESAMPLES
+from attnfaith.estimates.summary_table import MOST_RESAMPLES as MAX_RESAMPLES
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.results import Results
-from attnfaith.evaluation.run_manifest import counts_of, run_conditions
+from attnfaith.evaluation.run_manifest import counts_of, run_manifest
 from attnfaith.evaluation.runner import SHARD, Runner, encode
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.token_hiding import WAYS
@@ -34,9 +34,78 @@ from attnfaith.storage.run_store import Store
 from attnfaith.storage.schema import check_conditions, check_manifest
 from attnfaith.text.encoder import TextEncoder, special_ids_of
 
-MOST_STEPS = 10**6
-LONGEST = 4096
-"""Tokens at which texts are cut off for a model that sets no limit itself."""
+MAX_STEPS = 10**6
+DEFAULT_MAX_LENGTH = 4096
+"""The length in tokens at which texts are truncated for a model without a limit of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingOptions:
+    """Which rankings are judged, where items are erased, and what the rankings explain.
+
+    The attributes are arguments of `Evaluator.compute`; they are validated here. Some cannot be settled before the
+    model has read a text: see `dry_run`.
+    """
+
+    rankings: str | Sequence[str]
+    explanations: Mapping[str, Explain]
+    level: str | None
+    target: str | int
+    output: str | None
+    steps: int | None
+    hide: str | None
+    special_tokens: str
+    protect_deciding: bool
+
+    def __post_init__(self) -> None:
+        target = self.target
+        if not isinstance(target, str):
+            target = validation.whole_number(target, "target ('predicted', 'gold', a class's number or name)")
+        _set(
+            self,
+            rankings=validation.several(self.rankings, "rankings"),
+            level=validation.one_of(self.level, (None, "attention", "input", "both"), "level"),
+            target=target,
+            output=validation.one_of(self.output, (None, *OUTPUTS), "output"),
+            steps=positive_int(self.steps, "steps", most=MAX_STEPS),
+            hide=validation.one_of(self.hide, (None, *WAYS), "hide"),
+            special_tokens=validation.one_of(self.special_tokens, ("include", "protect"), "special_tokens"),
+            protect_deciding=validation.flag(self.protect_deciding, "protect_deciding"),
+        )
+
+    @property
+    def score_columns(self) -> tuple[str, ...]:
+        """The columns of the data that hold scores of a user's rankings."""
+        return tuple(source for source in self.explanations.values() if isinstance(source, str))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a run is carried out and summed up; the attributes are arguments of `Evaluator.compute`, validated here."""
+
+    batch_size: int
+    seed: int
+    n_resamples: int
+    confidence_level: float
+    output_dir: str | os.PathLike[str] | None
+    quiet: bool
+
+    def __post_init__(self) -> None:
+        _set(
+            self,
+            batch_size=validation.whole_number(self.batch_size, "batch_size", least=1),
+            seed=validation.whole_number(self.seed, "seed", least=0, most=2**64 - 1),
+            n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MAX_RESAMPLES),
+            confidence_level=validation.share(self.confidence_level, "confidence_level"),
+            quiet=validation.flag(self.quiet, "quiet"),
+        )
+        if self.output_dir is not None:
+            Store.refuse_unusable(validation.path(self.output_dir, "output_dir"))
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """How intervals are computed, for the manifest."""
+        return {"n_resamples": self.n_resamples, "confidence_level": self.confidence_level}
 
 
 class Evaluator:
@@ -91,7 +160,7 @@ class Evaluator:
         self.kind, self.tolerance = decision, tolerance
         self.texts = TextEncoder(tokenizer, self.cut.model, max_length)
         if self.texts.max_length is None:
-            self.texts = TextEncoder(tokenizer, self.cut.model, LONGEST)
+            self.texts = TextEncoder(tokenizer, self.cut.model, DEFAULT_MAX_LENGTH)
 
     def compute(
         self,
@@ -102,7 +171,7 @@ class Evaluator:
         input_column: str = "text",
         second_input_column: str | None = None,
         label_column: str | None = "label",
-        label_mapping: Mapping[str, int] | None = None,
+        label_mapping: Mapping[str, Any] | None = None,
         rationale_column: str | None = None,
         rankings: str | Sequence[str] = "all",
         explanations: Mapping[str, Explain] | None = None,
@@ -122,120 +191,116 @@ class Evaluator:
         output_dir: str | os.PathLike[str] | None = None,
         quiet: bool = False,
     ) -> Results:
-        """Run tests over a data set; interrupted, the same call goes on where it stopped.
+        """Run tests over a data set. After an interruption, the same call continues where the run stopped.
 
         Args:
-            data: a `datasets.Dataset` (or dictionary of them, or a stream), a DataFrame, a list of dicts, or a path to
-                csv, tsv, json lines or parquet.
+            data: a `datasets.Dataset` (or dictionary of them, or a stream), a DataFrame, a list of dicts or of texts,
+                or a path to csv, tsv, json lines or parquet.
             subset: the configuration of a data set that is loaded by name.
-            split: the part of it.
+            split: a split of the data, or a part of one.
             input_column: the column of texts.
-            second_input_column: that of second texts, for pairs.
-            label_column: that of labels; they are not needed, and left out where there is no such column.
-            label_mapping: from a label in the data to a class's number or name in the model; or, as in ``evaluate``,
-                from every name in the model to what stands for it in the data.
-            rationale_column: that of what people marked, for the test "rationales": 0 or 1 for each word, ranges of
-                characters, or numbers of words.
-            rankings: "all", or names of methods: "gradient" wherever there is one, "input/gradient" for one.
-            explanations: rankings of yours by name: a column with a list of scores, or a function from a text as the
+            second_input_column: the column of second texts, for pairs.
+            label_column: the column of labels. Labels are optional, and are left out if there is no such column.
+            label_mapping: ``{class in the model: label in the data}``, as in ``evaluate``.
+            rationale_column: the column of what people marked, for the test "rationales": 0 or 1 for each word, ranges
+                of characters, or the numbers of words.
+            rankings: "all", or names of methods: "gradient" at every level that has it, "input/gradient" at one.
+            explanations: your own rankings by name: a column with a list of scores, or a function from a text as the
                 model reads it (tokens, words, offsets ...) to scores.
-            level: where to erase: "attention", "input" or "both"; None for "attention" on a HAN or FLAN, else "both".
+            level: where items are erased: "attention", "input" or "both"; None for "attention" on a HAN or FLAN, else
+                "both".
             tests: "all", or names, or tests with options, such as ``af.tests.Erasure(bounds=True)``.
             target: the class explained: "predicted", "gold", a number or a name.
-            output: what of it is explained: "probability", "logit" or "log_odds"; by default each method's own.
+            output: the output explained: "probability", "logit" or "log_odds"; by default each method's own.
             steps: points of integrated paths; by default each level's own number.
             hide: how tokens are hidden at the input level: "attention_mask" (the default where it hides anything),
                 "mask_token", "pad", "zero" or "delete".
             special_tokens: "include" them among the items, or "protect" them: then they are never erased.
             protect_deciding: never hide the token whose position decides, at the input level; some models and ways of
                 hiding need this, and the notes of the run say so.
-            batch_size: texts in a batch; fewer while memory runs out. It changes no number.
+            batch_size: texts in a batch; fewer if memory runs out. It changes no number.
             seed: of random rankings, draws, and resamples.
             random_state: another name of ``seed``.
             n_resamples: resamples of the texts behind every interval.
             confidence_level: of the intervals.
-            output_dir: where results are written as they are made; a temporary folder by default.
+            output_dir: where results are written during the run; a temporary folder by default.
             quiet: show no progress.
 
         Returns:
             `Results`; print them.
         """
-        seed = validation.whole_number(seed if random_state is None else random_state, "seed", least=0, most=2**64 - 1)
-        reading: dict[str, Any] = {
-            "subset": None if subset is None else validation.text(subset, "subset"),
-            "split": None if split is None else validation.text(split, "split"),
-            "input_column": validation.column(input_column, "input_column"),
-            "second_input_column": _column(second_input_column, "second_input_column"),
-        }
-        yours = _explanations(explanations)
-        rankings = validation.several(rankings, "rankings")
-        batch_size = validation.whole_number(batch_size, "batch_size", least=1)
-        quiet = validation.flag(quiet, "quiet")
-        if output_dir is not None:
-            output_dir = validation.path(output_dir, "output_dir")
-            Store.refuse_unusable(output_dir)
-        validation.one_of(hide, (None, *WAYS), "hide")
-        validation.one_of(level, (None, "attention", "input", "both"), "level")
-        chosen, statistics = resolve_tests(tests), _statistics(n_resamples, confidence_level)
-        decision, classes = self._decision(data, reading)
-        scored = tuple(source for source in yours.values() if isinstance(source, str))
-        setup = RunConfig(
+        run_options = RunOptions(
+            batch_size=batch_size,
+            seed=seed if random_state is None else random_state,
+            n_resamples=n_resamples,
+            confidence_level=confidence_level,
+            output_dir=output_dir,
+            quiet=quiet,
+        )
+        ranking_options = RankingOptions(
+            rankings=rankings,
+            explanations=_explanations(explanations),
+            level=level,
+            target=target,
+            output=output,
+            steps=steps,
+            hide=hide,
+            special_tokens=special_tokens,
+            protect_deciding=protect_deciding,
+        )
+        chosen_tests = resolve_tests(tests)
+        data_options = DataOptions(
+            subset=None if subset is None else validation.text(subset, "subset"),
+            split=None if split is None else validation.text(split, "split"),
+            input_column=validation.column(input_column, "input_column"),
+            second_input_column=_column(second_input_column, "second_input_column"),
+            label_column=_column(label_column, "label_column"),
+            label_mapping=_label_mapping(label_mapping),
+            score_columns=ranking_options.score_columns,
+            rationale_column=_column(rationale_column, "rationale_column"),
+            rationale_form=_rationale_form(rationale_column, chosen_tests),
+        )
+
+        source = DataSource(data, data_options)
+        decision, labels = self._decision(source)
+        source.read_labels(labels)
+        config = RunConfig(
             self.cut,
             decision,
-            self._settings(seed, positive_int(steps, "steps", most=MOST_STEPS)),
-            output=validation.one_of(output, (None, *OUTPUTS), "output"),
-            special_tokens=validation.one_of(special_tokens, ("include", "protect"), "special_tokens"),
-            protect_deciding=validation.flag(protect_deciding, "protect_deciding"),
+            self._method_options(run_options.seed, ranking_options.steps),
+            target=_target(ranking_options.target, labels, source),
+            output=ranking_options.output,
+            special_tokens=ranking_options.special_tokens,
+            protect_deciding=ranking_options.protect_deciding,
         )
-        space = ModelLabels(setup.decision.kind, tuple(self._names), classes)
-        reading["label_column"] = _column(label_column, "label_column")
-        reading["label_mapping"] = validation.mapping(
-            label_mapping,
-            "label_mapping",
-            lambda label: isinstance(label, str | int | float),
-            "labels and classes, each a name or a number",
-        )
-        _column(rationale_column, "rationale_column")
-        if rationale_column is not None and all(test.name != "rationales" for test in chosen):
-            raise InputError(
-                "Only the test 'rationales' reads a rationale_column. Run it too, or leave the column out."
-            )
-        reading["rationale_column"] = rationale_column
-        source = open_data(data, **reading, score_columns=scored, labels=space)
-        setup = replace(setup, target=self._target(target, space, source))
-        trial, setup, notes = dry_run(
-            first_text(setup, self.texts, source),
+        trial, config, notes = dry_run(
+            first_text(config, self.texts, source),
             self.texts,
-            level=level,
-            rankings=rankings,
-            explanations=yours,
-            hide=hide,
-            tests=chosen,
+            level=ranking_options.level,
+            rankings=ranking_options.rankings,
+            explanations=ranking_options.explanations,
+            hide=ranking_options.hide,
+            tests=chosen_tests,
         )
-        manifest = run_conditions(
-            setup,
-            chosen,
+        manifest = run_manifest(
+            config,
+            chosen_tests,
             trial,
-            prints={"model": fingerprint_model(self.cut.model), "tokenizer": fingerprint_tokenizer(self.tokenizer)},
-            columns={
-                "text": input_column,
-                "second text": second_input_column,
-                "label": label_column if source.labelled else None,
-                "rationale": rationale_column,
-                "scores": list(scored),
+            fingerprints={
+                "model": fingerprint_model(self.cut.model),
+                "tokenizer": fingerprint_tokenizer(self.tokenizer),
             },
+            columns=_columns_read(data_options, source),
             max_length=self.texts.max_length,
-            statistics=statistics,
+            statistics=run_options.statistics,
             notes=[*source.notes, *notes],
         )
-        runner = Runner(setup, self.texts, chosen, batch_size)
-        return self._run(runner, source, manifest, output_dir, quiet=quiet)
+        runner = Runner(config, self.texts, chosen_tests, run_options.batch_size)
+        return self._run(runner, source, manifest, run_options)
 
-    def _run(
-        self, runner: Runner, source: DataSource, manifest: dict[str, Any], output_dir: Any, *, quiet: bool
-    ) -> Results:
-        """The loop, in this process and the others; the first one opens and closes the files."""
-        processes, temporary = self.processes, None
+    def _run(self, runner: Runner, source: DataSource, manifest: dict[str, Any], options: RunOptions) -> Results:
+        """Run the loop in this process and the others; the first process opens and closes the files."""
+        processes, temporary, output_dir = self.processes, None, options.output_dir
         manifest |= {"shard_size": SHARD, "rows": source.rows}
         check_conditions(manifest)
         if output_dir is None:
@@ -244,93 +309,112 @@ class Evaluator:
         with processes.first():
             store = Store.open(output_dir, manifest)
         index, count = processes.index, processes.count
-        with progress_bar("evaluating", source.rows, quiet=quiet or index > 0) as advance:
+        with progress_bar("evaluating", source.rows, quiet=options.quiet or index > 0) as advance:
             runner.run(source, store, lambda rows: advance(rows * count), index=index, of=count)
         processes.wait()
         with processes.first():
             if index == 0 and not store.complete:
-                seed = runner.setup.settings.seed
                 for test in runner.tests:
-                    for name, table in test.conclude(store, seed=seed, quiet=quiet).items():
+                    for name, table in test.conclude(store, seed=options.seed, quiet=options.quiet).items():
                         store.conclude(name, table)
                 store.finish(counts_of(store))
         return Results(Store.load(output_dir, check_manifest), temporary)
 
-    @property
-    def _config(self) -> Any:
-        return getattr(self.cut.model, "config", None)
-
-    @property
-    def _names(self) -> list[str]:
-        names = getattr(self._config, "id2label", None) or {}
-        return [str(name) for _, name in sorted(names.items())][: self._classes]
-
-    @property
-    def _classes(self) -> int | None:
-        count = getattr(self._config, "num_labels", None)
-        return count if isinstance(count, int) and count > 0 else None
-
-    def _settings(self, seed: int, steps: int | None) -> MethodOptions:
+    def _method_options(self, seed: int, steps: int | None) -> MethodOptions:
+        config = getattr(self.cut.model, "config", None)
         return MethodOptions(
             steps=steps,
             seed=seed,
-            pad_id=getattr(self._config, "pad_token_id", None),
+            pad_id=getattr(config, "pad_token_id", None),
             mask_id=getattr(self.tokenizer, "mask_token_id", None),
-            special_ids=special_ids_of(self._config, self.tokenizer),
+            special_ids=special_ids_of(config, self.tokenizer),
         )
 
-    def _decision(self, data: Any, reading: Mapping[str, Any]) -> tuple[Decision, int]:
-        """How the model decides, and between how many classes; a model that does not say so is tried on a text."""
-        count = self._classes
-        if count is None:
-            encoded, aside = encode(self.texts, next(iter(open_data(data, **reading, label_column=None).shards(1)))[1])
-            if aside:
-                raise InputError(f"The first text cannot be classified: {aside[0]}.")
-            count = self.cut.capture(**self.texts.collate([encoded[0]])).logits.shape[-1]
-        decision = decision_of(self._config, count, self.kind, self.tolerance)
+    def _decision(self, source: DataSource) -> tuple[Decision, ModelLabels]:
+        """How the model decides, and between which classes."""
+        config = getattr(self.cut.model, "config", None)
+        stated = getattr(config, "num_labels", None)
+        stated = stated if isinstance(stated, int) and stated > 0 else None
+        count = self._count_logits(source) if stated is None else stated
+        decision = decision_of(config, count, self.kind, self.tolerance)
         if decision.kind == "regression" and decision.tolerance is None:
-            decision.flips(torch.zeros(1), torch.zeros(1))  # says what is missing
-        return decision, count
+            decision.flips(torch.zeros(1), torch.zeros(1))  # raises the error that says what is missing
+        id2label = getattr(config, "id2label", None) or {}
+        names = [str(name) for _, name in sorted(id2label.items())][:stated]
+        return decision, ModelLabels(decision.kind, tuple(names), count)
 
-    def _target(self, given: str | int, space: ModelLabels, source: DataSource) -> str | int:
-        if not isinstance(given, str):
-            given = validation.whole_number(given, "target ('predicted', 'gold', a class's number or name)")
-        if given == "gold" and (not source.labelled or space.kind not in ("multiclass", "sigmoid")):
-            raise InputError("target='gold' needs a column of labels, and a model that decides between classes.")
-        if given in ("predicted", "gold"):
-            return given
-        number = space.names.index(given) if given in space.names else given
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < max(space.classes, 1):
-            known = f" or one of {', '.join(space.names)}" if space.names else ""
-            raise InputError(
-                f"Expected target to be 'predicted', 'gold', 0..{space.classes - 1}{known}; got "
-                f"{validation.short_repr(given)}."
-            )
-        return number
+    def _count_logits(self, source: DataSource) -> int:
+        """The number of logits of a model without ``num_labels``, from its output for the first text."""
+        _, rows = next(iter(source.shards(1)))
+        encoded, excluded = encode(self.texts, rows)
+        if excluded:
+            raise InputError(f"The first text cannot be classified: {excluded[0]}.")
+        return self.cut.capture(**self.texts.collate([encoded[0]])).logits.shape[-1]
 
 
-def _statistics(n_resamples: Any, confidence_level: Any) -> dict[str, Any]:
+def _set(options: Any, **values: Any) -> None:
+    """Replace attributes of a frozen dataclass while it is initialised."""
+    for name, value in values.items():
+        object.__setattr__(options, name, value)
+
+
+def _target(target: str | int, labels: ModelLabels, source: DataSource) -> str | int:
+    """The class explained: "predicted", "gold", or a class number, which may be given by name."""
+    if target == "gold" and (not source.labelled or labels.kind not in ("multiclass", "sigmoid")):
+        raise InputError("target='gold' needs a column of labels, and a model that decides between classes.")
+    if target in ("predicted", "gold"):
+        return target
+    number = labels.names.index(target) if isinstance(target, str) and target in labels.names else target
+    if not isinstance(number, int) or not 0 <= number < max(labels.classes, 1):
+        names = f" or one of {', '.join(labels.names)}" if labels.names else ""
+        raise InputError(
+            f"Expected target to be 'predicted', 'gold', 0..{labels.classes - 1}{names}; got "
+            f"{validation.short_repr(target)}."
+        )
+    return number
+
+
+def _columns_read(options: DataOptions, source: DataSource) -> dict[str, Any]:
+    """The columns of the data by what they are read as, for the manifest."""
     return {
-        "n_resamples": validation.whole_number(n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
-        "confidence_level": validation.share(confidence_level, "confidence_level"),
+        "text": options.input_column,
+        "second text": options.second_input_column,
+        "label": options.label_column if source.labelled else None,
+        "rationale": options.rationale_column,
+        "scores": list(options.score_columns),
     }
 
 
-def _column(given: Any, name: str) -> Any:
-    return None if given is None else validation.column(given, name)
+def _column(name: Any, argument: str) -> Any:
+    return None if name is None else validation.column(name, argument)
 
 
-def _explanations(given: Any) -> dict[str, Explain]:
+def _label_mapping(mapping: Any) -> dict[Any, Any] | None:
+    wanted = "classes and labels, each a name or a number"
+    return validation.mapping(mapping, "label_mapping", lambda label: isinstance(label, str | int | float), wanted)
+
+
+def _rationale_form(column: Any, tests: Sequence[Test]) -> str | None:
+    """The form of the rationale column that a test names; a column that no test reads is refused."""
+    readers = [test for test in tests if test.reads_rationales]
+    if column is not None and not readers:
+        raise InputError("Only the test 'rationales' reads a rationale_column. Run it too, or leave the column out.")
+    return next((test.options["form"] for test in readers), None)
+
+
+def _explanations(explanations: Any) -> dict[str, Explain]:
     wanted = "names of rankings and, for each, the name of a column of scores or a function from a text to scores"
-    found = validation.mapping(given, "explanations", lambda one: isinstance(one, str) or callable(one), wanted) or {}
-    for name in found:
+    checked = validation.mapping(
+        explanations, "explanations", lambda source: isinstance(source, str) or callable(source), wanted
+    )
+    for name in checked or {}:
         validation.text(name, "a name in explanations")
-    return found
+    return checked or {}
 
 
 def _check_device(device: Any) -> None:
     try:
         torch.empty(0, device=device)
-    except Exception as error:  # what is raised differs from backend to backend
+    except Exception as error:  # the exception's type differs between backends
         reason = str(error).partition("\n")[0]
         raise InputError(f"The device {validation.short_repr(device)} cannot be used: {reason}") from error

@@ -1,4 +1,4 @@
-"""Made-up texts on which a way of hiding tokens is proved: the hardest ones that a model can meet."""
+"""Dummy texts on which a way of hiding tokens is proved: the hardest cases for a model."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import first_unpadded, relative_difference, scale_of, tolerance_of, with_longer_text
 from attnfaith.errors import AttnFaithError, InputError
 
-LENGTH = 64  # tokens of a made-up text, where no window of the model asks for more
-MORE = 4  # by how many tokens it is padded
-COSTLY = 1024  # tokens from which on only the two hardest sets are tried
-FOREIGN = (RuntimeError, ValueError, IndexError, TypeError)
-"""What the code of a model raises for inputs that it does not take."""
+LENGTH = 64  # tokens of a dummy text, if no window of the model is larger
+PADDING = 4  # tokens of padding
+COSTLY = 1024  # length from which on only the two hardest sets are tried
+MODEL_ERRORS = (RuntimeError, ValueError, IndexError, TypeError)
+"""Exceptions that the code of a model raises for inputs that it does not accept."""
 _WINDOW = re.compile(r"^(?!.*(pattern|layer)).*(window|local_attention|chunk_size|chunk_length|block_size)")
 
 
 def windows_of(config: Any) -> list[int]:
-    """How far single layers look, by the configuration: what it calls a window, or a chunk or block of the text.
+    """The attention windows of single layers, by the configuration: its windows, chunks and blocks of the text.
 
     Example:
         >>> from attnfaith.tiny_models import tiny_model
         >>> windows_of(tiny_model("mistral").config), windows_of(tiny_model("bert").config)
         ([8], [])
     """
-    found: set[int] = set()
+    windows: set[int] = set()
     for part in text_configs(config):
         for name, value in part.to_dict().items() if hasattr(part, "to_dict") else ():
             if _WINDOW.search(name):
                 sizes = value if isinstance(value, list | tuple) else [value]
-                found.update(size for size in sizes if isinstance(size, int) and size > 1)
-    return sorted(found)
+                windows.update(size for size in sizes if isinstance(size, int) and size > 1)
+    return sorted(windows)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A made-up text, what is kept of it, and what must not change its logits.
+    """A dummy text, sets of its tokens to keep, and changes that must not affect the logits.
 
     Attributes:
         inputs: of the text, of the same text with other ids, and of a longer text beside which the two are padded; the
             last is missing for a model that cannot be padded.
         deciding: ``[B]``, their deciding tokens, or None.
-        keeps: ``[K, L]``, what is kept of the text: one token, far from the deciding one or beside it; the far half;
-            the deciding token alone. It is hidden in all but the last two. With its whole neighbourhood hidden it may
-            have nothing to attend to: the softmax of a row that is masked everywhere is uniform, and so it would read
-            hidden tokens and padding.
+        keeps: ``[K, L]``, the kept tokens: one token, far from the deciding one or beside it; the far half; a random
+            half; the deciding token alone. The deciding token is hidden in most of them. With its whole neighbourhood
+            hidden it may have nothing to attend to: the softmax of a row that is masked everywhere is uniform, so it
+            would read hidden tokens and padding.
     """
 
     inputs: dict[str, Any]
@@ -63,51 +63,53 @@ class Trial:
 
     @classmethod
     def of(cls, cut: Cut, inputs: Mapping[str, Any], *, left: bool, longest: int | None) -> Trial:
-        """A text longer than every window of the model, as far as the model takes such texts.
+        """A text longer than every window of the model, if the model accepts such texts.
 
         Args:
             cut: the model, cut.
-            inputs: of one text, where none can be made up.
+            inputs: of one text, used if no dummy text can be made.
             left: whether padding goes on the left.
-            longest: the most tokens that a text of the run can have.
+            longest: the length of the longest text of the run, if it is limited.
         """
         window = max(windows_of(getattr(cut.model, "config", None)), default=0)
-        return cls._sized(cut, inputs, left=left, longest=longest, length=max(LENGTH, window + MORE))
+        return cls._sized(cut, inputs, left=left, longest=longest, length=max(LENGTH, window + PADDING))
 
     @classmethod
     def near(cls, cut: Cut, inputs: Mapping[str, Any], *, left: bool, longest: int | None) -> Trial | None:
         """A text shorter than half of every window; None for a model without windows, or with very small ones."""
-        reach = min(windows_of(getattr(cut.model, "config", None)), default=0) // 2
-        if reach < 3:
+        length = min(windows_of(getattr(cut.model, "config", None)), default=0) // 2
+        if length < 3:
             return None
-        return cls._sized(cut, inputs, left=left, longest=longest, length=reach)
+        return cls._sized(cut, inputs, left=left, longest=longest, length=length)
 
     @classmethod
     def _sized(cls, cut: Cut, inputs: Mapping[str, Any], *, left: bool, longest: int | None, length: int) -> Trial:
-        limits = [limit - MORE for limit in (longest, position_limit(cut.model)) if limit is not None]
+        limits = [limit - PADDING for limit in (longest, position_limit(cut.model)) if limit is not None]
         length = max(3, min([length, *limits]))
         side = "left" if left else "right"
         try:
-            rows = make_dummy_inputs(cut.model, (length, length + MORE), side)
-            others = make_dummy_inputs(cut.model, (length, length + MORE), side, seed=1)["input_ids"][:1]
-        except InputError:  # a model without a configuration that says what its texts look like
+            rows = make_dummy_inputs(cut.model, (length, length + PADDING), side)
+            others = make_dummy_inputs(cut.model, (length, length + PADDING), side, seed=1)["input_ids"][:1]
+        except InputError:  # the configuration does not describe the inputs
             pad = pad_id_of(cut.adapter)
             rows = dict(inputs) if pad is None else with_longer_text(inputs, pad, left=left)
             others = rows["input_ids"][-1:].roll(1, dims=1)
         tokens = rows["attention_mask"].bool()
         decides = [_deciding(cut, rows, text) for text in range(len(tokens))]
-        own, changes = decides[0], tokens[:1].clone()
-        if own is not None:
-            changes[0, own] = False
+        deciding_token, changes = decides[0], tokens[:1].clone()
+        if deciding_token is not None:
+            changes[0, deciding_token] = False
         numbers = [0, *range(len(tokens))]
         rows = select_texts(rows, len(tokens), torch.tensor(numbers, device=tokens.device))
         rows["input_ids"][1] = torch.where(changes, others, rows["input_ids"][:1])[0]
-        deciding = None if own is None else torch.tensor([decides[number] for number in numbers], device=tokens.device)
-        return cls(rows, deciding, _hard_sets(tokens[0], own))
+        deciding = None
+        if deciding_token is not None:
+            deciding = torch.tensor([decides[number] for number in numbers], device=tokens.device)
+        return cls(rows, deciding, _hard_sets(tokens[0], deciding_token))
 
     @property
     def length(self) -> int:
-        """How many tokens the text has."""
+        """The number of tokens of the text."""
         return int(self.inputs["attention_mask"][0].sum())
 
     def text(self, number: int) -> dict[str, Any]:
@@ -116,18 +118,18 @@ class Trial:
 
     @property
     def plain(self) -> Trial:
-        """The same, with what the model is given beside the ids the same at every position."""
+        """The same trial with all inputs other than the ids equal at every position."""
         shape = self.inputs["input_ids"].shape
-        own = 0 if self.deciding is None else int(self.deciding[0])
+        index = 0 if self.deciding is None else int(self.deciding[0])
         same = {
-            name: value[:1, own : own + 1].expand_as(value)
+            name: value[:1, index : index + 1].expand_as(value)
             for name, value in self.inputs.items()
             if name not in ("input_ids", "attention_mask") and isinstance(value, Tensor) and value.shape[:2] == shape
         }
         return replace(self, inputs={**self.inputs, **same})
 
     def sets(self, *, protects: bool) -> Tensor:
-        """What is kept, with the deciding token in every set where it is protected."""
+        """The sets of tokens to keep; the deciding token is in each of them if it is protected."""
         if self.deciding is None or not protects:
             return self.keeps
         keeps = self.keeps.clone()
@@ -141,17 +143,17 @@ def _single(inputs: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def _deciding(cut: Cut, rows: Mapping[str, Any], number: int) -> int | None:
-    found = cut.adapter.deciding_tokens(cut.capture(**_single(rows, number)))
-    return None if found is None else int(found) + int(rows["attention_mask"][number].int().argmax())
+    deciding = cut.adapter.deciding_tokens(cut.capture(**_single(rows, number)))
+    return None if deciding is None else int(deciding) + int(rows["attention_mask"][number].int().argmax())
 
 
-def _hard_sets(tokens: Tensor, own: int | None) -> Tensor:
-    """See `Trial.keeps`."""
-    places = tokens.nonzero().squeeze(-1)
-    centre = int(places[0]) if own is None else own
-    by_distance = places[(places - centre).abs().argsort(stable=True)]
+def _hard_sets(tokens: Tensor, deciding_token: int | None) -> Tensor:
+    """The sets of `Trial.keeps`."""
+    positions = tokens.nonzero().squeeze(-1)
+    centre = int(positions[0]) if deciding_token is None else deciding_token
+    by_distance = positions[(positions - centre).abs().argsort(stable=True)]
     decides, others = by_distance[:1], by_distance[1:]
-    draw = torch.rand(len(others), generator=torch.Generator().manual_seed(0)).to(places.device)
+    draw = torch.rand(len(others), generator=torch.Generator().manual_seed(0)).to(positions.device)
     sets: Sequence[Tensor] = [
         others[-1:],
         others[:1],
@@ -160,7 +162,7 @@ def _hard_sets(tokens: Tensor, own: int | None) -> Tensor:
         decides,
         torch.cat((decides, others[-1:])),
     ]
-    if len(places) > COSTLY:
+    if len(positions) > COSTLY:
         sets = [sets[0], sets[-1]]
     keeps = torch.zeros(len(sets), len(tokens), dtype=torch.bool, device=tokens.device)
     for row, kept in enumerate(sets):
@@ -168,28 +170,24 @@ def _hard_sets(tokens: Tensor, own: int | None) -> Tensor:
     return keeps[keeps.any(1)]
 
 
-def same_logits(found: Tensor, plain: Tensor, whole: Tensor) -> bool:
-    """Whether logits are equal to the plain ones, relative to their scale and to what hiding does to the text.
+def same_logits(logits: Tensor, expected: Tensor, whole: Tensor) -> bool:
+    """True if logits equal the expected ones, relative to their scale and to the effect of hiding.
 
     Args:
-        found: the logits in question.
-        plain: what they should be.
+        logits: the logits to compare.
+        expected: what they should be.
         whole: the logits of the text with nothing hidden.
     """
     scale, tolerance = scale_of(whole), tolerance_of(whole)
-    off, effect = relative_difference(found, plain, scale), relative_difference(plain, whole, scale)
-    return off <= tolerance / 10 and off <= max(0.02 * effect, 1e-6, tolerance / 200)
+    error, effect = relative_difference(logits, expected, scale), relative_difference(expected, whole, scale)
+    return error <= tolerance / 10 and error <= max(0.02 * effect, 1e-6, tolerance / 200)
 
 
-def refused(error: Exception) -> bool:
-    """That a model does not take an input proves something; that memory ran out does not.
-
-    Returns:
-        False: what was tried does not hold.
-    """
+def failed_trial(error: Exception) -> bool:
+    """False, since a model that rejects an input fails the trial; raises if memory ran out, which proves nothing."""
     if should_reduce_batch_size(error):
         raise AttnFaithError(
-            "Memory ran out while it was tried how tokens can be hidden from this model, on made-up texts longer than "
-            "its windows. Pass a smaller max_length, or use level='attention'."
+            "Memory ran out while ways of hiding tokens from this model were tried, on dummy texts longer than its "
+            "windows. Pass a smaller max_length, or use level='attention'."
         ) from error
     return False

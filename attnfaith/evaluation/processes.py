@@ -1,4 +1,4 @@
-"""Several processes at the same work, as ``torchrun`` starts them; one by itself otherwise."""
+"""Coordinate the processes that ``torchrun`` starts; without it there is one process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 
 
 class Processes:
-    """Which of how many processes this is.
+    """The number of this process and of all processes.
 
     Attributes:
-        index: this one's number; the first one speaks.
-        count: how many there are.
+        index: the number of this process, from 0; only process 0 shows progress.
+        count: the number of processes.
 
     Example:
         >>> Processes().count
@@ -33,14 +33,14 @@ class Processes:
 
     @property
     def device(self) -> Any:
-        """Where this process's model goes."""
+        """The device for the model of this process."""
         from accelerate import PartialState
 
         return PartialState().device
 
     @contextmanager
     def first(self) -> Iterator[None]:
-        """The first process goes through alone, then the others; all have come when any leaves."""
+        """Run the block in the first process, then in the others; return when all have finished."""
         if self._state is None:
             yield
             return
@@ -49,12 +49,12 @@ class Processes:
         self._state.wait_for_everyone()
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have reached this call."""
         if self._state is not None:
             self._state.wait_for_everyone()
 
     def agreed(self, value: Any) -> Any:
-        """The first process's value, in all of them."""
+        """The value of the first process, in all processes."""
         if self._state is None:
             return value
         from accelerate.utils import broadcast_object_list
@@ -65,6 +65,9 @@ class Processes:
 
 
 def _on_cpu() -> bool:
-    """Whether there is nothing but processors: unless told so, accelerate then takes each process to be alone."""
-    found = torch.accelerator.current_accelerator(check_available=True)
-    return found is None or found.type == "mps"  # several of its processes can talk on the processor only
+    """True if there is no GPU.
+
+    accelerate must then be told ``cpu=True``, or it treats each process as a separate run.
+    """
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return accelerator is None or accelerator.type == "mps"  # processes cannot communicate over mps

@@ -1,4 +1,4 @@
-"""Erasing items step by step, at the final attention or from the whole model."""
+"""Erase items of a batch, at the final attention or at the input, and find the first flip of the decision."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from attnfaith.functional.first_flip import Evaluate, FirstFlips, RemovalOrders,
 from attnfaith.functional.ranking import order_of
 
 MARGIN = 0.05
-"""A decision nearer a tie than this share of the tolerance of the logits' precision (float32: 1e-5) is marginal."""
+"""A decision is marginal if it is nearer to a tie than this share of the logits' tolerance (float32: 1e-5)."""
 
 
 class Eraser(ABC):
-    """What can be erased of a batch at one level, and what the model says then.
+    """Erases items of a batch at one level and runs the model without them.
 
     Attributes:
         batch: the texts.
         level: "attention" or "input".
-        everything: ``[B, N]``, the items there are.
-        erasable: ``[B, N]``, those that may go.
-        floor: ``[B, N]``, what is left after the last step.
+        everything: ``[B, N]``, all items.
+        erasable: ``[B, N]``, the items that can be erased.
+        floor: ``[B, N]``, the items that are left after the last step.
+        first: the number of steps that are computed at first, see `first_flips`.
+        growth: by how much that number grows from pass to pass.
     """
 
     level: str
@@ -38,12 +40,12 @@ class Eraser(ABC):
 
     @property
     def counts(self) -> Tensor:
-        """``[B]``, how many items can be erased."""
+        """``[B]``, the number of items that can be erased."""
         return self.erasable.sum(1)
 
     @property
     def last(self) -> Tensor:
-        """``[B]``, the last step that leaves something to look at."""
+        """``[B]``, the last step that leaves the model something to read."""
         return self.counts
 
     @property
@@ -55,23 +57,23 @@ class Eraser(ABC):
     def logits_of(self, texts: Tensor, keep: Tensor) -> Tensor:
         """The logits ``[M, C]`` of texts ``[M]`` with only some items left, ``[M, N]``."""
 
-    def evaluate(self, lanes: RemovalOrders) -> Evaluate:
-        """How the steps of lanes are computed: as sets, each once."""
-        return from_sets(lanes, self.logits_of)
+    def evaluate(self, orders: RemovalOrders) -> Evaluate:
+        """The function that computes steps of removal orders: here as sets of items, each set once."""
+        return from_sets(orders, self.logits_of)
 
     def order(self, scores: Tensor) -> Tensor:
-        """Items by descending score ``[..., B, N]``: those that may go, those that stay, padding."""
+        """Sort items by descending score ``[..., B, N]``: those that can be erased, the others, padding."""
         return order_of(scores, self.erasable, (self.everything & ~self.erasable, ~self.everything))
 
     def order_by(self, ranking: Ranking) -> Tensor:
-        """The same by the scores of a ranking, made once for all tests."""
+        """The order by the scores of a ranking, computed once for all tests."""
         key = (self.level, ranking)
         if key not in self.batch.orders:
             self.batch.orders[key] = self.order(self.batch.scores(ranking, self.level))
         return self.batch.orders[key]
 
     def logits_without(self, texts: Tensor, removed: Tensor) -> Tensor:
-        """The logits ``[M, C]`` of texts ``[M]`` when sets of items ``[M, N]`` are removed."""
+        """The logits ``[M, C]`` of texts ``[M]`` without sets of items ``[M, N]``."""
         keep = self.everything[texts] & ~removed
         all_gone = removed.sum(1) == self.counts[texts]
         logits = self.logits_of(texts, torch.where(all_gone.unsqueeze(1), self.floor[texts], keep))
@@ -80,19 +82,19 @@ class Eraser(ABC):
         return logits
 
     def flips_without(self, texts: Tensor, removed: Tensor) -> Tensor:
-        """Whether the decisions of texts ``[M]`` flip when sets of items ``[M, N]`` are removed, ``[M]``."""
+        """``[M]``, True where the decision of a text ``[M]`` flips without a set of items ``[M, N]``."""
         return self.batch.setup.decision.flips(self.batch.logits[texts], self.logits_without(texts, removed))
 
     def flips(self, orders: Tensor, *, shared: Tensor | None = None, triggers: Tensor | None = None) -> FirstFlips:
-        """The first flip of every text under every order, ``[R, B, N]``; the results are ``[R, B]``.
+        """The first flip of every text under every order ``[R, B, N]``; the results are ``[R, B]``.
 
         Args:
-            orders: to go down.
+            orders: the orders of removal.
             shared: ``[R]`` bool, orders of which only the earliest flip of each text is needed; see `RemovalOrders`.
             triggers: ``[R]`` bool; see `RemovalOrders`.
         """
         count, texts = orders.shape[:2]
-        lanes = RemovalOrders(
+        removal_orders = RemovalOrders(
             orders.flatten(0, 1),
             torch.arange(texts, device=orders.device).repeat(count),
             self.counts,
@@ -102,31 +104,31 @@ class Eraser(ABC):
             None if shared is None else shared.repeat_interleave(texts),
             None if triggers is None else triggers.repeat_interleave(texts),
         )
-        found = first_flips(
-            lanes,
+        result = first_flips(
+            removal_orders,
             self.batch.logits,
             self.batch.setup.decision,
-            self.evaluate(lanes),
+            self.evaluate(removal_orders),
             first=self.first,
             growth=self.growth,
         )
         shaped = (count, texts)
         return FirstFlips(
-            found.flips.unflatten(0, shaped),
-            found.removed.unflatten(0, shaped),
-            found.logits.unflatten(0, shaped),
-            found.closest_margin.unflatten(0, shaped),
+            result.flips.unflatten(0, shaped),
+            result.removed.unflatten(0, shaped),
+            result.logits.unflatten(0, shaped),
+            result.closest_margin.unflatten(0, shaped),
         )
 
     @property
     def tolerance(self) -> Tensor:
-        """``[B]``, how near a tie a decision is marginal, in logits."""
+        """``[B]``, the distance from a tie, in logits, below which a decision is marginal."""
         logits = self.batch.logits
         return MARGIN * tolerance_of(logits) * logits.double().abs().amax(-1)
 
 
 class AttentionEraser(Eraser):
-    """Erases items from the final attention; only the tail is run."""
+    """Erases items from the final attention; only the tail is run again."""
 
     level = "attention"
 
@@ -136,24 +138,24 @@ class AttentionEraser(Eraser):
 
     @property
     def weights(self) -> Tensor:
-        """As captured."""
+        """The captured attention."""
         return self.batch.weights
 
     def logits_of(self, texts: Tensor, keep: Tensor) -> Tensor:
-        """Through the tail."""
+        """Run the tail."""
         return self.batch.setup.cut.rerun_sets(self.batch.capture, texts, keep)
 
-    def evaluate(self, lanes: RemovalOrders) -> Evaluate:
-        """Cumulative sums where the tail is affine, else sets."""
+    def evaluate(self, orders: RemovalOrders) -> Evaluate:
+        """Cumulative sums if the tail is affine, else sets."""
         cut, capture = self.batch.setup.cut, self.batch.capture
         if cut.adapter.affine(capture) is None:
-            return super().evaluate(lanes)
-        orders = lanes.orders.split(len(capture.mask))
-        return from_prefixes(torch.cat([cut.prefixes(capture, order) for order in orders]))
+            return super().evaluate(orders)
+        parts = orders.orders.split(len(capture.mask))
+        return from_prefixes(torch.cat([cut.prefixes(capture, part) for part in parts]))
 
 
 class TokenEraser(Eraser):
-    """Hides tokens from the whole model."""
+    """Hides tokens from the whole model, which is run again."""
 
     level = "input"
     first, growth = 1, 0.5
@@ -163,32 +165,33 @@ class TokenEraser(Eraser):
         adapter = batch.setup.cut.adapter
         tokens = batch.request.tokens
         self.deciding = adapter.deciding_tokens(batch.capture)
-        own = torch.zeros_like(tokens)
+        decides = torch.zeros_like(tokens)
         if self.deciding is not None:
-            own.scatter_(1, self.deciding.unsqueeze(1), True)
+            decides.scatter_(1, self.deciding.unsqueeze(1), True)
         fixed = tokens & ~batch.erasable(self.level)
-        structural = adapter.affine(batch.capture) is not None  # between words, as a HAN's ends of sentences
+        # In a HAN special tokens structure the text (ends of sentences) and are never all that is left.
+        structural = adapter.affine(batch.capture) is not None
         if batch.setup.protect_deciding or batch.setup.hiding.protects:
-            fixed |= own
-        floor = own if self.deciding is not None else batch.special & (not structural)
+            fixed |= decides
+        floor = decides if self.deciding is not None else batch.special & (not structural)
         super().__init__(batch, tokens, tokens & ~fixed, tokens & (fixed | floor))
         self.empty = ~(self.floor & ~(batch.special & structural)).any(1)
         self.hiding = batch.setup.hiding.proved(batch.inputs, self.deciding)
 
     @property
     def last(self) -> Tensor:
-        """One step less where the model would be given nothing."""
+        """One step less for a text of which the model would read nothing after the last step."""
         return self.counts - self.empty.long()
 
     @property
     def weights(self) -> Tensor:
-        """By token."""
+        """The attention by token."""
         return self.batch.token_weights
 
     def logits_of(self, texts: Tensor, keep: Tensor) -> Tensor:
-        """Through the whole model."""
+        """Run the whole model."""
         return self.hiding.run(self.batch.inputs, self.deciding, texts, keep)
 
 
 ERASERS: dict[str, Callable[[Batch], Eraser]] = {"attention": AttentionEraser, "input": TokenEraser}
-"""By erase level."""
+"""The erasers by level."""

@@ -1,4 +1,4 @@
-"""What a run was made with, and what was counted: the contents of its manifest."""
+"""Build the manifest of a run: its options, facts about the model, and counts of texts."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from attnfaith.storage.run_store import Store
 _PACKAGES = ("torch", "transformers", "captum", "numpy", "scipy")
 
 
-def run_conditions(
+def run_manifest(
     setup: RunConfig,
     tests: Sequence[Test],
     trial: Batch,
     *,
-    prints: Mapping[str, str],
+    fingerprints: Mapping[str, str],
     columns: Mapping[str, Any],
     max_length: int | None,
     statistics: Mapping[str, Any],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The manifest of a run: "run" is what must be the same to go on with it, the rest is to be known.
+    """Build the manifest. The entry "run" must be equal for a stored run to be continued; the rest is information.
 
     Args:
-        setup: of the run.
-        tests: that are run.
-        trial: a batch that has been through them.
-        prints: fingerprints of the model and of its tokenizer.
-        columns: that are read.
-        max_length: at which texts are cut off.
-        statistics: how intervals are made.
-        notes: what a reader should know.
+        setup: the configuration of the run.
+        tests: the tests of the run.
+        trial: a batch on which they were tried.
+        fingerprints: hashes of the model and of its tokenizer.
+        columns: the columns that are read.
+        max_length: the length at which texts are truncated.
+        statistics: how intervals are computed.
+        notes: for the reader of the results.
     """
     hiding = setup.hiding
     config = getattr(setup.cut.model, "config", None)
@@ -44,12 +44,12 @@ def run_conditions(
     return {
         "attnfaith": attnfaith.__version__,
         "run": {
-            **prints,
+            **fingerprints,
             "decision": {"kind": setup.decision.kind, "tolerance": setup.decision.tolerance},
             "columns": dict(columns),
             "tests": {test.name: test.options for test in tests},
             "flipping_set_search": VERSION,
-            "rankings": {level: [str(one) for one in found] for level, found in setup.rankings.items()},
+            "rankings": {level: [str(ranking) for ranking in rankings] for level, rankings in setup.rankings.items()},
             "target": setup.target,
             "output": setup.output,
             "steps": setup.settings.steps,
@@ -76,7 +76,7 @@ def run_conditions(
 
 
 def counts_of(store: Store) -> dict[str, Any]:
-    """What a finished run is made of: rows, texts set aside and why, texts cut off, undefined scores."""
+    """Count the rows of a finished run, texts set aside by reason, truncated texts, and undefined scores."""
     rows = truncated = undefined = 0
     aside: dict[str, int] = {}
     for batch in store.batches("texts", ["truncated", "aside"]):

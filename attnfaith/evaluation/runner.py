@@ -1,4 +1,4 @@
-"""The one loop: texts in batches of similar length, through every test, to files."""
+"""Run the tests over the data: batches of texts of similar length, and a table for each test and shard."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from attnfaith.text.encoded import EncodedText
 from attnfaith.text.encoder import TextEncoder
 
 SHARD = 256
-"""Rows of the data that are written together, and lost together when a run is killed."""
+"""Rows of the data that are written together; the unfinished shard is lost when a run is killed."""
 SQUARES = 2**25
-"""At most this many squares of items in one batch: a very long text goes by itself."""
+"""The largest sum of squared lengths in a batch: a very long text is a batch by itself."""
 GROWTH = 1.02
-"""How much more is tried after a batch that filled its room: what used the memory up may have been somebody else's."""
+"""The growth of `Runner.room` after a batch that filled it: another process may have used the memory up."""
 TEXTS = "texts"
 _COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -45,15 +45,15 @@ _COLUMNS: list[tuple[str, Any]] = [
 
 @dataclass
 class Runner:
-    """Takes texts through tests.
+    """Runs tests over texts.
 
     Attributes:
-        setup: what is the same for every batch.
-        texts: reads texts for the model.
-        tests: what is run.
+        setup: the configuration of the run.
+        texts: encodes texts for the model.
+        tests: the tests.
         batch_size: texts in a batch.
-        room: tokens in a batch, padding included, for which there is memory; infinite until memory runs out. Half of
-            what was too much is tried next, and a little more after each batch that used it up.
+        room: the most tokens in a batch, padding included; infinite until memory runs out. Then it is half of the
+            batch that was too large, and it grows a little after each batch that filled it.
     """
 
     setup: RunConfig
@@ -65,14 +65,14 @@ class Runner:
     def run(
         self, source: DataSource, store: Store, advance: Callable[[int], None], *, index: int = 0, of: int = 1
     ) -> None:
-        """Do the shards of one of several processes that are not done yet.
+        """Compute and store the shards of one of several processes; finished shards are checked and skipped.
 
         Args:
             source: the data.
-            store: where results go.
-            advance: told how many rows are done.
-            index: which process this is.
-            of: how many there are.
+            store: the storage of the run.
+            advance: called with the number of rows that were finished.
+            index: the number of this process.
+            of: the number of processes.
         """
         for number, rows in source.shards(SHARD, index=index, of=of):
             digest = fingerprint_rows(rows)
@@ -83,41 +83,44 @@ class Runner:
                 store.write(number, self.shard(rows, advance), digest)
 
     def shard(self, rows: Sequence[Row], advance: Callable[[int], None] = lambda amount: None) -> dict[str, pa.Table]:
-        """The tables of some rows."""
+        """Compute the tables of some rows."""
         schemas = self.schemas
-        found: dict[str, list[Columns]] = {name: [] for name in schemas}
-        encoded, aside = encode(self.texts, rows, gold=self.setup.target == "gold")
-        members = [(rows[place], one) for place, one in encoded.items()]
-        advance(len(aside))
-        lines = [_set_aside(rows[place], reason) for place, reason in aside.items()]
-        for batch in self._batches([one for _, one in members]):
-            for chosen, columns in self._evaluated([members[place] for place in batch]):
-                if isinstance(columns, str):
-                    lines.append(_set_aside(chosen[0][0], columns))
+        parts: dict[str, list[Columns]] = {name: [] for name in schemas}
+        encoded, excluded = encode(self.texts, rows, gold=self.setup.target == "gold")
+        members = [(rows[index], text) for index, text in encoded.items()]
+        advance(len(excluded))
+        excluded_rows = [_excluded_row(rows[index], reason) for index, reason in excluded.items()]
+        for batch in self._batches([text for _, text in members]):
+            for batch_members, result in self._evaluate([members[index] for index in batch]):
+                if isinstance(result, str):
+                    excluded_rows.append(_excluded_row(batch_members[0][0], result))
                 else:
-                    for name, values in columns.items():
-                        found[name].append(values)
+                    for name, columns in result.items():
+                        parts[name].append(columns)
             advance(len(batch))
-        found[TEXTS].append({name: [line[name] for line in lines] for name, _ in _COLUMNS})
-        return {name: _table(found[name], schema) for name, schema in schemas.items()}
+        parts[TEXTS].append({name: [row[name] for row in excluded_rows] for name, _ in _COLUMNS})
+        return {name: _table(parts[name], schema) for name, schema in schemas.items()}
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
-        """The schema of every table of the run."""
+        """The schemas of the tables of the run, by name."""
         return schemas_of(self.tests, self.setup.decision)
 
     def _batches(self, encoded: Sequence[EncodedText]) -> Iterator[list[int]]:
         for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
-            longest = max(len(encoded[place].ids) for place in batch)
+            longest = max(len(encoded[index].ids) for index in batch)
             start = 0
-            while start < len(batch):  # the room may change from one part to the next
+            while start < len(batch):  # the room can change from one part to the next
                 size = int(max(1, min(len(batch) - start, SQUARES // longest**2, self.room / longest)))
                 yield batch[start : start + size]
                 start += size
 
-    def _evaluated(self, members: list[tuple[Row, EncodedText]]) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
-        """The columns of a batch by table; in halves when memory runs out or a text has no finite logits."""
-        used = len(members) * max(len(one.ids) for _, one in members)
+    def _evaluate(self, members: list[tuple[Row, EncodedText]]) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
+        """The columns of a batch by table, or the reason why a single text is excluded.
+
+        A batch is split in halves when memory runs out, and when the logits of a text are not finite.
+        """
+        used = len(members) * max(len(text.ids) for _, text in members)
         try:
             yield members, self._columns(members)
             if used > self.room / 2:
@@ -125,7 +128,7 @@ class Runner:
             return
         except NumericalError as error:
             if len(members) == 1:
-                yield members, _reason(error)
+                yield members, _exclusion_reason(error)
                 return
         except RuntimeError as error:
             if not should_reduce_batch_size(error):
@@ -133,28 +136,29 @@ class Runner:
             if len(members) == 1:
                 raise too_long(*members[0]) from error
             self.room = used / 2
-        if used / 2 == self.room:  # outside of the handler, whose error keeps the tensors of the failed pass alive
+        # Outside of the handler: its exception keeps the tensors of the failed pass alive.
+        if used / 2 == self.room:
             clear_device_cache(garbage_collection=True)
         middle = len(members) // 2
-        yield from self._evaluated(members[:middle])
-        yield from self._evaluated(members[middle:])
+        yield from self._evaluate(members[:middle])
+        yield from self._evaluate(members[middle:])
 
     def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
-        rows, encoded = [row for row, _ in members], [one for _, one in members]
+        rows, encoded = [row for row, _ in members], [text for _, text in members]
         batch = Batch(self.setup, rows, encoded, self.texts.collate(encoded))
-        return {TEXTS: _described(batch), **{test.name: test.run(batch) for test in self.tests}}
+        return {TEXTS: _text_columns(batch), **{test.name: test.run(batch) for test in self.tests}}
 
 
 def schemas_of(tests: Sequence[Test], decision: Decision) -> dict[str, pa.Schema]:
-    """The schemas of the tables of a run, by name: that of the texts, and one for each test."""
-    kind = outcome_type(decision)
-    shapes = {TEXTS: [(name, one or kind) for name, one in _COLUMNS]}
-    shapes |= {test.name: test.columns(kind) for test in tests}
-    return {name: schema_of(columns) for name, columns in shapes.items()}
+    """The schemas of the tables of a run by name: the table of texts, and one for each test."""
+    decision_type = outcome_type(decision)
+    columns = {TEXTS: [(name, column_type or decision_type) for name, column_type in _COLUMNS]}
+    columns |= {test.name: test.columns(decision_type) for test in tests}
+    return {name: schema_of(listed) for name, listed in columns.items()}
 
 
 def too_long(row: Row, encoded: EncodedText) -> AttnFaithError:
-    """What is said when memory runs out on a single text."""
+    """The error for a single text on which memory runs out."""
     return AttnFaithError(
         f"Memory ran out on row {row.number}, which is {len(encoded.ids)} tokens long, with no other text beside it. "
         "Pass a smaller max_length."
@@ -164,48 +168,55 @@ def too_long(row: Row, encoded: EncodedText) -> AttnFaithError:
 def encode(
     texts: TextEncoder, rows: Sequence[Row], *, gold: bool = False
 ) -> tuple[dict[int, EncodedText], dict[int, str]]:
-    """Rows as the model reads them, by place; and why others cannot be read, or have no label where one is needed."""
-    aside = {place: "the text is missing" for place, row in enumerate(rows) if row.text is None}
+    """Encode rows by index, and give the reasons why others are excluded.
+
+    Args:
+        texts: encodes texts.
+        rows: of the data.
+        gold: exclude rows without a label, since their label is what is explained.
+    """
+    excluded = {index: "the text is missing" for index, row in enumerate(rows) if row.text is None}
     if gold:
-        aside |= {place: "there is no label to explain" for place, row in enumerate(rows) if row.label is None}
-    given = {
-        place: row.text if row.pair is None else (row.text, row.pair)
-        for place, row in enumerate(rows)
-        if place not in aside
+        excluded |= {index: "there is no label to explain" for index, row in enumerate(rows) if row.label is None}
+    entries = {
+        index: row.text if row.pair is None else (row.text, row.pair)
+        for index, row in enumerate(rows)
+        if index not in excluded
     }
-    if not given:
-        return {}, aside
+    if not entries:
+        return {}, excluded
     try:
-        found = dict(zip(given, texts.encode(list(given.values())), strict=True))
-    except InputError:
-        found = {}
-        for place, text in given.items():
+        encoded = dict(zip(entries, texts.encode(list(entries.values())), strict=True))
+    except InputError:  # encode one by one to find out which texts were refused
+        encoded = {}
+        for index, entry in entries.items():
             try:
-                found[place] = texts.encode([text])[0]
+                encoded[index] = texts.encode([entry])[0]
             except InputError as error:
-                aside[place] = str(error)
-    for place in [place for place, one in found.items() if all(own is None for own in one.segments)]:
-        del found[place]
-        aside[place] = "no token of the text itself remains: it is empty, or holds special tokens only"
-    return found, aside
+                excluded[index] = str(error)
+    empty = [index for index, text in encoded.items() if all(segment is None for segment in text.segments)]
+    for index in empty:
+        del encoded[index]
+        excluded[index] = "no token of the text itself remains: it is empty, or holds special tokens only"
+    return encoded, excluded
 
 
-def _reason(error: NumericalError) -> str:
-    """Why one text by itself is set aside: the fact, without advice, the same words for every such text."""
+def _exclusion_reason(error: NumericalError) -> str:
+    """The reason without advice and batch position, so that equal reasons can be counted."""
     fact = " ".join(str(error).split()).split(". ")[0].removesuffix(".").replace(" for texts [0] of this batch", "")
     return fact[:1].lower() + fact[1:]
 
 
-def _described(batch: Batch) -> Columns:
-    """The rows of the table of texts."""
+def _text_columns(batch: Batch) -> Columns:
+    """The rows of a batch in the table of texts."""
     decision = batch.setup.decision
     predicted, gold = decision_cells(decision, batch.logits), [to_cell(row.label) for row in batch.rows]
     confidence = [float("nan")] * len(predicted)
     if decision.kind in ("multiclass", "sigmoid"):
         confidence = decision.probabilities(batch.logits).amax(-1).double().tolist()
-    right = [
-        None if one is None or decision.kind == "regression" else _same(one, other)
-        for one, other in zip(gold, predicted, strict=True)
+    correct = [
+        None if label is None or decision.kind == "regression" else _is_correct(label, prediction)
+        for label, prediction in zip(gold, predicted, strict=True)
     ]
     return {
         "text_id": [row.number for row in batch.rows],
@@ -213,27 +224,28 @@ def _described(batch: Batch) -> Columns:
         "target": batch.target.tolist(),
         "gold": gold,
         "confidence": confidence,
-        "correct": right,
+        "correct": correct,
         "tokens": batch.request.tokens.sum(1).tolist(),
         "items": batch.capture.lengths.tolist(),
-        "truncated": [one.truncated for one in batch.encoded],
+        "truncated": [text.truncated for text in batch.encoded],
         "special_weight": torch.where(batch.special_items, batch.weights, 0).sum(1).tolist(),
         "aside": [None] * len(batch.rows),
     }
 
 
-def _same(gold: Any, predicted: Any) -> bool:
+def _is_correct(gold: Any, predicted: Any) -> bool:
     return sorted(gold) == sorted(predicted) if isinstance(gold, list) else bool(gold == predicted)
 
 
-def _set_aside(row: Row, reason: str) -> dict[str, Any]:
-    line: dict[str, Any] = {name: None for name, _ in _COLUMNS}
-    return {**line, "text_id": row.number, "gold": to_cell(row.label), "aside": reason}
+def _excluded_row(row: Row, reason: str) -> dict[str, Any]:
+    """A row of the table of texts for a text that is excluded from the tests."""
+    empty: dict[str, Any] = {name: None for name, _ in _COLUMNS}
+    return {**empty, "text_id": row.number, "gold": to_cell(row.label), "aside": reason}
 
 
 def _table(parts: Sequence[Columns], schema: pa.Schema) -> pa.Table:
-    """Columns of batches as one table in the order of the texts; within a text as they came."""
+    """Join the columns of batches to one table in the order of the texts; within a text the order stays."""
     columns = {name: [value for part in parts for value in part.get(name, ())] for name in schema.names}
     order = sorted(range(len(columns["text_id"])), key=columns["text_id"].__getitem__)
-    arrays = [pa.array([columns[name][place] for place in order], schema.field(name).type) for name in schema.names]
+    arrays = [pa.array([columns[name][index] for index in order], schema.field(name).type) for name in schema.names]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,4 +1,4 @@
-"""In which direction a ranking's scores can change the decision; shared by the tests that remove the top item first."""
+"""Choose the sign of scores so that the items whose removal can change the decision come first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def toward_change(batch: Batch, ranking: Ranking, scores: Tensor) -> list[Tensor
 
     Args:
         batch: the texts.
-        ranking: that the scores are of.
+        ranking: the ranking of the scores.
         scores: ``[B, N]``, higher = more important.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Taking tokens away from the whole model, and not from its final attention only (PROTOCOLS: the input level)."""
+"""Hide tokens from the whole model, to erase items at the input level."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ from attnfaith.adapters.inference_state import inference_state
 from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import relative_difference, scale_of, tolerance_of
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.evaluation.deciding_token import NEVER, tells_positions, why_protected
-from attnfaith.evaluation.hiding_trials import FOREIGN, Trial, refused, same_logits
+from attnfaith.evaluation.deciding_token import NEVER, attends_by_position, why_protected
+from attnfaith.evaluation.hiding_trials import MODEL_ERRORS, Trial, failed_trial, same_logits
 
 WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
-"""No layer attends them and positions stay; replaced by a token, by padding, by zero vectors; the rest moves up."""
-TOKENS = 2048  # in one pass through the model, so that activations stay in the processor's cache
+"""The ways of hiding tokens.
+
+- attention_mask: no layer attends to them; positions stay.
+- mask_token, pad, zero: replaced by the mask token, by padding, by a zero vector.
+- delete: taken out, so that the rest moves up.
+"""
+BUDGET = 2048  # tokens in one pass through the model, so that activations stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -31,15 +36,15 @@ class Hiding:
     Attributes:
         cut: the model, cut.
         way: one of `WAYS`.
-        token: the id that stands for what is hidden, where the way needs one.
-        first_position: what the model calls the first position, where positions can be said; else None.
-        left: whether padding goes on the left.
-        pad: the id of padding; None where texts of several lengths cannot share a batch.
-        protects: whether the deciding token must never be hidden; what is kept then has to contain it.
-        leave_out: whether what the attention mask hides may be left out of the batch.
-        reach: the most tokens of a text for which that holds (models with windows close up); None without limit.
-        fast: whether what follows the final attention may be run on the deciding token alone.
-        notes: what a reader of the results should know.
+        token: the id that replaces hidden tokens, if the way needs one.
+        first_position: the number of the first position, if positions can be passed to the model; else None.
+        left: True if padding goes on the left.
+        pad: the id of padding; None if texts of different lengths cannot share a batch.
+        protects: True if the deciding token must never be hidden; every set to keep then has to contain it.
+        leave_out: True if tokens that the attention mask hides can be left out of the batch.
+        reach: the largest length of a text for which that holds, since windows would move; None without limit.
+        fast: True if the tail can be run on the deciding token alone.
+        notes: notes for the reader of the results.
     """
 
     cut: Cut
@@ -55,18 +60,18 @@ class Hiding:
     notes: tuple[str, ...] = ()
 
     def run(
-        self, inputs: Mapping[str, Any], deciding: Tensor | None, texts: Tensor, keep: Tensor, *, budget: int = TOKENS
+        self, inputs: Mapping[str, Any], deciding: Tensor | None, texts: Tensor, keep: Tensor, *, budget: int = BUDGET
     ) -> Tensor:
         """The logits ``[M, C]`` of texts ``[M]`` with only some tokens left, ``[M, L]``.
 
-        The deciding token is never taken out of the sequence: where it is hidden, nobody attends it, and it goes on
-        reading the others.
+        The deciding token is never taken out of the sequence: if it is hidden, no token attends to it, and it still
+        reads the others.
 
         Args:
-            inputs: the model's, of the batch.
-            deciding: ``[B]``, the position of each text's deciding token; None where there is not one alone.
-            texts: which text each candidate is one of.
-            keep: what is left.
+            inputs: of the model, for the batch.
+            deciding: ``[B]``, the position of each text's deciding token; None if there is not exactly one.
+            texts: the text of each candidate.
+            keep: the tokens that are left.
             budget: tokens in one pass.
         """
         tokens = inputs["attention_mask"].bool()[texts]
@@ -77,16 +82,16 @@ class Hiding:
         lengths = present.sum(1)
         order = lengths.argsort(descending=True, stable=True)
         parts = []
-        place = 0
+        start = 0
         with inference_state(self.cut.model, gradients=False):
-            while place < len(order):
-                width = int(lengths[order[place]])
+            while start < len(order):
+                width = int(lengths[order[start]])
                 size = max(1, budget // width)
                 if self.pad is None:
-                    size = min(size, int((lengths[order[place:]] == width).sum()))
-                rows = order[place : place + size]
+                    size = min(size, int((lengths[order[start:]] == width).sum()))
+                rows = order[start : start + size]
                 parts.append(self._run(inputs, deciding, texts[rows], present[rows], keep[rows], stays[rows], width))
-                place += size
+                start += size
         logits = torch.cat(parts)
         return torch.empty_like(logits).index_copy_(0, order, logits)
 
@@ -100,39 +105,39 @@ class Hiding:
         stays: Tensor,
         width: int,
     ) -> Tensor:
-        """One pass: the present tokens side by side, padded to one width."""
+        """Run one pass: the present tokens side by side, padded to one width."""
         chosen = select_texts(inputs, len(inputs["input_ids"]), texts)
         length = present.shape[1]
-        # the present ones first (or last), in their order
+        # present tokens first (or last, with padding on the left), in their order
         picked = present.int().argsort(dim=1, descending=not self.left, stable=True)
         picked = picked[:, length - width :] if self.left else picked[:, :width]
         real = present.gather(1, picked)
         vectors = None
         if self.way in ("mask_token", "pad"):
-            # what must go on deciding stays itself: models find their last token by the padding's id
-            gone = ~(stays if self.way == "pad" else keep) & present
-            chosen["input_ids"] = chosen["input_ids"].masked_fill(gone, self.token)
+            # The deciding token is not replaced by padding: some models find their last token by the id of padding.
+            hidden = ~(stays if self.way == "pad" else keep) & present
+            chosen["input_ids"] = chosen["input_ids"].masked_fill(hidden, self.token)
         if self.way == "zero":
             vectors = self.cut.adapter.vectors(chosen) * (keep | ~present).unsqueeze(-1)
             vectors = vectors[torch.arange(len(texts), device=texts.device).unsqueeze(1), picked]
-        short = {
-            name: _picked(value, picked, present.shape) if isinstance(value, Tensor) else value
+        shortened = {
+            name: _pick(value, picked, present.shape) if isinstance(value, Tensor) else value
             for name, value in chosen.items()
         }
-        short["input_ids"] = short["input_ids"].masked_fill(~real, 0 if self.pad is None else self.pad)
-        seen = keep.gather(1, picked) if self.way == "attention_mask" else real
-        short["attention_mask"] = seen.to(short["attention_mask"].dtype)
+        shortened["input_ids"] = shortened["input_ids"].masked_fill(~real, 0 if self.pad is None else self.pad)
+        visible = keep.gather(1, picked) if self.way == "attention_mask" else real
+        shortened["attention_mask"] = visible.to(shortened["attention_mask"].dtype)
         if self.first_position is not None and self.way != "delete":
             start = inputs["attention_mask"].bool()[texts].int().argmax(1, keepdim=True)
-            short["position_ids"] = (picked - start + self.first_position).masked_fill(~real, 0)
+            shortened["position_ids"] = (picked - start + self.first_position).masked_fill(~real, 0)
         if deciding is None or not self.fast:
             adapter = self.cut.adapter
-            return adapter.forward(short) if vectors is None else adapter.forward_on(vectors, short)
+            return adapter.forward(shortened) if vectors is None else adapter.forward_on(vectors, shortened)
         row = (picked == deciding[texts].unsqueeze(1)).int().argmax(1, keepdim=True)
-        return self.cut.adapter.logits_at((row, torch.ones_like(row, dtype=torch.bool)), short, vectors)
+        return self.cut.adapter.logits_at((row, torch.ones_like(row, dtype=torch.bool)), shortened, vectors)
 
     def _left_out(self, lengths: Tensor) -> Tensor:
-        """Which texts of these lengths ``[M]`` are run without what is hidden."""
+        """``[M]``, True for a text of this length if hidden tokens are left out of its sequence."""
         if self.way == "attention_mask" and self.leave_out and self.reach is not None:
             return lengths <= self.reach
         everywhere = self.way == "delete" or (self.way == "attention_mask" and self.leave_out)
@@ -140,13 +145,13 @@ class Hiding:
 
     @property
     def slow(self) -> Hiding:
-        """The same without its fast paths: this defines what hiding means."""
+        """The same way without its fast paths: the definition of hiding."""
         return replace(self, leave_out=False, fast=False)
 
     def proved(self, inputs: Mapping[str, Any], deciding: Tensor | None) -> Hiding:
-        """This, or its slow form if the two differ on this batch's longest text with half its tokens hidden.
+        """This way, or its slow form if the two differ on the longest text of a batch with half of its tokens hidden.
 
-        The slow form is right for every batch, so no result depends on which texts share a batch.
+        The slow form is correct for every batch, so no result depends on which texts share a batch.
         """
         if self == self.slow:
             return self
@@ -162,8 +167,8 @@ class Hiding:
         return self if same_logits(self.run(inputs, deciding, text, keep), plain, whole) else self.slow
 
 
-def _picked(value: Tensor, picked: Tensor, shape: torch.Size) -> Tensor:
-    """A model input at the positions that are picked; what has no positions is passed on."""
+def _pick(value: Tensor, picked: Tensor, shape: torch.Size) -> Tensor:
+    """A model input at the picked positions; an input without positions is returned as it is."""
     if value.dim() < 2 or value.shape[:2] != shape:
         return value
     return value[torch.arange(len(value), device=value.device).unsqueeze(1), picked]
@@ -179,18 +184,18 @@ def hiding_for(
     longest: int | None = None,
     protect: bool = False,
 ) -> Hiding:
-    """Find how tokens can be hidden from a model, and prove it.
+    """Choose how tokens are hidden from a model, and prove that it works.
 
-    The proof is about the model and not about the texts: it runs on made-up texts, and keeps the sets of tokens that
-    are the hardest ones for a model (see `Trial`).
+    The proof is about the model and not about the texts: it runs on dummy texts and keeps the sets of tokens that are
+    the hardest cases for a model (see `Trial`).
 
     Args:
         cut: the model, cut.
-        inputs: of one text, unpadded; the proof runs on it where no texts can be made up for the model.
-        way: one of `WAYS`; None for the attention mask where it hides tokens, else deletion.
-        mask_id: the tokenizer's mask token.
+        inputs: of one text, unpadded; the proof runs on it if no dummy texts can be made for the model.
+        way: one of `WAYS`; None for the attention mask if it hides tokens, else deletion.
+        mask_id: the id of the mask token.
         left: whether the tokenizer pads on the left.
-        longest: the most tokens that a text can have; None without limit.
+        longest: the largest length of a text in tokens; None without limit.
         protect: whether the deciding token is never hidden anyway.
 
     Raises:
@@ -212,24 +217,24 @@ def hiding_for(
         first = None if way == "delete" else _first_position(cut, trial.text(0), pad)
         notes: tuple[str, ...] = ()
         for candidate in (way,) if way else ("attention_mask", "delete"):
-            known = None if candidate == "delete" else first
-            wanted = Hiding(cut, candidate, token, known, left, pad, notes=notes)
-            found = _proved(wanted, trials, protect=protect)
+            first_position = None if candidate == "delete" else first
+            untried = Hiding(cut, candidate, token, first_position, left, pad, notes=notes)
+            hiding = _prove(untried, trials, protect=protect)
             reason = PROTECTED.get(candidate)
-            if found is not None and not found.protects:
-                reason = why_protected(found, trial)
-                found = found if reason is None else _proved(wanted, trials, protect=True)
-            if found is None:
+            if hiding is not None and not hiding.protects:
+                reason = why_protected(hiding, trial)
+                hiding = hiding if reason is None else _prove(untried, trials, protect=True)
+            if hiding is None:
                 notes = (DELETED,)
                 continue
-            if candidate == "attention_mask" and _is_deletion(found, trial):
+            if candidate == "attention_mask" and _is_deletion(hiding, trial):
                 notes = () if trial.deciding is None else (MOVES_UP,)
                 if way is None:
                     continue
-                found = replace(found, notes=notes)
-            if found.protects and not protect and reason is not None:
-                found = replace(found, notes=(*found.notes, reason))
-            return _fastest(found, trial, Trial.near(cut, inputs, left=left, longest=longest))
+                hiding = replace(hiding, notes=notes)
+            if hiding.protects and not protect and reason is not None:
+                hiding = replace(hiding, notes=(*hiding.notes, reason))
+            return _fastest(hiding, trial, Trial.near(cut, inputs, left=left, longest=longest))
     if way is None:
         raise UnsupportedModelError(
             "With some tokens deleted, the logits of this model depend on padding or on the other texts of the batch, "
@@ -259,14 +264,14 @@ PROTECTED = {
         for way in ("delete", "pad")
     },
 }
-"""Why the deciding token is not among the items, by the way of hiding."""
+"""The reasons why the deciding token is not among the items, by the way of hiding."""
 
 
-def _proved(hiding: Hiding, trials: Mapping[bool, Trial], *, protect: bool) -> Hiding | None:
-    """The way of hiding with what has to be protected, and without padding where that is needed; None if it fails.
+def _prove(hiding: Hiding, trials: Mapping[bool, Trial], *, protect: bool) -> Hiding | None:
+    """The way of hiding in the form that works: with the deciding token protected, without padding; None if none works.
 
-    Whether the deciding token has to be protected is a fact about the model: it is found with padding, on either side,
-    and not from the side on which the tokenizer pads.
+    Whether the deciding token has to be protected is a fact about the model: it is tested with padding on either side,
+    and not only on the side on which the tokenizer pads.
 
     Args:
         hiding: a way.
@@ -282,21 +287,21 @@ def _proved(hiding: Hiding, trials: Mapping[bool, Trial], *, protect: bool) -> H
     forms = [replace(hiding, protects=protected) for protected in dict.fromkeys(protects)]
     unpadded = [replace(form, pad=None) for form in forms]
     for form in forms if hiding.pad is not None else ():
-        sides = [replace(form, left=left) for left in (hiding.left, not hiding.left)]
-        if any(_takes_padding(one) and _holds(one, trials[one.left]) for one in sides):
+        by_side = [replace(form, left=left) for left in (hiding.left, not hiding.left)]
+        if any(_takes_padding(padded) and _holds(padded, trials[padded.left]) for padded in by_side):
             unpadded = [replace(form, pad=None)]
             break
-    padded = [one for one in forms if one.protects == unpadded[0].protects and _takes_padding(one)]
-    return next((one for one in (*padded, *unpadded) if _holds(one, trials[one.left])), None)
+    padded_forms = [form for form in forms if form.protects == unpadded[0].protects and _takes_padding(form)]
+    return next((form for form in (*padded_forms, *unpadded) if _holds(form, trials[form.left])), None)
 
 
 def _takes_padding(hiding: Hiding) -> bool:
-    """A table of positions counts left padding along with the text."""
+    """True if padding leaves the positions of the text as they are; a table of positions counts left padding too."""
     return hiding.pad is not None and not (hiding.left and position_tables(hiding.cut.model))
 
 
 def _holds(hiding: Hiding, trial: Trial) -> bool:
-    """Whether nothing that should be invisible changes the logits: hidden ids, padding, other texts of the batch."""
+    """True if the logits do not depend on hidden ids, on padding, or on the other texts of the batch."""
     slow, inputs, deciding = hiding.slow, trial.inputs, trial.deciding
     tokens = inputs["attention_mask"].bool()
     count = 2 if hiding.pad is None else len(tokens)
@@ -312,16 +317,16 @@ def _holds(hiding: Hiding, trial: Trial) -> bool:
             together = slow.run(changed, deciding, texts, sets, budget=tokens.numel())
             if not all(same_logits(logits[None], single, whole) for logits in together[:2]):
                 return False
-    except FOREIGN as error:
-        return refused(error)
+    except MODEL_ERRORS as error:
+        return failed_trial(error)
     return True
 
 
 def _is_deletion(hiding: Hiding, trial: Trial) -> bool:
-    """Whether hiding by the mask is deletion.
+    """True if hiding by the mask is deletion.
 
-    So it is where a model drops what the mask hides, as attnfaith's own do, and where it counts positions along the
-    mask. In a model without positions the two are equal as well, and the mask does what it should.
+    It is if a model drops what the mask hides, as those of attnfaith do, and if it counts positions along the mask. In
+    a model without positions the two are equal as well, and the mask hides tokens as it should.
 
     Args:
         hiding: by the attention mask, proved.
@@ -331,19 +336,21 @@ def _is_deletion(hiding: Hiding, trial: Trial) -> bool:
     deletion = replace(hiding, way="delete", first_position=None)
     if trial.deciding is None:
         return _equal(deletion, hiding, trial)
-    return all(_equal(deletion, hiding, one) for one in (trial, trial.plain)) and tells_positions(hiding, trial.plain)
+    return all(_equal(deletion, hiding, text) for text in (trial, trial.plain)) and attends_by_position(
+        hiding, trial.plain
+    )
 
 
 def _equal(hiding: Hiding, other: Hiding, trial: Trial) -> bool:
-    """Whether a form of hiding gives the logits of the slow form of another, on every set."""
+    """True if a form of hiding gives the logits of the slow form of another, on every set."""
     keeps = trial.sets(protects=other.protects)
     texts = torch.zeros(len(keeps), dtype=torch.long, device=keeps.device)
     try:
         whole = other.run(trial.inputs, trial.deciding, texts[:1], trial.inputs["attention_mask"][:1].bool())
-        found, plain = (one.run(trial.inputs, trial.deciding, texts, keeps) for one in (hiding, other.slow))
-    except FOREIGN as error:
-        return refused(error)
-    return all(same_logits(one[None], two[None], whole) for one, two in zip(found, plain, strict=True))
+        logits, expected = (form.run(trial.inputs, trial.deciding, texts, keeps) for form in (hiding, other.slow))
+    except MODEL_ERRORS as error:
+        return failed_trial(error)
+    return all(same_logits(a[None], b[None], whole) for a, b in zip(logits, expected, strict=True))
 
 
 def _fastest(hiding: Hiding, trial: Trial, near: Trial | None) -> Hiding:
@@ -361,27 +368,27 @@ def _fastest(hiding: Hiding, trial: Trial, near: Trial | None) -> Hiding:
         forms = forms[-1:]
     for form in forms:
         for fast in (True, False) if trial.deciding is not None and hiding.cut.adapter.rows_are_tokens else (False,):
-            found = replace(form, fast=fast)
-            trials = [trial] if near is None or found.reach is None else [trial, near]
-            if all(_equal(found, hiding, one) for one in trials):
-                return found
+            candidate = replace(form, fast=fast)
+            trials = [trial] if near is None or candidate.reach is None else [trial, near]
+            if all(_equal(candidate, hiding, text) for text in trials):
+                return candidate
     return hiding.slow
 
 
 def _first_position(cut: Cut, inputs: Mapping[str, Any], pad: int | None) -> int | None:
-    """What a model calls its first position, found by telling it: its logits stay, and move with other positions."""
+    """The number of a model's first position: passing positions from there on leaves the logits, others change them."""
     if "position_ids" not in inspect.signature(cut.model.forward).parameters:
         return None
     length = inputs["input_ids"].shape[1]
-    own = cut.adapter.forward(inputs)
-    tolerance = tolerance_of(own) / 10
-    places = torch.arange(length, device=own.device).unsqueeze(0)
+    logits = cut.adapter.forward(inputs)
+    tolerance = tolerance_of(logits) / 10
+    positions = torch.arange(length, device=logits.device).unsqueeze(0)
     for first in (0, 1 if pad is None else pad + 1):
         try:
-            said = cut.adapter.forward({**inputs, "position_ids": places + first})
-            other = cut.adapter.forward({**inputs, "position_ids": places.flip(1) + first})
+            passed = cut.adapter.forward({**inputs, "position_ids": positions + first})
+            reversed_ = cut.adapter.forward({**inputs, "position_ids": positions.flip(1) + first})
         except (RuntimeError, TypeError, ValueError, IndexError):
             continue
-        if relative_difference(said, own, scale_of(own)) <= tolerance and not torch.equal(other, said):
+        if relative_difference(passed, logits, scale_of(logits)) <= tolerance and not torch.equal(reversed_, passed):
             return first
     return None

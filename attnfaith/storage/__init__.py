@@ -1,1 +1,1 @@
-"""storage."""
+"""Storage of runs: atomic files, sealed tables, manifests and fingerprints."""

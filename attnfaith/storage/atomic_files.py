@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, files that are read with suspicion, and what the disk says told as ours."""
+"""Write files atomically, read untrusted files safely, and turn errors of the disk into `StorageError`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if sys.platform != "win32":
     import fcntl
 
 LEFTOVER = re.compile(r"\.(.+)~([^~]+)~([0-9]+)(~[0-9]+)?")
-"""A file while it is being written: ``.name~host~process~number``."""
+"""The name of a temporary file while it is written: ``.name~host~process~number``."""
 PROBE = 64 * 1024
-"""Bytes that are written to a folder, and removed again, to learn before the work whether it takes any."""
+"""Bytes that are written to a folder and removed again, to check before the work that it can be written."""
 _ATTEMPTS = 5
 _NUMBERS = itertools.count()  # two threads of a process never share a temporary file
 _WRITING: set[str] = set()  # the temporary files of this process that are in use now
@@ -31,14 +31,14 @@ _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 def put(path: Path, content: Any) -> None:
-    """Write bytes to a file: whoever looks, whenever the writer is killed, finds all of them or none."""
-    _place(path, content, os.replace)
+    """Write bytes to a file atomically: readers see all of them or none, also if the writer is killed."""
+    _write(path, content, os.replace)
 
 
 def put_new(path: Path, content: Any) -> bool:
-    """Like `put`, but never over a file that exists; False where there is one."""
+    """Like `put`, but never replaces a file; False if there is one."""
     try:
-        _place(path, content, _link)
+        _write(path, content, _link)
     except FileExistsError:
         return False
     return True
@@ -52,7 +52,7 @@ def probe(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One thread of one process at a time; file systems that cannot lock a folder do not, and leave no trace."""
+    """Hold a lock on a folder, for one thread of one process at a time; no lock on file systems without locking."""
     if sys.platform == "win32":
         yield
         return
@@ -67,7 +67,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_regular(path: Path, limit: int) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-    """A file and its `stat`; raises `ValueError` for a link, a pipe, a device, or more than ``limit`` bytes."""
+    """Open a file, with its `stat`; raises `ValueError` for a link, a pipe, a device, or more than ``limit`` bytes."""
     try:
         descriptor = os.open(path, _OPEN)
     except OSError as error:
@@ -84,13 +84,13 @@ def open_regular(path: Path, limit: int) -> Iterator[tuple[BinaryIO, os.stat_res
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """The bytes of a file; see `open_regular` for what is refused."""
+    """Read the bytes of a file; see `open_regular` for what is refused."""
     with open_regular(path, limit) as (file, about):
         return read_exactly(file, about.st_size)
 
 
 def read_exactly(file: BinaryIO, size: int) -> bytes:
-    """So many bytes; a file may give them in parts, or turn out to be shorter."""
+    """Read exactly ``size`` bytes; raises `ValueError` if the file is shorter."""
     parts = []
     while size and (part := file.read(size)):
         parts.append(part)
@@ -101,7 +101,7 @@ def read_exactly(file: BinaryIO, size: int) -> bytes:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder of its own, not a link to one."""
+    """True for a folder, and False for a link to one."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -109,16 +109,16 @@ def is_folder(path: Path) -> bool:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder where there is none; a link in its place is refused, or files would be written elsewhere."""
+    """Make a folder if there is none; a link is refused, because files would be written elsewhere."""
     path.mkdir(exist_ok=True)
     if not is_folder(path):
         raise StorageError(f"{str(path)!r} is a symbolic link; expected a folder. Remove the link.")
 
 
 def remove_leftovers(folder: Path, *, everyone: bool) -> None:
-    """Remove what killed writers left half written; also what other living ones have, when the work is done.
+    """Remove temporary files of killed writers, and with ``everyone`` those of living ones too.
 
-    A writer that loses a file so makes it again. Where removing is forbidden, a leftover stays and does no harm.
+    A writer that loses its temporary file writes it again. A file that cannot be removed stays and does no harm.
     """
     for entry in list(os.scandir(folder)):
         match = LEFTOVER.fullmatch(entry.name)
@@ -131,20 +131,20 @@ def remove_leftovers(folder: Path, *, everyone: bool) -> None:
 
 @contextlib.contextmanager
 def storing(directory: Path) -> Iterator[None]:
-    """Tell a full disk, a lacking permission and their like as a `StorageError`."""
+    """Raise a `StorageError` for a full disk, a missing permission and other errors of the disk."""
     try:
         yield
     except AttnFaithError:
         raise
     except OSError as error:
         raise StorageError(
-            f"The directory {str(directory)!r} cannot hold the results: {error.strerror or error}. What is done is "
-            "kept: once this is mended, the same command goes on; or give another output_dir."
+            f"The directory {str(directory)!r} cannot hold the results: {error.strerror or error}. Finished work is "
+            "kept: once this is repaired, the same command continues; or give another output_dir."
         ) from error
 
 
 def folder_of(directory: Any) -> Path:
-    """A directory as it was given by a user."""
+    """A user's directory as a `Path`; anything that is no path is refused."""
     try:
         path = Path(os.fsdecode(directory)).expanduser()
     except (TypeError, RuntimeError) as error:
@@ -156,49 +156,50 @@ def folder_of(directory: Any) -> Path:
     return path
 
 
-def _place(path: Path, content: Any, move: Callable[[Path, Path], None]) -> None:
+def _write(path: Path, content: Any, move: Callable[[Path, Path], None]) -> None:
+    """Write a temporary file and move it to its name; again if another process removed the temporary file."""
     for attempt in range(_ATTEMPTS):
         try:
-            with _temporary(path, content) as made:
-                move(made, path)
+            with _temporary(path, content) as temporary:
+                move(temporary, path)
             break
         except FileNotFoundError:
-            # Whoever finishes the run removes what looks half written; it may belong to a second writer.
+            # The process that finishes the run removes all temporary files, also those of a second writer.
             if attempt == _ATTEMPTS - 1 or not path.parent.is_dir():
                 raise
     _sync_folder(path.parent)
 
 
-def _link(made: Path, path: Path) -> None:
+def _link(temporary: Path, path: Path) -> None:
     try:
-        os.link(made, path)
+        os.link(temporary, path)
     except (FileExistsError, FileNotFoundError):
         raise
     except OSError as error:  # a file system without hard links
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
-        os.replace(made, path)
+        os.replace(temporary, path)
 
 
 @contextlib.contextmanager
 def _temporary(path: Path, content: Any) -> Iterator[Path]:
-    """A new file with these bytes beside a path; whatever is left of it in the end is removed."""
-    made = path.with_name(f".{path.name}~{socket.gethostname()}~{os.getpid()}~{next(_NUMBERS)}")
-    _WRITING.add(str(made))
+    """A new file with these bytes beside a path; it is removed at the end if it still exists."""
+    temporary = path.with_name(f".{path.name}~{socket.gethostname()}~{os.getpid()}~{next(_NUMBERS)}")
+    _WRITING.add(str(temporary))
     try:
-        with made.open("xb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        yield made
+        yield temporary
     finally:
         with contextlib.suppress(OSError):
-            made.unlink(missing_ok=True)
-        _WRITING.discard(str(made))
+            temporary.unlink(missing_ok=True)
+        _WRITING.discard(str(temporary))
 
 
 def _sync_folder(path: Path) -> None:
-    with contextlib.suppress(OSError):  # not every system can
+    with contextlib.suppress(OSError):  # some systems cannot sync a folder
         folder = os.open(path, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -207,7 +208,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def _is_abandoned(host: str, process: int) -> bool:
-    if host != socket.gethostname() or sys.platform == "win32":  # where asking would kill it
+    if host != socket.gethostname() or sys.platform == "win32":  # on Windows os.kill would end the process
         return False
     if process == os.getpid():
         return True

@@ -1,4 +1,4 @@
-"""What a run was made of, as hashes: the same in another process, on another device, at another path."""
+"""Fingerprints of models, tokenizers and rows: hashes that do not depend on process, device or path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnfaith.errors import InputError
 if TYPE_CHECKING:
     from attnfaith.data.source import Row
 
-# What configurations and tokenizers also keep, though it changes no logits: where they came from, the last call.
+# Entries of configurations and tokenizers that do not affect logits: their origin, and the options of the last call.
 _BOOKKEEPING = (
     "_name_or_path", "name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype", "_commit_hash",
     "output_attentions", "output_hidden_states", "return_dict", "_attn_implementation", "_experts_implementation",
@@ -31,7 +31,7 @@ _OF_CALLS = (
 def fingerprint_model(model: nn.Module) -> str:
     """The sha256 of a model's class, configuration and weights, buffers that are saved with them included.
 
-    Buffers that are not saved follow from the configuration; on another device they may differ in their last bit.
+    Buffers that are not saved follow from the configuration, and can differ in their last bit on another device.
 
     Example:
         >>> import attnfaith as af
@@ -53,7 +53,7 @@ def fingerprint_model(model: nn.Module) -> str:
 def fingerprint_tokenizer(tokenizer: Any) -> str:
     """The sha256 of a tokenizer's class, vocabulary, rules and special tokens.
 
-    How it was last called (truncation and padding stay behind in a fast one) and its own maximum length do not count.
+    The options of its last call (a fast tokenizer keeps truncation and padding) and its maximum length do not count.
     """
     digest = hashlib.sha256()
     _add(digest, type(tokenizer).__qualname__, _as_json(tokenizer.special_tokens_map), tokenizer.truncation_side)
@@ -77,7 +77,7 @@ def fingerprint_tokenizer(tokenizer: Any) -> str:
 
 
 def fingerprint_rows(rows: Iterable[Row]) -> str:
-    """The sha256 of rows in their order: texts, pairs, labels, scores and rationales, whatever their numbers.
+    """The sha256 of rows in their order: texts, pairs, labels, scores and rationales, without their row numbers.
 
     Example:
         >>> from attnfaith.data.source import Row
@@ -99,7 +99,7 @@ def fingerprint_rows(rows: Iterable[Row]) -> str:
 
 
 def _add_cell(digest: Any, value: Any) -> None:
-    """A cell with its type and length before it, so that no two lists of cells look the same."""
+    """Add a cell with its type and length before it, so that no two lists of cells give the same bytes."""
     if value is None:
         digest.update(b"0")
     elif isinstance(value, str):
@@ -122,10 +122,10 @@ def _add(digest: Any, *parts: str | bytes) -> None:
 
 
 def _add_value(digest: Any, name: str, value: Any) -> None:
-    """A tensor by its name, type, shape and bytes; what else a module keeps in its state, likewise."""
+    """Add a tensor by its name, type, shape and bytes, or another value of a module's state by its name and repr."""
     if isinstance(value, tuple | list):  # the packed weights of a quantised layer
-        for place, part in enumerate(value):
-            _add_value(digest, f"{name}.{place}", part)
+        for index, part in enumerate(value):
+            _add_value(digest, f"{name}.{index}", part)
     elif isinstance(value, Mapping):
         for key in sorted(value, key=str):
             _add_value(digest, f"{name}.{key}", value[key])

@@ -1,4 +1,4 @@
-"""What a run is made of: read, written, and compared with another."""
+"""Read, write, check and compare the manifest of a run."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from attnfaith.validation import short_repr
 
 NAME = "manifest.json"
 LAYOUT = 2
-"""Of the files of a run; an earlier layout had no checksums."""
-MOST_BYTES = 2**24
-"""A manifest is no longer than this."""
-MOST_ROWS = 2**48
+"""The version of the file layout; an earlier layout had no checksums."""
+MAX_BYTES = 2**24
+"""The largest size of a manifest."""
+MAX_ROWS = 2**48
 _SHARD_SIZES = range(1, 2**20 + 1)
-_MOST_DEEP = 30
+_MAX_DEPTH = 30
 _HEX = frozenset("0123456789abcdef")
-_FINISHED = ("shards", "counts", "digests")  # what the manifest says only when all is there
+_FINISHED = ("shards", "counts", "digests")  # the entries of a finished run
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """The manifest of a run; one that is damaged, or of another layout, is refused.
+    """Read the manifest of a run; a damaged one, or one of another layout, is refused.
 
-    What every run has is checked here; what an evaluation keeps, by `attnfaith.storage.schema`.
+    The entries that every run has are checked here; the others by `attnfaith.storage.schema`.
     """
     path = directory / NAME
     try:
-        content = read_regular(path, MOST_BYTES)
+        content = read_regular(path, MAX_BYTES)
         manifest = json.loads(content.decode("utf-8"), object_pairs_hook=_once)
         _refuse_deep(manifest)
     except (ValueError, RecursionError, MemoryError, OSError) as error:
@@ -56,32 +56,32 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     if digest != _digest(manifest):
         refuse(path, f"its checksum is wrong ({short_repr(digest)}), so it has changed since it was written")
     _check(path, manifest)
-    if content != written(manifest):
-        refuse(path, "it says what it said, but not in the bytes that attnfaith writes")
+    if content != to_bytes(manifest):
+        refuse(path, "its content is right, but it is not written in the bytes that attnfaith writes")
     return manifest
 
 
-def written(manifest: Mapping[str, Any]) -> bytes:
-    """A manifest as bytes, the same for the same manifest, with its layout and its digest."""
+def to_bytes(manifest: Mapping[str, Any]) -> bytes:
+    """The bytes of a manifest, with its layout and digest; the same manifest gives the same bytes."""
     whole = {"layout": LAYOUT, **manifest, "digest": _digest(manifest)}
     content = (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
-    if len(content) > MOST_BYTES:
-        raise StorageError(f"What a run is made of takes {len(content):,} bytes; expected at most {MOST_BYTES:,}.")
+    if len(content) > MAX_BYTES:
+        raise StorageError(f"The manifest of this run takes {len(content):,} bytes; expected at most {MAX_BYTES:,}.")
     return content
 
 
 def run_digest(manifest: Mapping[str, Any]) -> str:
-    """What ties files to a run: a digest of all that must be the same to go on with it."""
+    """The digest that ties files to a run: of all entries that must be equal for the run to be continued."""
     return _digest({name: manifest.get(name) for name in ("run", "shard_size", "rows")})
 
 
 def unfinished(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest without what is said only when all is there."""
+    """The manifest without the entries of a finished run."""
     return {name: value for name, value in manifest.items() if name not in _FINISHED}
 
 
 def is_name(name: object) -> bool:
-    """Whether a table may be called so: its files stay in the folder of the run.
+    """True for a valid name of a table: one whose files stay in the folder of the run.
 
     Example:
         >>> [is_name(name) for name in ("erasure", "../erasure", "", ".hidden", 5)]
@@ -98,7 +98,7 @@ def is_name(name: object) -> bool:
 
 
 def refuse(path: Path, reason: str) -> NoReturn:
-    """Say what is wrong with a manifest, and what heals it."""
+    """Raise a `StorageError` that says what is wrong with a manifest and how to repair it."""
     raise StorageError(
         f"{str(path)!r} is damaged, or not of attnfaith: {reason}. Delete this file, and the same command with the "
         "same output_dir makes it again and keeps the tables; or give another output_dir."
@@ -117,13 +117,13 @@ def difference(there: Any, here: Any, path: str = "") -> tuple[str, Any, Any] | 
             inner = f"{path}.{key}" if path else str(key)
             if key not in there or key not in here:
                 return inner, there.get(key, ABSENT), here.get(key, ABSENT)
-            if (found := difference(there[key], here[key], inner)) is not None:
-                return found
+            if (result := difference(there[key], here[key], inner)) is not None:
+                return result
         return None
     if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        for place, pair in enumerate(zip(there, here, strict=True)):
-            if (found := difference(*pair, f"{path}[{place}]")) is not None:
-                return found
+        for index, pair in enumerate(zip(there, here, strict=True)):
+            if (result := difference(*pair, f"{path}[{index}]")) is not None:
+                return result
         return None
     return None if _same(there, here) else (path, there, here)
 
@@ -136,50 +136,50 @@ class _Absent:
 ABSENT = _Absent()
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other):
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b):
         return True
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+    return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:
-    """Of the content in its order; spaces and line ends do not count."""
+    """The digest of the content in its order; white space does not count."""
     return hashlib.sha256(json.dumps(manifest, separators=(",", ":")).encode()).hexdigest()
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object in which no key stands twice: readers differ in which one they take."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
-        raise ValueError(f"the key {short_repr(twice)} stands there twice")
-    return found
+    """A JSON object without repeated keys, of which readers would take different values."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        twice = next(name for index, (name, _) in enumerate(pairs) if name in dict(pairs[:index]))
+        raise ValueError(f"it has the key {short_repr(twice)} twice")
+    return entries
 
 
 def _refuse_deep(value: Any, depth: int = 0) -> None:
-    if depth > _MOST_DEEP:
-        raise ValueError(f"it is nested more than {_MOST_DEEP} levels deep")
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"it is nested more than {_MAX_DEPTH} levels deep")
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         _refuse_deep(part, depth + 1)
 
 
 def _check(path: Path, manifest: Mapping[str, Any]) -> None:
-    """What a run of any kind says of itself."""
+    """Check the entries that a run of any kind has."""
     rows, size, shards = (manifest.get(name) for name in ("rows", "shard_size", "shards"))
     if not isinstance(manifest.get("run"), dict):
         refuse(path, f"run is {short_repr(manifest.get('run', ABSENT))}; expected an object")
     if type(size) is not int or size not in _SHARD_SIZES:
         got = short_repr(manifest.get("shard_size", ABSENT))
         refuse(path, f"shard_size is {got}; expected a whole number from 1 to {_SHARD_SIZES[-1]}")
-    if rows is not None and (type(rows) is not int or not 0 <= rows <= MOST_ROWS):
-        refuse(path, f"rows is {short_repr(rows)}; expected a whole number from 0 to {MOST_ROWS}, or null")
+    if rows is not None and (type(rows) is not int or not 0 <= rows <= MAX_ROWS):
+        refuse(path, f"rows is {short_repr(rows)}; expected a whole number from 0 to {MAX_ROWS}, or null")
     present = [name for name in _FINISHED if name in manifest]
     if not present:
         return
     if len(present) < len(_FINISHED):
         lacking = next(name for name in _FINISHED if name not in present)
-        refuse(path, f"{present[0]} is there and {lacking} is not; expected all of {', '.join(_FINISHED)}, or none")
-    expected = MOST_ROWS if rows is None else -(-rows // size)
+        refuse(path, f"it has {present[0]} and no {lacking}; expected all of {', '.join(_FINISHED)}, or none")
+    expected = MAX_ROWS if rows is None else -(-rows // size)
     if type(shards) is not int or not 0 <= shards <= expected or (rows is not None and shards != expected):
         many = f"up to {expected}" if rows is None else f"{expected}, for {rows} rows in shards of {size}"
         refuse(path, f"shards is {short_repr(shards)}; expected {many}")
@@ -199,5 +199,5 @@ def _check(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def is_digest(value: object) -> bool:
-    """Whether it looks like a sha256."""
+    """True for a text that looks like a sha256."""
     return isinstance(value, str) and len(value) == 64 and set(value) <= _HEX

@@ -1,7 +1,8 @@
-"""A run on disk: a manifest, and for each table a folder of shards; whole or absent, whenever the writer is killed.
+"""`Store`: a run on disk, as a manifest and a folder of shards for each table.
 
-Every file proves its own bytes and says of which run, table and shard it is (`sealed_table`). The
-manifest has a digest of itself and, once all is there, one over the files of every table.
+Files are written atomically, so each is complete or absent even if the writer is killed. Every file has a checksum and
+the run, table and shard it belongs to (`sealed_table`). The manifest has a digest of itself and, once the run is
+finished, a digest of the files of every table.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from attnfaith.storage.atomic_files import (
 from attnfaith.validation import short_repr
 
 TEXTS = "texts"
-"""The table that is written last: where it has a shard, all the others have it."""
+"""The table that is written last: if it has a shard, all others have it."""
 _SHARD = re.compile(r"[0-9]{5,15}\.parquet")
-_WHOLE = {pa.string(): pd.StringDtype(na_value=math.nan)}
-_NULLABLE = {**_WHOLE, pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+_STRINGS = {pa.string(): pd.StringDtype(na_value=math.nan)}
+_NULLABLE = {**_STRINGS, pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 Check = Callable[[Mapping[str, Any], Path], None]
 
 
 class Store:
-    """The results of a run, as they are made; by `open` for a run, by `load` to read a finished one.
+    """The stored results of a run; made by `open` to run, or by `load` to read a finished run.
 
     Attributes:
-        directory: where they are.
-        manifest: what the run is made of, under "run" what must not change; "shard_size", and "rows" where known.
+        directory: the folder.
+        manifest: the manifest, with the entries that must not change under "run", "shard_size", and "rows" if known.
 
     Example:
         >>> import tempfile
@@ -66,33 +67,33 @@ class Store:
     def __init__(self, directory: Path, manifest: dict[str, Any]) -> None:
         self.directory, self.manifest = directory, manifest
         self._schemas: dict[str, pa.Schema] = {}
-        self._proofs: dict[Path, sealed_table.Proof] = {}  # so that no file is hashed twice while it stays as it is
+        self._proofs: dict[Path, sealed_table.Proof] = {}  # so that an unchanged file is not hashed twice
         self._concluded: set[str] = set()
         self._expected_columns: Mapping[str, pa.Schema] = {}
         self._run = manifests.run_digest(manifest)
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str], manifest: Mapping[str, Any]) -> Store:
-        """Begin a run, or go on with one that was made from the same things.
+        """Begin a run, or continue one that was made with the same arguments and data.
 
-        Nothing is computed yet when this refuses a folder that cannot be written. Of several that begin different runs
-        in one folder at once, one begins and the others are refused; several may do the same run.
+        A folder that cannot be written is refused here, before anything is computed. If several processes begin
+        different runs in one folder at once, one of them succeeds; several can write the same run.
 
         Args:
-            directory: made when there is none; refused when it holds anything else.
-            manifest: JSON; what must be equal is under "run", and in "shard_size" and "rows".
+            directory: created if it does not exist; refused if it holds other files.
+            manifest: JSON; "run", "shard_size" and "rows" must be equal for a run to be continued.
         """
         path = folder_of(directory)
-        asked = json.loads(json.dumps(manifest))
+        requested = json.loads(json.dumps(manifest))
         with storing(path):
             _refuse_file(path)
             path.mkdir(parents=True, exist_ok=True)
             present = [entry for entry in path.iterdir() if not LEFTOVER.fullmatch(entry.name)]
             if not os.path.lexists(path / manifests.NAME):
-                cls(path, asked)._refuse_foreign(present)
+                cls(path, requested)._refuse_foreign(present)
                 probe(path)
-                put_new(path / manifests.NAME, manifests.written(asked))  # of two that begin, one is the first
-            store = cls(path, cls(path, asked)._joined(asked))
+                put_new(path / manifests.NAME, manifests.to_bytes(requested))  # never over that of another process
+            store = cls(path, cls(path, requested)._stored_manifest(requested))
             if "counts" not in store.manifest:
                 probe(path)
             store._remove_leftovers(everyone=False)
@@ -101,11 +102,11 @@ class Store:
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str], check: Check | None = None) -> Store:
-        """A finished run, to read; the bytes of all its files are compared with their digests.
+        """Load a finished run; the bytes of all its files are compared with their digests.
 
         Args:
-            directory: where it is; nothing is written there.
-            check: refuses what the manifest of this kind of run may not say, before any other file is opened.
+            directory: of the run; nothing is written there.
+            check: checks the manifest of this kind of run, before any other file is opened.
         """
         path = folder_of(directory)
         with storing(path):
@@ -120,15 +121,15 @@ class Store:
             if "counts" not in store.manifest or len(done) < store.manifest["shards"] or not store._has_concluded():
                 of = f" of {store._expected}" if store._expected is not None else ""
                 raise InputError(
-                    f"The run in {str(path)!r} is not complete: {len(done)}{of} shards are there. The same command as "
-                    "before goes on with it."
+                    f"The run in {str(path)!r} is not complete: it has {len(done)}{of} shards. The same command as "
+                    "before continues it."
                 )
             store._compare_digests()
         return store
 
     @staticmethod
     def refuse_unusable(directory: str | os.PathLike[str]) -> None:
-        """Raise what `open` would raise of a folder that cannot be written, before any work; nothing stays there."""
+        """Raise the error of `open` for a folder that cannot be written, before any work; leaves no file."""
         path = folder_of(directory)
         with storing(path):
             _refuse_file(path)
@@ -144,14 +145,14 @@ class Store:
 
     @property
     def complete(self) -> bool:
-        """Was the run finished, and is it all there, as it was then?"""
+        """True if the run was finished and all of its files are unchanged."""
         if "counts" not in self.manifest or self.shards() != list(range(self.manifest["shards"])):
             return False
         return self._has_concluded() and self.manifest["digests"] == self._digests(self.concluded)
 
     @property
     def tables(self) -> list[str]:
-        """The names of the tables, the texts first."""
+        """The names of the tables, the table of texts first."""
         if "digests" in self.manifest:
             names = sorted(self.manifest["digests"]["shards"])
         else:
@@ -159,27 +160,26 @@ class Store:
         return sorted(names, key=lambda name: name != TEXTS)
 
     def shards(self) -> list[int]:
-        """The numbers of the shards that are done, in all tables."""
-        there = [set(self._files(name)) for name in {TEXTS, *self.tables}]
-        done = set.intersection(*there)
+        """The numbers of the shards that are stored in all tables."""
+        done = set.intersection(*(set(self._files(name)) for name in {TEXTS, *self.tables}))
         if "shards" in self.manifest:
             done = {number for number in done if number < self.manifest["shards"]}
         return sorted(done)
 
     def done(self, shard: int) -> bool:
-        """Are all tables of a shard written?"""
+        """True if all tables of a shard are stored."""
         if not self._path(TEXTS, shard).exists():
             return False
         names = self._prove(TEXTS, shard).identity.tables
         return all(self._path(name, shard).exists() for name in names)
 
     def write(self, shard: int, tables: Mapping[str, pa.Table], rows_hash: str) -> None:
-        """Write all tables of a shard, each whole or not at all.
+        """Write all tables of a shard, each atomically.
 
         Args:
             shard: its number.
-            tables: by name, "texts" among them; a table has the same schema in all shards, also where it is empty.
-            rows_hash: the fingerprint of the rows they were made from.
+            tables: by name, with "texts"; a table has the same schema in all shards, also if it is empty.
+            rows_hash: the fingerprint of the rows of the data.
         """
         names = tuple(sorted(tables, key=lambda name: name == TEXTS))
         with storing(self.directory):
@@ -194,42 +194,39 @@ class Store:
 
     @property
     def concluded(self) -> list[str]:
-        """The names of the tables that were made of all shards."""
+        """The names of the tables that were computed from all shards."""
         if "digests" in self.manifest:
             return sorted(self.manifest["digests"]["concluded"])
         return sorted(self._concluded)
 
     def conclude(self, name: str, table: pa.Table) -> None:
-        """Write a table that was made of all shards, whole or not at all."""
+        """Write a table that was computed from all shards, atomically."""
         _refuse_name(name)
         with storing(self.directory):
             put(
-                self._whole(name),
+                self._concluded_path(name),
                 sealed_table.encode(table, sealed_table.ShardIdentity(self._run, name, None, "", (name,))),
             )
             self._concluded.add(name)
 
     def expect(self, schemas: Mapping[str, pa.Schema]) -> None:
-        """Refuse tables with other columns from now on, whose files may come from anybody.
+        """Refuse tables with other columns from now on, since files can come from somebody else.
 
         Args:
-            schemas: by name of the table.
+            schemas: the expected schemas by table.
         """
         self._expected_columns = schemas
         for name in self.tables:
             for shard in self.shards()[:1]:
                 path = self._path(name, shard)
-                lacking = [
-                    one
-                    for one in schemas.get(name, pa.schema([])).names
-                    if one not in sealed_table.read_schema(path).names
-                ]
+                present = sealed_table.read_schema(path).names
+                missing = [column for column in schemas.get(name, pa.schema([])).names if column not in present]
                 with sealed_table.damaged(path):
-                    if lacking:
-                        raise ValueError(f"it has no column {lacking[0]!r}")
+                    if missing:
+                        raise ValueError(f"it has no column {missing[0]!r}")
 
     def check(self, shard: int, rows_hash: str) -> None:
-        """Refuse data that differ from those a shard was made from."""
+        """Refuse data that differ from the rows of a stored shard."""
         proof = self._prove(TEXTS, shard)
         if proof.identity.rows == rows_hash:
             return
@@ -240,7 +237,7 @@ class Store:
         )
 
     def same_rows(self, other: Store) -> bool:
-        """Were both made from the same rows of data?"""
+        """True if both runs have the same rows of data."""
         sizes = {store.manifest["shard_size"] for store in (self, other)}
         shards = self.shards()
         return (
@@ -250,29 +247,33 @@ class Store:
         )
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Say in the manifest that all is there; its counts are ``summary``, the same for the same results."""
+        """Mark the run as finished in the manifest.
+
+        Args:
+            summary: the counts of the run; the same results give the same counts.
+        """
         concluded = {*self._concluded, *self.concluded}
         self.manifest = manifests.unfinished(self.manifest)
         shards = self.shards()
         expected = len(shards) if self._expected is None else self._expected
-        if lacking := [number for number in range(expected) if number not in set(shards)] or shards[expected:]:
-            raise StorageError(f"{str(self.directory)!r}: the shards {lacking[:10]} are missing or too many.")
+        if wrong := [number for number in range(expected) if number not in set(shards)] or shards[expected:]:
+            raise StorageError(f"{str(self.directory)!r}: the shards {wrong[:10]} are missing or too many.")
         counts = json.loads(json.dumps(summary))
         with storing(self.directory), locked(self.directory):
-            there = manifests.read_manifest(self.directory)
-            if manifests.run_digest(there) != self._run:
+            stored = manifests.read_manifest(self.directory)
+            if manifests.run_digest(stored) != self._run:
                 raise StorageError(
-                    f"{str(self.directory)!r} was given to another run while this one wrote into it. Run again with "
+                    f"{str(self.directory)!r} was taken by another run while this one wrote into it. Run again with "
                     "another output_dir."
                 )
             self._remove_leftovers(everyone=True)
             self.manifest |= {"shards": len(shards), "counts": counts, "digests": self._digests(sorted(concluded))}
-            put(self.directory / manifests.NAME, manifests.written(self.manifest))
+            put(self.directory / manifests.NAME, manifests.to_bytes(self.manifest))
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """A whole table in the order of the data, with all its columns or those asked for.
+        """Read a whole table in the order of the data, with all columns or some.
 
-        A whole number or truth value that may be missing by the table's schema has pandas' nullable type.
+        An integer or boolean column that can have missing values by its schema has a nullable type of pandas.
         """
         parts = list(self._parts(name, columns))
         for part in parts:
@@ -280,12 +281,12 @@ class Store:
         return _frame(pa.concat_tables(parts))
 
     def batches(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
-        """The same shard by shard, so that memory does not grow with the data."""
+        """Read a table shard by shard, so that memory does not grow with the data."""
         for part in self._parts(name, columns):
             yield _frame(part)
 
     def copy_to(self, directory: str | os.PathLike[str]) -> Store:
-        """The same run in another directory, new or empty, or holding a part of it already; every file is proved."""
+        """Copy the run to a directory that is new, empty, or holds a part of this run; every file is checked."""
         if folder_of(directory).resolve() == self.directory.resolve():
             return self
         other, names = Store.open(directory, manifests.unfinished(self.manifest)), self.tables
@@ -298,7 +299,7 @@ class Store:
                     put(other._path(name, shard), self._content(name, shard))
         for name in self.concluded:
             with storing(other.directory):
-                put(other._whole(name), self._content(name, None))
+                put(other._concluded_path(name), self._content(name, None))
                 other._concluded.add(name)
         if "counts" in self.manifest:
             other.finish(self.manifest["counts"])
@@ -313,23 +314,23 @@ class Store:
     def _path(self, name: str, shard: int) -> Path:
         return self.directory / name / f"{shard:05d}.parquet"
 
-    def _whole(self, name: str) -> Path:
+    def _concluded_path(self, name: str) -> Path:
         return self.directory / f"{name}.parquet"
 
     def _files(self, name: str) -> dict[int, Path]:
-        """The shards of a table that are there; names that this version never writes are not among them."""
+        """The stored shards of a table by number; files with other names are ignored."""
         folder = self.directory / name
         if not manifests.is_name(name) or not folder.is_dir():
             return {}
         if not is_folder(folder):
             raise StorageError(f"{str(folder)!r} is a symbolic link; expected a folder. Remove the link.")
-        found = {}
+        files = {}
         for entry in os.scandir(folder):
             if _SHARD.fullmatch(entry.name):
                 number = int(entry.name.partition(".")[0])
                 if entry.name == self._path(name, number).name:
-                    found[number] = Path(entry.path)
-        return found
+                    files[number] = Path(entry.path)
+        return files
 
     def _parts(self, name: str, columns: Sequence[str] | None) -> Iterator[pa.Table]:
         if name in self.concluded:
@@ -341,30 +342,30 @@ class Store:
             yield self._read(name, shard, columns)
 
     def _file(self, name: str, shard: int | None) -> Path:
-        return self._whole(name) if shard is None else self._path(name, shard)
+        return self._concluded_path(name) if shard is None else self._path(name, shard)
 
     def _prove(self, name: str, shard: int | None) -> sealed_table.Proof:
-        """The proof of a file that is what its place says."""
+        """Check the seal and identity of a file."""
         path = self._file(name, shard)
-        return self._accepted(name, shard, sealed_table.prove(path, self._proofs.get(path)))
+        return self._check_identity(name, shard, sealed_table.prove(path, self._proofs.get(path)))
 
     def _read(self, name: str, shard: int | None, columns: Sequence[str] | None) -> pa.Table:
         path = self._file(name, shard)
         table, proof = sealed_table.read(path, columns, self._proofs.get(path))
-        self._accepted(name, shard, proof)
+        self._check_identity(name, shard, proof)
         with sealed_table.damaged(path):
             self._refuse_hostile(name, shard, table)
         return table
 
     def _refuse_hostile(self, name: str, shard: int | None, table: pa.Table) -> None:
-        """Columns of other types, or rows of other texts, than `expect` was told of."""
+        """Refuse columns with other types than in `expect`, and rows of texts that are not in the shard."""
         if name not in self._expected_columns:
             return
         for expected in self._expected_columns[name]:
-            place = table.schema.get_field_index(expected.name)
-            found = table.schema.field(place) if place >= 0 else expected
-            if not found.equals(expected):
-                got, wanted = (f"{one.type}{'' if one.nullable else ' not null'}" for one in (found, expected))
+            index = table.schema.get_field_index(expected.name)
+            actual = table.schema.field(index) if index >= 0 else expected
+            if not actual.equals(expected):
+                got, wanted = (f"{field.type}{'' if field.nullable else ' not null'}" for field in (actual, expected))
                 raise ValueError(f"its column {short_repr(expected.name)} is {short_repr(got)}; expected {wanted}")
         if shard is None or not len(table) or "text_id" not in table.schema.names:
             return
@@ -375,24 +376,25 @@ class Store:
     def _content(self, name: str, shard: int | None) -> bytes:
         path = self._file(name, shard)
         content, proof = sealed_table.read_bytes(path, self._proofs.get(path))
-        self._accepted(name, shard, proof)
+        self._check_identity(name, shard, proof)
         return content
 
-    def _accepted(self, name: str, shard: int | None, proof: sealed_table.Proof) -> sealed_table.Proof:
-        """Refuse the file of another run, table or shard, or of other rows than the texts of its shard."""
-        path, told = self._file(name, shard), proof.identity
+    def _check_identity(self, name: str, shard: int | None, proof: sealed_table.Proof) -> sealed_table.Proof:
+        """Refuse a file of another run, table or shard."""
+        path, identity = self._file(name, shard), proof.identity
         with sealed_table.damaged(path):
-            if told.run != self._run:
+            if identity.run != self._run:
                 raise ValueError("it belongs to another run, made with other arguments")
-            if (told.table, told.shard) != (name, shard):
+            if (identity.table, identity.shard) != (name, shard):
                 raise ValueError(
-                    f"it is shard {short_repr(told.shard)} of the table {short_repr(told.table)}, in another's place"
+                    f"it is shard {short_repr(identity.shard)} of the table {short_repr(identity.table)}, in the place "
+                    "of another"
                 )
         self._proofs[path] = proof
         return proof
 
     def _prove_all(self) -> None:
-        """Every file of a shard that is done can be read, and all were made from the same rows."""
+        """Check the files of all stored shards, and that the tables of a shard have the same rows."""
         names = self.tables
         for shard in self.shards():
             rows = self._prove(TEXTS, shard).identity.rows
@@ -403,11 +405,11 @@ class Store:
                         raise ValueError("it was made from other rows than the texts of the same shard")
         if "digests" in self.manifest:
             for name in self.concluded:
-                if self._whole(name).exists():
+                if self._concluded_path(name).exists():
                     self._prove(name, None)
 
     def _digests(self, concluded: Sequence[str]) -> dict[str, dict[str, str]]:
-        """A digest over all files of each table."""
+        """The digest of the files of each table."""
         shards = self.shards()
         return {
             "shards": {
@@ -417,16 +419,16 @@ class Store:
         }
 
     def _has_concluded(self) -> bool:
-        return all(self._whole(name).exists() for name in self.concluded)
+        return all(self._concluded_path(name).exists() for name in self.concluded)
 
     def _compare_digests(self) -> None:
         self._prove_all()
         self._refuse_other_digests(self._digests(self.concluded))
 
-    def _refuse_other_digests(self, there: Mapping[str, Mapping[str, str]]) -> None:
+    def _refuse_other_digests(self, actual: Mapping[str, Mapping[str, str]]) -> None:
         for kind, digests in self.manifest["digests"].items():
             for name, digest in digests.items():
-                if there[kind].get(name) != digest:
+                if actual[kind].get(name) != digest:
                     raise StorageError(
                         f"The files of the table {name!r} in {str(self.directory)!r} are not those that the run was "
                         "finished with. The same command with the same output_dir checks them all and finishes it "
@@ -437,7 +439,7 @@ class Store:
         return self._prove(TEXTS, shard).identity.rows
 
     def _keep_schema(self, name: str, schema: pa.Schema) -> None:
-        """A column is of one type in all shards, also in one where it has no value."""
+        """Refuse a table whose columns have other types than in the shards before."""
         _refuse_name(name)
         if any(pa.types.is_null(field.type) for field in schema):
             raise ValueError(f"the table {name!r} has a column of no type; make it with an explicit schema")
@@ -446,44 +448,47 @@ class Store:
             self._schemas[name] = schema if first is None else sealed_table.read_schema(first)
         self._refuse_other_columns(name, self._schemas[name], schema)
 
-    def _refuse_other_columns(self, name: str, there: pa.Schema, here: pa.Schema) -> None:
-        if not here.equals(there):
+    def _refuse_other_columns(self, name: str, stored: pa.Schema, new: pa.Schema) -> None:
+        if not new.equals(stored):
             raise InputError(
                 f"The table {name!r} in {str(self.directory)!r} has other columns than this version of attnfaith "
                 "writes. Give another output_dir."
             )
 
-    def _joined(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The manifest that stands in the folder, if it is of the run that is asked for, with the statistics asked for.
+    def _stored_manifest(self, requested: dict[str, Any]) -> dict[str, Any]:
+        """The manifest in the folder, updated with the requested statistics; that of another run is refused.
 
-        Under a lock, or of two that go on at once one would undo what the other says at its end.
+        A lock is needed: of two processes that continue a run, one could undo the last entries of the other.
         """
         with locked(self.directory):
-            there = manifests.read_manifest(self.directory)
-            self._refuse_another(there, asked)
-            if there.get("statistics") != asked.get("statistics"):  # made anew at each reading
-                there["statistics"] = asked.get("statistics")
-                put(self.directory / manifests.NAME, manifests.written(there))
-        return there
+            stored = manifests.read_manifest(self.directory)
+            self._refuse_another(stored, requested)
+            if stored.get("statistics") != requested.get("statistics"):  # estimates are computed at each reading
+                stored["statistics"] = requested.get("statistics")
+                put(self.directory / manifests.NAME, manifests.to_bytes(stored))
+        return stored
 
-    def _refuse_another(self, manifest: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-        there, here = ({name: one.get(name) for name in ("shard_size", "rows")} for one in (manifest, asked))
-        found = manifests.difference(manifest["run"], asked["run"]) or manifests.difference(there, here)
-        if found is not None:
+    def _refuse_another(self, stored: Mapping[str, Any], requested: Mapping[str, Any]) -> None:
+        there, here = (
+            {name: manifest.get(name) for name in ("shard_size", "rows")} for manifest in (stored, requested)
+        )
+        difference = manifests.difference(stored["run"], requested["run"]) or manifests.difference(there, here)
+        if difference is not None:
+            name, stored_value, requested_value = difference
             raise InputError(
-                f"The run in {str(self.directory)!r} was made with other arguments: {found[0]} is "
-                f"{short_repr(found[1])} there and {short_repr(found[2])} here. Give another output_dir, or the "
-                "same arguments."
+                f"The run in {str(self.directory)!r} was made with other arguments: {name} is "
+                f"{short_repr(stored_value)} there and {short_repr(requested_value)} here. Give another output_dir, or "
+                "the same arguments."
             )
 
     def _refuse_foreign(self, present: Sequence[Path]) -> None:
-        """A folder without a manifest is new, or holds nothing but files of this very run."""
+        """Refuse a folder without a manifest that holds files which are not of this run."""
         for entry in present:
             try:
                 if is_folder(entry) and self._files(entry.name):
                     continue
-                told = sealed_table.prove(entry).identity
-                if (told.run, told.shard, f"{told.table}.parquet") == (self._run, None, entry.name):
+                identity = sealed_table.prove(entry).identity
+                if (identity.run, identity.shard, f"{identity.table}.parquet") == (self._run, None, entry.name):
                     continue
             except StorageError:
                 pass
@@ -521,9 +526,9 @@ def _refuse_name(name: str) -> None:
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:
-    """By the schema alone: what happens to be missing changes no type."""
+    """Convert to pandas with types by the schema alone, so that they do not depend on missing values."""
     columns = {
-        field.name: table[field.name].to_pandas(types_mapper=(_NULLABLE if field.nullable else _WHOLE).get)
+        field.name: table[field.name].to_pandas(types_mapper=(_NULLABLE if field.nullable else _STRINGS).get)
         for field in table.schema
     }
     return pd.DataFrame(columns, columns=table.column_names)

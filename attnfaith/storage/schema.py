@@ -1,7 +1,7 @@
-"""What the manifest of an evaluation may say: every field with its type and range, checked when a run is loaded.
+"""The schema of an evaluation's manifest: every field with its type and range, checked when a run is loaded.
 
-A manifest comes from a disk, and so perhaps from somebody else: nothing in it may ask for absurd amounts of memory,
-run code, or reach a figure as something other than it is taken for.
+A manifest can come from somebody else: nothing in it may demand absurd amounts of memory, run code, or enter an
+estimate or a figure with an unexpected type.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from attnfaith.estimates.summary_table import MOST_RESAMPLES
 from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS
-from attnfaith.storage.manifest import MOST_ROWS, is_digest, refuse
+from attnfaith.storage.manifest import MAX_ROWS, is_digest, refuse
 from attnfaith.storage.sealed_table import short_reason
 from attnfaith.validation import short_repr
 
-_MOST_LABELS = 100_000
+_MAX_LABELS = 100_000
 _LEVELS = ("attention", "input")
 
 
 class _UnfitError(Exception):
-    """A field that is not what it must be: its path, what was got, what was expected."""
+    """A field with a wrong value: its path, the value, and what was expected."""
 
 
 Field = Callable[[Any, str], None]
@@ -35,11 +35,11 @@ Field = Callable[[Any, str], None]
 
 
 def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
-    """Refuse a manifest of an evaluation in which any field is lacking, unknown, or out of its range.
+    """Refuse a manifest of an evaluation with a missing or unknown field, or with a value out of range.
 
     Args:
         manifest: of a finished run.
-        path: of its file, for the message.
+        path: of its file, for the error.
     """
     try:
         _object(_FINISHED)(manifest, "")
@@ -49,13 +49,13 @@ def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
 
 
 def check_conditions(manifest: Mapping[str, Any]) -> None:
-    """Refuse, before any work, a run whose results could not be loaded again.
+    """Refuse a run, before any work, whose results could not be loaded again.
 
     Args:
-        manifest: of a run that is to begin.
+        manifest: of a new run.
     """
     try:
-        _object(_BEGUN)(json.loads(json.dumps(manifest)), "")
+        _object(_UNFINISHED)(json.loads(json.dumps(manifest)), "")
     except _UnfitError as error:
         raise InputError(f"The results of this run could not be stored: {error}.") from error
 
@@ -85,7 +85,7 @@ def _whole(low: float, high: float) -> Field:
 
 
 def _number(low: float, high: float, *, inside: bool = False) -> Field:
-    """A finite number from low to high; ``inside`` leaves out both ends."""
+    """A finite number from low to high; ``inside`` excludes both ends."""
 
     def check(value: Any, path: str) -> None:
         fits = type(value) is int or (type(value) is float and math.isfinite(value))  # isfinite fails on a huge int
@@ -111,17 +111,17 @@ def _or_null(field: Field) -> Field:
     return check
 
 
-def _list(field: Field, most: int = _MOST_LABELS) -> Field:
+def _list(field: Field, most: int = _MAX_LABELS) -> Field:
     def check(value: Any, path: str) -> None:
         _expect(isinstance(value, list) and len(value) <= most, value, path, f"a list of at most {most:,}")
-        for place, part in enumerate(value):
-            field(part, f"{path}[{place}]")
+        for index, part in enumerate(value):
+            field(part, f"{path}[{index}]")
 
     return check
 
 
 def _mapping(field: Field, *keys: str) -> Field:
-    """An object of any names, or of some of the names that are given."""
+    """An object with any keys, or with some of the given keys."""
 
     def check(value: Any, path: str) -> None:
         _expect(isinstance(value, dict), value, path, "an object")
@@ -134,7 +134,7 @@ def _mapping(field: Field, *keys: str) -> Field:
 
 
 def _object(known: Mapping[str, Field]) -> Field:
-    """An object of exactly these names."""
+    """An object with exactly these keys."""
 
     def check(value: Any, path: str) -> None:
         _expect(isinstance(value, dict), value, path, "an object")
@@ -151,7 +151,7 @@ def _object(known: Mapping[str, Field]) -> Field:
 
 
 def _column(value: Any, path: str) -> None:
-    """The name of a column, which is not always a text."""
+    """The name of a column, which can be a number."""
     if isinstance(value, list):
         _list(_column, 100)(value, path)
     elif not isinstance(value, str | bool):
@@ -160,11 +160,11 @@ def _column(value: Any, path: str) -> None:
 
 def _target(value: Any, path: str) -> None:
     if not isinstance(value, str):
-        _whole(0, _MOST_LABELS)(value, path)
+        _whole(0, _MAX_LABELS)(value, path)
 
 
 def _tests(value: Any, path: str) -> None:
-    """Tests with options that their own classes take."""
+    """Tests with options that their classes accept."""
     _expect(isinstance(value, dict) and bool(value), value, path, "an object with a test at least")
     for name, options in value.items():
         here = f"{path}.{short_repr(name)[1:-1]}"
@@ -186,9 +186,9 @@ def _check_options(kind: type[Test], options: Mapping[str, Any], path: str) -> N
     hints = get_type_hints(kind)
     for option, value in options.items():
         allowed = getattr(hints[option], "__args__", (hints[option],))
-        if {*allowed} <= {int, float, str, bool, type(None)}:  # what else there may be, the class must know
+        if {*allowed} <= {int, float, str, bool, type(None)}:  # other types are checked by the class
             fits = type(value) in allowed or (type(value) is int and float in allowed)
-            names = ", ".join("null" if one is type(None) else one.__name__ for one in allowed)
+            names = ", ".join("null" if kind_ is type(None) else kind_.__name__ for kind_ in allowed)
             _expect(fits, value, f"{path}.{option}", f"one of the types {names}")
     try:
         kind(**options)
@@ -197,22 +197,26 @@ def _check_options(kind: type[Test], options: Mapping[str, Any], path: str) -> N
 
 
 def _check_counts(manifest: Mapping[str, Any]) -> None:
-    """What is counted goes together."""
+    """Refuse counts that contradict each other."""
     counts, rows = manifest["counts"], manifest["rows"]
     if rows is not None and counts["rows"] != rows:
         raise _UnfitError(f"counts.rows is {counts['rows']}; expected {rows}, as rows says")
-    apart = sum(counts["aside"].values())
-    if counts["texts"] != counts["rows"] - apart:
-        raise _UnfitError(f"counts.texts is {counts['texts']}; expected {counts['rows']} rows less {apart} set aside")
+    excluded = sum(counts["aside"].values())
+    if counts["texts"] != counts["rows"] - excluded:
+        raise _UnfitError(
+            f"counts.texts is {counts['texts']}; expected {counts['rows']} rows less {excluded} set aside"
+        )
     if counts["truncated"] > counts["texts"]:
-        raise _UnfitError(f"counts.truncated is {counts['truncated']}; expected at most {counts['texts']}, as of texts")
+        raise _UnfitError(
+            f"counts.truncated is {counts['truncated']}; expected at most {counts['texts']}, the number of texts"
+        )
     lacking = [name for name in ("texts", *manifest["run"]["tests"]) if name not in manifest["digests"]["shards"]]
     if lacking:
         raise _UnfitError(f"digests.shards lacks the table {lacking[0]!r}")
 
 
-_COUNT = _whole(0, MOST_ROWS)
-_BEGUN: dict[str, Field] = {
+_COUNT = _whole(0, MAX_ROWS)
+_UNFINISHED: dict[str, Field] = {
     "attnfaith": _text,
     "run": _object(
         {
@@ -233,11 +237,11 @@ _BEGUN: dict[str, Field] = {
             "rankings": _mapping(_list(_text), *_LEVELS),
             "target": _target,
             "output": _or_null(_one_of(*OUTPUTS)),
-            "steps": _or_null(_whole(1, MOST_ROWS)),
+            "steps": _or_null(_whole(1, MAX_ROWS)),
             "hide": _or_null(_one_of(*WAYS)),
             "special_tokens": _one_of("include", "protect"),
             "protect_deciding": _truth,
-            "max_length": _or_null(_whole(1, MOST_ROWS)),
+            "max_length": _or_null(_whole(1, MAX_ROWS)),
             "seed": _whole(0, 2**64 - 1),
         }
     ),
@@ -256,11 +260,11 @@ _BEGUN: dict[str, Field] = {
     "statistics": _object({"n_resamples": _whole(1, MOST_RESAMPLES), "confidence_level": _number(0, 1, inside=True)}),
     "notes": _list(_text),
     "versions": _mapping(_text),
-    "shard_size": _whole(1, MOST_ROWS),
+    "shard_size": _whole(1, MAX_ROWS),
     "rows": _or_null(_COUNT),
 }
 _FINISHED: dict[str, Field] = {
-    **_BEGUN,
+    **_UNFINISHED,
     "shards": _COUNT,
     "counts": _object(
         {"rows": _COUNT, "texts": _COUNT, "aside": _mapping(_COUNT), "truncated": _COUNT, "undefined": _COUNT}

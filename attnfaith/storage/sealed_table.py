@@ -1,7 +1,7 @@
-"""A table in a parquet file that proves its own bytes and says what it is: of which run, which table, which shard.
+"""Read and write tables as sealed parquet files: with a checksum, and with the run, table and shard they belong to.
 
-A seal stands between the last page and the footer, where readers of parquet look for nothing: a sha256 of all other
-bytes. It goes with the file, so a run that was interrupted, and has no list of its files yet, is proved as well.
+The seal is a sha256 of all other bytes. It stands between the last page and the footer, a place that readers of parquet
+ignore. It is part of the file, so the files of an interrupted run, which has no list of digests yet, are proved too.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from attnfaith.errors import StorageError
 from attnfaith.storage.atomic_files import open_regular, read_exactly
 from attnfaith.validation import short_repr
 
-MOST_BYTES = 4 * 2**30
-"""A file of a table is no larger than this, nor is what it holds when it is decompressed."""
+MAX_BYTES = 4 * 2**30
+"""The largest size of a file of a table, and of its decompressed content."""
 _KEY = b"attnfaith"
 _MAGIC = b"PAR1"
 _NAME = b"attnfaith-sha256:"
 _SEAL = len(_NAME) + 64
 _TAIL = 4 + len(_MAGIC)  # the footer's length and the magic number
 _BLOCK = 2**20
-# Written out, so that a resumed run gives the same bytes as one that was never disturbed.
+# All options are explicit, so that a resumed run gives the same bytes as an uninterrupted one.
 _PARQUET: dict[str, Any] = {
     "version": "2.6",
     "compression": "zstd",
@@ -47,14 +47,14 @@ Signature = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ShardIdentity:
-    """What a file says that it is.
+    """The run, table and shard that a file belongs to.
 
     Attributes:
-        run: the digest of what the run is made of.
-        table: its name.
-        shard: its number; None for a table that was made of all shards.
-        rows: the fingerprint of the rows it was made from.
-        tables: all tables of the shard, by name.
+        run: the digest of the run's manifest.
+        table: the name of the table.
+        shard: the number of the shard; None for a table that was computed from all shards.
+        rows: the fingerprint of the rows of the data.
+        tables: the names of all tables of the shard.
     """
 
     run: str
@@ -66,13 +66,13 @@ class ShardIdentity:
 
 @dataclass(frozen=True)
 class Proof:
-    """A file whose seal was found right.
+    """The result of checking the seal of a file.
 
     Attributes:
-        signature: of the file at that moment, from the file system: while it stays, the bytes need no second look.
+        signature: size, times and inode of the file when it was checked; while they stay, it is not checked again.
         seal: the sha256 of its bytes.
-        identity: what it says that it is.
-        rows: how many rows it holds.
+        identity: the run, table and shard it belongs to.
+        rows: the number of rows.
     """
 
     signature: Signature
@@ -82,29 +82,29 @@ class Proof:
 
 
 def encode(table: pa.Table, identity: ShardIdentity) -> bytes:
-    """A table as a sealed file, the same bytes for the same table."""
-    about = json.dumps(asdict(identity), sort_keys=True).encode()
-    table = table.replace_schema_metadata({_KEY: about}).combine_chunks()
+    """Encode a table as a sealed file; the same table gives the same bytes."""
+    identity_json = json.dumps(asdict(identity), sort_keys=True).encode()
+    table = table.replace_schema_metadata({_KEY: identity_json}).combine_chunks()
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=max(1, len(table)), **_PARQUET)
     content = seal(sink.getvalue().to_pybytes())
-    if len(content) > MOST_BYTES:
+    if len(content) > MAX_BYTES:
         raise StorageError(
             f"The table {identity.table!r} of one shard takes {len(content):,} bytes; a file holds at most "
-            f"{MOST_BYTES:,}. Choose options with which the test keeps less of each text."
+            f"{MAX_BYTES:,}. Choose options with which the test keeps less of each text."
         )
     return content
 
 
 def seal(content: bytes) -> bytes:
-    """The bytes of a parquet file with their seal between the last page and the footer."""
-    place = len(content) - _TAIL - int.from_bytes(content[-_TAIL : -len(_MAGIC)], "little")
-    return content[:place] + _NAME + hashlib.sha256(content).hexdigest().encode() + content[place:]
+    """Insert the seal into the bytes of a parquet file, between the last page and the footer."""
+    footer = len(content) - _TAIL - int.from_bytes(content[-_TAIL : -len(_MAGIC)], "little")
+    return content[:footer] + _NAME + hashlib.sha256(content).hexdigest().encode() + content[footer:]
 
 
 def prove(path: Path, known: Proof | None = None) -> Proof:
-    """Check the seal of a file, block by block; one whose proof is known and that has not changed is not read again."""
-    with damaged(path), open_regular(path, MOST_BYTES) as (file, about):
+    """Check the seal of a file, block by block; a file that has not changed since its last proof is not read again."""
+    with damaged(path), open_regular(path, MAX_BYTES) as (file, about):
         signature = _signature(about)
         if known is not None and known.signature == signature:
             return known
@@ -116,14 +116,14 @@ def prove(path: Path, known: Proof | None = None) -> Proof:
             digest.update(block)
             left -= len(block)
         digest.update(footer)
-        seal = _compared(read_exactly(file, _SEAL), digest)
-        # The footer alone says what the file is: pyarrow takes it with nothing before it but the magic number.
+        seal = _check_seal(read_exactly(file, _SEAL), digest)
+        # The footer holds the identity: pyarrow reads it with nothing before it but the magic number.
         metadata = pq.ParquetFile(pa.BufferReader(_MAGIC + footer), **_LIMITS).metadata
         return Proof(signature, seal, _identity(metadata.metadata), metadata.num_rows)
 
 
 def read(path: Path, columns: Sequence[str] | None, known: Proof | None = None) -> tuple[pa.Table, Proof]:
-    """The columns of a file, all by default, and its proof; bytes that are proved already are not hashed again."""
+    """Read columns of a file, all by default, and its proof; an unchanged file is not hashed again."""
     with damaged(path):
         content, proof = read_bytes(path, known)
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True, **_LIMITS)
@@ -137,8 +137,8 @@ def read(path: Path, columns: Sequence[str] | None, known: Proof | None = None) 
 
 
 def read_bytes(path: Path, known: Proof | None = None) -> tuple[bytes, Proof]:
-    """All bytes of a file, and their proof."""
-    with damaged(path), open_regular(path, MOST_BYTES) as (file, about):
+    """Read all bytes of a file, and their proof."""
+    with damaged(path), open_regular(path, MAX_BYTES) as (file, about):
         content = read_exactly(file, about.st_size)
         if known is not None and known.signature == _signature(about):
             return content, known
@@ -146,13 +146,13 @@ def read_bytes(path: Path, known: Proof | None = None) -> tuple[bytes, Proof]:
         end = len(content) - len(footer)
         digest = hashlib.sha256(memoryview(content)[: end - _SEAL])
         digest.update(footer)
-        seal = _compared(content[end - _SEAL : end], digest)
+        seal = _check_seal(content[end - _SEAL : end], digest)
         metadata = pq.ParquetFile(pa.BufferReader(content), **_LIMITS).metadata
         return content, Proof(_signature(about), seal, _identity(metadata.metadata), metadata.num_rows)
 
 
 def read_schema(path: Path) -> pa.Schema:
-    """The columns of a file and their types."""
+    """Read the columns of a file and their types."""
     with damaged(path):
         return pq.ParquetFile(pa.BufferReader(read_bytes(path)[0]), **_LIMITS).schema_arrow
 
@@ -164,7 +164,7 @@ def digest_of(proofs: Sequence[Proof]) -> str:
 
 @contextlib.contextmanager
 def damaged(path: Path) -> Iterator[None]:
-    """Name the file that is damaged or gone, and what heals it."""
+    """Raise a `StorageError` that names the damaged or missing file and how to repair it."""
     try:
         yield
     except StorageError:
@@ -178,16 +178,16 @@ def damaged(path: Path) -> Iterator[None]:
 
 
 def short_reason(error: BaseException, length: int = 200) -> str:
-    """What an error says, in one line without its full stop; never the whole of a hostile file."""
-    said = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
-    return said if len(said) <= length else said[: length - 3] + "..."
+    """The message of an error in one line without its full stop, shortened: it can hold text of a hostile file."""
+    message = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
+    return message if len(message) <= length else message[: length - 3] + "..."
 
 
 _LIMITS: dict[str, int] = {"thrift_string_size_limit": 2**26, "thrift_container_size_limit": 2**20}
 
 
 def _footer(file: BinaryIO, size: int) -> bytes:
-    """The end of a file from behind the seal on."""
+    """The bytes of a file after the seal."""
     if size < len(_MAGIC) + _SEAL + _TAIL:
         raise ValueError("it is too short for a table")
     file.seek(size - _TAIL)
@@ -199,22 +199,22 @@ def _footer(file: BinaryIO, size: int) -> bytes:
     return read_exactly(file, length)
 
 
-def _compared(seal: bytes, digest: Any) -> str:
-    found = str(digest.hexdigest())
+def _check_seal(seal: bytes, digest: Any) -> str:
+    expected = str(digest.hexdigest())
     if not seal.startswith(_NAME):
         raise ValueError("it has no checksum where attnfaith writes one, so it was damaged, or made by something else")
-    if seal[len(_NAME) :] != found.encode():
+    if seal[len(_NAME) :] != expected.encode():
         raise ValueError("its checksum is wrong, so its bytes have changed since it was written")
-    return found
+    return expected
 
 
 def _identity(metadata: dict[bytes, bytes] | None) -> ShardIdentity:
     try:
-        told = json.loads((metadata or {})[_KEY])
-        if not (isinstance(told["shard"], int | None) and isinstance(told["tables"], list)):
+        fields = json.loads((metadata or {})[_KEY])
+        if not (isinstance(fields["shard"], int | None) and isinstance(fields["tables"], list)):
             raise ValueError
-        names = tuple(str(name) for name in told["tables"])
-        return ShardIdentity(str(told["run"]), str(told["table"]), told["shard"], str(told["rows"]), names)
+        names = tuple(str(name) for name in fields["tables"])
+        return ShardIdentity(str(fields["run"]), str(fields["table"]), fields["shard"], str(fields["rows"]), names)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError("it does not say of which run it is") from error
 
@@ -224,24 +224,24 @@ def _signature(about: os.stat_result) -> Signature:
 
 
 def _refuse_bombs(file: pq.ParquetFile, content: bytes, names: Sequence[str]) -> None:
-    """Refuse what would take more memory than any real table, before the memory is asked for."""
+    """Refuse a file whose content would take more memory than any real table, before the memory is allocated."""
     for field in file.schema_arrow:
         if not _is_plain(field.type):
             raise ValueError(f"the column {short_repr(field.name)} is of the type {short_repr(str(field.type))}")
     metadata = file.metadata
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    chunks = [group.column(place) for group in groups for place in range(metadata.num_columns)]
+    chunks = [group.column(index) for group in groups for index in range(metadata.num_columns)]
     if metadata.num_rows < 0 or any(
         min(chunk.num_values, chunk.total_compressed_size, chunk.total_uncompressed_size) < 0 for chunk in chunks
     ):
         raise ValueError("it claims a negative number of rows, values or bytes")
-    # A page may repeat one value at no cost, so the number of values counts as well as their bytes.
+    # A page can repeat one value at no cost, so the number of values counts as well as their bytes.
     total = 8 * metadata.num_rows
     total += sum(max(chunk.total_uncompressed_size, 8 * chunk.num_values) for chunk in chunks)
-    if total > MOST_BYTES:
-        raise ValueError(f"it claims to hold {total:,} bytes when it is decompressed; expected at most {MOST_BYTES:,}")
+    if total > MAX_BYTES:
+        raise ValueError(f"it claims to hold {total:,} bytes when it is decompressed; expected at most {MAX_BYTES:,}")
     suspects = {
-        chunk.path_in_schema for chunk in chunks if chunk.num_values * chunk.total_uncompressed_size > MOST_BYTES
+        chunk.path_in_schema for chunk in chunks if chunk.num_values * chunk.total_uncompressed_size > MAX_BYTES
     }
     for name in names:
         if name in suspects and pa.types.is_string(file.schema_arrow.field(name).type):
@@ -249,13 +249,13 @@ def _refuse_bombs(file: pq.ParquetFile, content: bytes, names: Sequence[str]) ->
 
 
 def _refuse_repeated_texts(content: bytes, name: str) -> None:
-    """A long text may stand in a dictionary once and in every row: count what it takes before it is written out."""
+    """Refuse texts that are stored once in a dictionary and repeated in many rows, by their decompressed size."""
     coded = pq.ParquetFile(pa.BufferReader(content), read_dictionary=[name], **_LIMITS)
     total = 0
     for chunk in coded.read(columns=[name], use_threads=False)[name].chunks:
         total += pc.sum(pc.binary_length(chunk.dictionary).cast(pa.int64()).take(chunk.indices)).as_py() or 0
-    if total > MOST_BYTES:
-        raise ValueError(f"the texts of the column {name!r} take {total:,} bytes; expected at most {MOST_BYTES:,}")
+    if total > MAX_BYTES:
+        raise ValueError(f"the texts of the column {name!r} take {total:,} bytes; expected at most {MAX_BYTES:,}")
 
 
 def _is_plain(kind: pa.DataType) -> bool:

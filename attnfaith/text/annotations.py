@@ -1,4 +1,4 @@
-"""Scores that a user brings, laid on the tokens that the model reads."""
+"""Align annotations of a text (a user's scores, or what people marked) with the tokens that the model reads."""
 
 from __future__ import annotations
 
@@ -10,98 +10,112 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attnfaith.data.cell_values import missing, plain
+from attnfaith.data.cell_values import missing, plain, row_of_column
 from attnfaith.errors import InputError
 from attnfaith.text.encoded import EncodedText
-from attnfaith.validation import short_repr
+from attnfaith.validation import one_of, short_repr
 
-SPECIAL = -math.inf  # what nobody gave a score comes last
+UNSCORED = -math.inf
+"""The score of a token that got none, such as a special token: it ranks last."""
+
+FORMS = ("mask", "spans", "words")
+"""The forms of a rationale: 0 or 1 for each word, character ranges, or word indices; words as in ``text.split()``."""
+_EXPECTED = (
+    "expected a list: 0 or 1 for each word, [start, end] for each range of characters, or the numbers of the words "
+    "that are marked, from 0"
+)
+_Range = tuple[int, int, int]  # 0 for the text or 1 for its pair, and a half-open range of its characters
 
 
 def align_scores(scores: Any, encoded: EncodedText, where: str, *, sentences: int | None = None) -> list[float]:
-    """One score for each token (or each sentence, where there are as many scores as sentences).
+    """Convert a user's scores to one score for each token (or each sentence, if there are as many).
 
-    Scores may be given for every token that the model reads, for every token but the special ones, for every word as
-    the tokenizer splits words, or for every word of ``text.split()``. Of a text that was cut off, what the model does
-    not read is left out.
+    Scores can be given for every token that the model reads, for every token except the special ones, for every word
+    as the tokenizer splits words, or for every word of ``text.split()``. Scores past the end of a truncated text are
+    dropped.
 
     Args:
-        scores: as many numbers as one of these; NaN where undefined.
+        scores: numbers; NaN where undefined.
         encoded: the text.
-        where: what the scores are, for errors.
-        sentences: the number of sentences, where they are the items.
+        where: describes the scores in error messages.
+        sentences: the number of sentences, if they are the items.
 
     Example:
-        >>> from attnfaith.text.encoded import EncodedText
-        >>> two = EncodedText(
+        >>> text = EncodedText(
         ...     "not bad", None, (1, 2, 3), {}, ("not", "ba", "d"), ((0, 3), (4, 6), (6, 7)), (0, 0, 0), (0, 1, 1)
         ... )
-        >>> align_scores([0.5, 2.0], two, "x")
+        >>> align_scores([0.5, 2.0], text, "x")
         [0.5, 2.0, 2.0]
     """
     values = _numbers(scores, where)
     if sentences is not None and len(values) == sentences:
         return values
-    numbers = token_entries(len(values), encoded)
-    if numbers is None:
-        raise InputError(f"{where}: got {len(values)} scores for a text of {counts_in(encoded)}.")
-    return [SPECIAL if number is None else values[number] for number in numbers]
+    indices = _score_indices(len(values), encoded)
+    if indices is None:
+        raise InputError(f"{where}: got {len(values)} scores for a text of {_unit_counts(encoded)}.")
+    return [UNSCORED if index is None else values[index] for index in indices]
 
 
-def token_entries(count: int, encoded: EncodedText) -> list[int | None] | None:
-    """Which of so many entries each token has; None for all where a text has nothing that there are so many of.
-
-    Example:
-        >>> from attnfaith.text.encoded import EncodedText
-        >>> two = EncodedText(
-        ...     "a b", None, (1, 2, 3), {}, ("x", "a", "b"), (None, (0, 1), (2, 3)), (None, 0, 0), (None, 0, 1)
-        ... )
-        >>> token_entries(3, two), token_entries(2, two), token_entries(7, two)
-        ([0, 1, 2], [None, 0, 1], None)
-    """
+def _score_indices(count: int, encoded: EncodedText) -> list[int | None] | None:
+    """The index of each token's score among ``count`` scores; None if the text has no unit with this count."""
     if count == len(encoded.ids):
         return list(range(count))
-    ordinary = non_special_tokens(encoded)
-    by_split = _split_words(encoded)
-    places: list[tuple[int, Callable[[int], int | None]]] = [
-        (len(ordinary), {place: number for number, place in enumerate(ordinary)}.get),
-        (_words_in(encoded), lambda place: encoded.words[place]),
-        (1 + max((word for word in by_split if word is not None), default=-1), lambda place: by_split[place]),
+    ordinary = _ordinary_tokens(encoded)
+    tokenizer_words, split_words = encoded.words, _split_word_of_token(encoded)
+    indices_by_unit: list[tuple[int, Callable[[int], int | None]]] = [
+        (len(ordinary), {token: index for index, token in enumerate(ordinary)}.get),
+        (_count(tokenizer_words), lambda token: tokenizer_words[token]),
+        (_count(split_words), lambda token: split_words[token]),
     ]
-    for known, number_of in places:
-        whole = encoded.truncated > 0 and count == len(split_words(encoded)) and number_of is places[-1][1]
-        if count == known or whole:
-            return [number_of(place) for place in range(len(encoded.ids))]
+    for units, index_of in indices_by_unit:
+        if count == units:
+            return [index_of(token) for token in range(len(encoded.ids))]
+    if encoded.truncated > 0 and count == len(_split_words(encoded.text, encoded.pair)):
+        return list(split_words)
     return None
 
 
-def non_special_tokens(encoded: EncodedText) -> list[int]:
-    """The places of the tokens that are not special."""
-    return [place for place, own in enumerate(encoded.segments) if own is not None]
+def _ordinary_tokens(encoded: EncodedText) -> list[int]:
+    """The indices of the tokens that are not special."""
+    return [token for token, segment in enumerate(encoded.segments) if segment is not None]
 
 
-def split_words(encoded: EncodedText) -> list[tuple[int, int, int]]:
-    """The words of ``text.split()``, running on over the pair: the segment of each, and its half-open range there.
+def _split_word_of_token(encoded: EncodedText) -> Sequence[int | None]:
+    """The index of the white-space word that each token starts in, continuing through the pair."""
+    words = _split_words(encoded.text, encoded.pair)
+    indices: list[int | None] = []
+    for segment, span in zip(encoded.segments, encoded.offsets, strict=True):
+        index = None
+        if segment is not None and span is not None and span[1] > span[0]:
+            containing = (i for i, (of, _, end) in enumerate(words) if of == segment and span[0] < end)
+            index = next(containing, None)
+        indices.append(index)
+    return indices
+
+
+def _split_words(text: str, pair: str | None) -> list[_Range]:
+    """The words of ``text.split()``, continuing through the pair, as ranges of characters.
 
     Example:
-        >>> from attnfaith.text.encoded import EncodedText
-        >>> split_words(EncodedText("not bad", "no", (), {}, (), (), (), ()))
+        >>> _split_words("not bad", "no")
         [(0, 0, 3), (0, 4, 7), (1, 0, 2)]
     """
-    texts = enumerate((encoded.text, encoded.pair or ""))
-    return [(segment, *match.span()) for segment, text in texts for match in re.finditer(r"\S+", text)]
+    return [
+        (segment, *match.span())
+        for segment, part in enumerate((text, pair or ""))
+        for match in re.finditer(r"\S+", part)
+    ]
 
 
-def counts_in(encoded: EncodedText) -> str:
-    """How many there are of everything that entries could be of, in words."""
-    counts = (
-        f"{len(encoded.ids)} tokens, {len(non_special_tokens(encoded))} of them not special, {_words_in(encoded)} words"
-    )
-    return f"{counts} ({len(split_words(encoded))} by white space)"
+def _unit_counts(encoded: EncodedText) -> str:
+    """The number of tokens and words of a text, for error messages."""
+    ordinary, words = len(_ordinary_tokens(encoded)), _count(encoded.words)
+    by_space = len(_split_words(encoded.text, encoded.pair))
+    return f"{len(encoded.ids)} tokens, {ordinary} of them not special, {words} words ({by_space} by white space)"
 
 
-def _words_in(encoded: EncodedText) -> int:
-    return 1 + max((word for word in encoded.words if word is not None), default=-1)
+def _count(indices: Sequence[int | None]) -> int:
+    return 1 + max((index for index in indices if index is not None), default=-1)
 
 
 def _numbers(scores: Any, where: str) -> list[float]:
@@ -112,146 +126,192 @@ def _numbers(scores: Any, where: str) -> list[float]:
         raise InputError(f"{where}: expected a list of numbers, got {type(scores).__name__} ({error}).") from error
 
 
-def _split_words(encoded: EncodedText) -> Sequence[int | None]:
-    """The number of the white-space word that each token starts in, running on over the pair."""
-    words = split_words(encoded)
-    found: list[int | None] = []
-    for segment, span in zip(encoded.segments, encoded.offsets, strict=True):
-        number = None
-        if segment is not None and span is not None and span[1] > span[0]:
-            own = (place for place, (of, _, end) in enumerate(words) if of == segment and span[0] < end)
-            number = next(own, None)
-        found.append(number)
-    return found
-
-
-FORMS = ("mask", "spans", "word_spans", "words", "tokens", "sentences")
-"""0 or 1 for each word; ranges of characters or of words; or the numbers of marked words, tokens or sentences."""
-_EXPECTED = (
-    "expected a list: 0 or 1 for each word, [start, end] for each range of characters, or the numbers of the words "
-    "that are marked, from 0"
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Rationale:
-    """The marks of one text, as the data have them.
+    """What people marked in one text, as the data give it.
 
     Attributes:
         values: numbers, or pairs of them.
-        form: one of `FORMS`; None where the data do not tell.
+        form: one of `FORMS`; None if the values alone do not tell.
     """
 
     values: tuple[int, ...] | tuple[tuple[int, int], ...]
     form: str | None = None
 
 
-def marks_of(value: Any, row: int, column: Hashable) -> Rationale | None:
-    """The marks in a cell, in the form that this cell alone gives away; None where it is empty.
+def parse_rationale(value: Any, row: int, column: Hashable) -> Rationale | None:
+    """Parse one cell, with the form that this cell alone implies; None for an empty cell.
 
     Example:
-        >>> marks_of([0, 0, 1], 0, "mine"), marks_of("[[0, 4]]", 1, "mine"), marks_of([4, 5], 2, "mine").form
-        (Rationale(values=(0, 0, 1), form='mask'), Rationale(values=((0, 4),), form='spans'), 'words')
-        >>> marks_of([0, 1], 3, "mine").form, marks_of(None, 4, "mine")
-        (None, None)
+        >>> parse_rationale([0, 0, 1], 0, "marks")
+        Rationale(values=(0, 0, 1), form='mask')
+        >>> parse_rationale("[[0, 4]]", 1, "marks")
+        Rationale(values=((0, 4),), form='spans')
+        >>> parse_rationale([4, 5], 2, "marks").form, parse_rationale([0, 1], 3, "marks").form
+        ('words', None)
     """
-    given = plain(value)
+    cell = plain(value)
     try:
-        given = json.loads(given) if isinstance(given, str) else given
-        if missing(given):
+        cell = json.loads(cell) if isinstance(cell, str) else cell
+        if missing(cell):
             return None
-        if not isinstance(given, list | tuple):
+        if not isinstance(cell, list | tuple):
             raise TypeError
-        entries = [plain(entry) for entry in given]
+        entries = [plain(entry) for entry in cell]
         if any(isinstance(entry, list | tuple) for entry in entries):
             return Rationale(tuple(_pair(entry) for entry in entries), "spans")
-        numbers = tuple(_whole(entry) for entry in entries)
+        numbers = tuple(_index(entry) for entry in entries)
     except (TypeError, ValueError):
-        raise InputError(f"{_where(row, column)} holds {short_repr(value)}; {_EXPECTED}.") from None
-    truths = all(number in (0, 1) for number in numbers)
+        raise InputError(f"{row_of_column(row, column)} holds {short_repr(value)}; {_EXPECTED}.") from None
     repeated = len(set(numbers)) < len(numbers)
-    if truths:
-        sure = repeated or any(isinstance(entry, bool) for entry in entries)
-        return Rationale(numbers, "mask" if sure else None)
+    if all(number in (0, 1) for number in numbers):
+        is_mask = repeated or any(isinstance(entry, bool) for entry in entries)
+        return Rationale(numbers, "mask" if is_mask else None)
     if repeated:
         raise InputError(
-            f"{_where(row, column)} holds {short_repr(value)}: more than 0 and 1, so no mask; and a number twice: no "
-            f"numbers of words; {_EXPECTED}."
+            f"{row_of_column(row, column)} holds {short_repr(value)}: a mask has only 0 and 1, and numbers of words do "
+            f"not repeat; {_EXPECTED}."
         )
     return Rationale(numbers, "words")
 
 
 class RationaleReader:
-    """The marks in a column of the data, which are of one form in all its rows.
+    """Reads a column of rationales. All rows have the same form, and each rationale must fit its text.
 
     Args:
-        column: its name.
-        cells: row numbers and what stands there, as many as can be looked at.
+        column: the name of the column.
+        cells: row numbers and cells, as many as can be read before the run: one cell alone may not tell its form.
+        form: one of `FORMS`, if the user names it; else it is read off the cells.
 
     Attributes:
-        column: its name.
-        form: one of `FORMS`; None where no cell tells.
+        column: the name of the column.
+        form: one of `FORMS`; None if all cells so far are empty.
 
     Example:
-        >>> column = RationaleReader("mine", [(0, [0, 1]), (1, [0, 0, 1])])
-        >>> column([0, 1], 0)
+        >>> reader = RationaleReader("marks", [(0, [0, 1]), (1, [0, 0, 1])])
+        >>> reader([0, 1], 0, "so so")
         Rationale(values=(0, 1), form='mask')
     """
 
-    def __init__(self, column: Hashable, cells: Iterable[tuple[int, Any]]) -> None:
+    def __init__(self, column: Hashable, cells: Iterable[tuple[int, Any]], form: str | None = None) -> None:
         self.column = column
-        self.form: str | None = None
-        self._row = 0
+        self.form = one_of(form, (None, *FORMS), "form")
+        self._named, self._first_row = form is not None, 0
         for row, value in cells:
-            self._settle(marks_of(value, row, column), row)
+            self._settle_form(parse_rationale(value, row, column), row)
 
-    def __call__(self, value: Any, row: int) -> Rationale | None:
-        """The marks in a cell, in the form of the column."""
-        found = marks_of(value, row, self.column)
-        self._settle(found, row)
-        return None if found is None else replace(found, form=self.form)
+    def __call__(self, value: Any, row: int, text: str | None, pair: str | None = None) -> Rationale | None:
+        """Read a cell and check that it fits its text (None where the text is missing); None for an empty cell."""
+        rationale = parse_rationale(value, row, self.column)
+        if rationale is None:
+            return None
+        self._settle_form(rationale, row)
+        where = row_of_column(row, self.column)
+        if self.form is None and rationale.values:
+            raise InputError(
+                f"{where} holds {short_repr(list(rationale.values))}: this could be a mask or the numbers of words, "
+                "and no other row tells which. Name the form: Rationales(form='mask') or Rationales(form='words')."
+            )
+        rationale = replace(rationale, form=self.form)
+        if text is not None:
+            _check_fit(rationale, text, pair, where)
+        return rationale
 
-    def _settle(self, found: Rationale | None, row: int) -> None:
-        if found is None or found.form is None:
+    def _settle_form(self, rationale: Rationale | None, row: int) -> None:
+        if rationale is None or not rationale.values:
+            return
+        if self._named and not _can_be(rationale, str(self.form)):
+            raise InputError(
+                f"{row_of_column(row, self.column)} holds {short_repr(list(rationale.values))}, which is not of the "
+                f"form {self.form!r}."
+            )
+        if self._named or rationale.form is None:
             return
         if self.form is None:
-            self.form, self._row = found.form, row
-        if self.form != found.form:
+            self.form, self._first_row = rationale.form, row
+        if self.form != rationale.form:
             raise InputError(
-                f"The column {self.column!r} mixes forms of rationales: {self.form} in row {self._row}, {found.form} "
-                f"in row {row} (counted from 0). Use one for all rows."
+                f"The column {self.column!r} mixes forms of rationales: {self.form} in row {self._first_row}, "
+                f"{rationale.form} in row {row} (counted from 0). Use one form in all rows."
             )
 
 
+def _can_be(rationale: Rationale, form: str) -> bool:
+    """Whether values can be read in a form that the user named."""
+    values = rationale.values
+    if form == "spans" or isinstance(values[0], tuple):
+        return (rationale.form == "spans") == (form == "spans")
+    return set(values) <= {0, 1} if form == "mask" else len(set(values)) == len(values)
+
+
+def _check_fit(rationale: Rationale, text: str, pair: str | None, where: str) -> None:
+    """Refuse a rationale that is too short or too long for its text."""
+    values: Sequence[Any] = rationale.values
+    if rationale.form == "spans":
+        if pair is not None and values:
+            raise InputError(
+                f"{where} holds ranges of characters. For a pair of texts they are ambiguous: give a mask, or the "
+                "numbers of words."
+            )
+        last = max((end for _, end in values), default=0)
+        if last > len(text):
+            raise InputError(f"{where} has a range that ends at character {last}; the text has {len(text)}.")
+        return
+    words = len(_split_words(text, pair))
+    if rationale.form == "mask" and len(values) != words:
+        raise InputError(f"{where} holds a mask of {len(values)} entries for a text of {words} words (by white space).")
+    last = max(values, default=-1)
+    if rationale.form == "words" and last >= words:
+        advice = ""
+        if last < len(text):
+            ranges = [list(pair) for pair in _ranges_of(sorted(values))]
+            advice = (
+                " If these are the positions of single characters, give ranges of characters instead: "
+                f"{short_repr(ranges)}."
+            )
+        raise InputError(
+            f"{where} marks the word {last} (counted from 0); the text has {words} words (by white space).{advice}"
+        )
+
+
+def _ranges_of(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Consecutive numbers as half-open ranges.
+
+    Example:
+        >>> _ranges_of([3, 4, 5, 9])
+        [(3, 6), (9, 10)]
+    """
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number:
+            ranges[-1] = (ranges[-1][0], number + 1)
+        else:
+            ranges.append((number, number + 1))
+    return ranges
+
+
 def _pair(entry: Any) -> tuple[int, int]:
-    start, end = (_whole(plain(one)) for one in entry)
+    start, end = (_index(plain(bound)) for bound in entry)
     if end < start:
         raise ValueError
     return start, end
 
 
-def _whole(entry: Any) -> int:
+def _index(entry: Any) -> int:
     number = int(entry)
     if number != entry or number < 0:
         raise ValueError
     return number
 
 
-def _where(row: int, column: Hashable) -> str:
-    return f"Row {row} (counted from 0) of the column {column!r}"
-
-
-_Unit = tuple[int, int, int]  # a segment, and a half-open range of its characters
-
-
 @dataclass(frozen=True)
 class TokenMarks:
-    """The marks of one text on the tokens that the model reads.
+    """The marked tokens of one text.
 
     Attributes:
-        tokens: whether each is marked; special tokens never are.
-        spans: the tokens of each range, for marks that are ranges; else None.
-        unread: how many of the marked words, ranges, tokens or sentences the model reads nothing of.
+        tokens: True for each token that is marked; special tokens never are.
+        spans: the tokens of each range, for a rationale of ranges; else None.
+        unread: how many of the marked words or ranges have no token, because the text was truncated.
     """
 
     tokens: list[bool]
@@ -259,121 +319,49 @@ class TokenMarks:
     unread: int = 0
 
 
-def align_marks(marks: Rationale, encoded: EncodedText, where: str, form: str | None = None) -> TokenMarks:
-    """Marks on the tokens that the model reads: a token is marked where it overlaps something that is.
-
-    A mask may be as long as ``text.split()`` (running on over a pair), or as anything that scores may be given for, see
-    `align_scores`. What the model does not read is counted.
+def align_rationale(rationale: Rationale, encoded: EncodedText) -> TokenMarks:
+    """Convert a rationale to marks on tokens: a token is marked if it overlaps a marked word or range.
 
     Args:
-        marks: of the text.
+        rationale: from a `RationaleReader`, so that it fits the text.
         encoded: the text.
-        where: what they are, for errors.
-        form: of the marks, where it is known better than they tell.
 
     Example:
-        >>> two = EncodedText(
+        >>> text = EncodedText(
         ...     "not bad", None, (1, 2, 3), {}, ("not", "ba", "d"), ((0, 3), (4, 6), (6, 7)), (0, 0, 0), (0, 1, 1)
         ... )
-        >>> [
-        ...     align_marks(Rationale(values), two, "x", form).tokens
-        ...     for values, form in (((0, 1), "mask"), (((2, 5),), "spans"))
-        ... ]
-        [[False, True, True], [True, True, False]]
+        >>> align_rationale(Rationale((0, 1), "mask"), text).tokens
+        [False, True, True]
+        >>> align_rationale(Rationale(((2, 5),), "spans"), text).tokens
+        [True, True, False]
     """
-    form = form or marks.form
-    values: list[Any] = list(marks.values)
-    if form is None:
-        if values:
-            raise InputError(
-                f"{where}: {values} could be a mask or the numbers of words, and no other row tells. Say "
-                "which, as Rationales(form='mask') or form='words'."
-            )
-        return TokenMarks([False] * len(encoded.ids))
-    if values and (form in ("spans", "word_spans")) != isinstance(values[0], tuple):
-        raise InputError(f"{where}: {short_repr(values)} is not of the form {form!r}.")
-    if form == "mask":
-        return _mask(values, encoded, where)
-    if form == "spans":
-        return _characters(values, encoded, where)
-    if form == "word_spans":
-        words = split_words(encoded)
-        _check_numbers(sorted({end - 1 for start, end in values if start < end}), len(words), where, "words")
-        return _ranges([words[start:end] for start, end in values], encoded)
-    if form == "words":
-        words = split_words(encoded)
-        _check_numbers(values, len(words), where, "words by white space")
-        return _covered([words[number] for number in sorted(values)], encoded)
-    if form == "tokens":
-        places = non_special_tokens(encoded)
-        return _numbered(values, dict(zip(places, range(len(places)), strict=True)), encoded, where, "tokens")
-    if encoded.sentences is None:
-        raise InputError(f"{where}: there are no sentences, since this model reads none. Use another form of marks.")
-    own = {place: encoded.sentences[place] for place in non_special_tokens(encoded)}
-    return _numbered(values, own, encoded, where, "sentences")
+    values: Sequence[Any] = rationale.values
+    words = _split_words(encoded.text, encoded.pair)
+    if rationale.form == "spans":
+        return _mark_spans([(0, start, end) for start, end in values if start < end], encoded)
+    if rationale.form == "mask":
+        return _mark([word for word, marked in zip(words, values, strict=True) if marked], encoded)
+    return _mark([words[index] for index in sorted(values)], encoded)
 
 
-def _mask(values: Sequence[Any], encoded: EncodedText, where: str) -> TokenMarks:
-    if not set(values) <= {0, 1}:
-        raise InputError(f"{where}: {short_repr(list(values))} is no mask of 0 and 1.")
-    words = split_words(encoded)
-    if len(values) == len(words):
-        return _covered([word for word, marked in zip(words, values, strict=True) if marked], encoded)
-    numbers: Sequence[int | None] | None = token_entries(len(values), encoded)
-    if numbers is None and encoded.sentences is not None and len(values) == 1 + max(encoded.sentences):
-        numbers = encoded.sentences
-    if numbers is None:
-        sentences = "" if encoded.sentences is None else f" and {1 + max(encoded.sentences)} sentences"
-        raise InputError(f"{where}: a mask of {len(values)} for a text of {counts_in(encoded)}{sentences}.")
-    ordinary = set(non_special_tokens(encoded))
-    return TokenMarks(
-        [place in ordinary and number is not None and bool(values[number]) for place, number in enumerate(numbers)]
-    )
+def _mark_spans(ranges: Sequence[_Range], encoded: EncodedText) -> TokenMarks:
+    """Mark the tokens of each range, and of all ranges together."""
+    each = [_mark([span], encoded).tokens for span in ranges]
+    read = [tokens for tokens in each if any(tokens)]
+    together = [any(column) for column in zip(*read, strict=True)]
+    return TokenMarks(together or [False] * len(encoded.ids), read, len(each) - len(read))
 
 
-def _characters(values: Sequence[Any], encoded: EncodedText, where: str) -> TokenMarks:
-    if encoded.pair is not None:
-        raise InputError(f"{where}: ranges of characters of which text of a pair? Give a mask, or numbers of words.")
-    over = next((end for _, end in values if end > len(encoded.text)), None)
-    if over is not None:
-        raise InputError(f"{where}: a range ends at character {over}; the text has {len(encoded.text)}.")
-    return _ranges([[(0, start, end)] if start < end else [] for start, end in values], encoded)
-
-
-def _ranges(lots: Sequence[Sequence[_Unit]], encoded: EncodedText) -> TokenMarks:
-    """The tokens of each lot of units that is not empty, and of all together."""
-    laid = [_covered(lot, encoded).tokens for lot in lots if lot]
-    seen = [tokens for tokens in laid if any(tokens)]
-    together = [any(column) for column in zip(*seen, strict=True)]
-    return TokenMarks(together or [False] * len(encoded.ids), seen, len(laid) - len(seen))
-
-
-def _covered(units: Sequence[_Unit], encoded: EncodedText) -> TokenMarks:
-    """The tokens that overlap some of the units, which are in order and apart; and how many units have none."""
-    starts = [(segment, start) for segment, start, _ in units]
-    ends = [(segment, end) for segment, _, end in units]
+def _mark(ranges: Sequence[_Range], encoded: EncodedText) -> TokenMarks:
+    """Mark the tokens that overlap ranges, which must be in order and must not overlap."""
+    starts = [(segment, start) for segment, start, _ in ranges]
+    ends = [(segment, end) for segment, _, end in ranges]
     tokens: list[bool] = []
-    seen: set[int] = set()
+    read: set[int] = set()
     for segment, span in zip(encoded.segments, encoded.offsets, strict=True):
         first = last = 0
         if segment is not None and span is not None and span[1] > span[0]:
             first, last = bisect_right(ends, (segment, span[0])), bisect_left(starts, (segment, span[1]))
-            seen.update(range(first, last))
+            read.update(range(first, last))
         tokens.append(first < last)
-    return TokenMarks(tokens, unread=len(units) - len(seen))
-
-
-def _numbered(values: Sequence[Any], own: dict[int, int], encoded: EncodedText, where: str, what: str) -> TokenMarks:
-    """Marks by number; in a text that was cut off, numbers past its end are of what the model does not read."""
-    count = 1 + max(own.values(), default=-1)
-    _check_numbers(values, count + encoded.truncated, where, what)
-    read = {number for number in values if number < count}
-    return TokenMarks([own.get(place) in read for place in range(len(encoded.ids))], unread=len(values) - len(read))
-
-
-def _check_numbers(values: Sequence[Any], count: int, where: str, what: str) -> None:
-    if len(set(values)) < len(values):
-        raise InputError(f"{where}: {short_repr(list(values))} names the same of the {what} twice.")
-    over = max(values, default=-1)
-    if over >= count:
-        raise InputError(f"{where}: marks number {over} (counted from 0); the text has {count} {what}.")
+    return TokenMarks(tokens, unread=len(ranges) - len(read))

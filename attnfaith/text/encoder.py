@@ -1,4 +1,4 @@
-"""Texts into batches for the model; what cannot be classified is refused here."""
+"""Encode texts, put them in batches and collate model inputs; texts that cannot be classified are refused."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from attnfaith.adapters.input_checks import vocabulary_of
 from attnfaith.adapters.self_check import first_unpadded, relative_difference, scale_of, tolerance_of
 from attnfaith.errors import InputError
 from attnfaith.text.encoded import EncodedText, build_encoded
-from attnfaith.text.offsets import TokenizerOutput, read
+from attnfaith.text.offsets import TokenizerOutput, tokenize
 
-_ENDLESS = 10**20  # Transformers says "no limit" as 1e30
-_TRIED = 48  # tokens of the made-up text beside which another is padded
+_UNLIMITED = 10**20  # Transformers says "no limit" as 1e30
+_TRIAL_LENGTH = 48  # tokens of the dummy text beside which another is padded
 
 
 class TextEncoder:
@@ -65,30 +65,30 @@ class TextEncoder:
         self._vocabulary = vocabulary_of(model)
 
     def encode(self, texts: Sequence[Any]) -> list[EncodedText]:
-        """Tokenize texts and (text, text) pairs; what cannot be classified is refused by its place in the list."""
+        """Tokenize texts and (text, text) pairs; a text that cannot be classified is refused with its index."""
         texts = list(texts)
         if not texts:
             raise InputError("Got an empty list; expected at least one text.")
         pairs = [
-            self._checked(entry, f"Entry {place}" if len(texts) > 1 else "It") for place, entry in enumerate(texts)
+            self._checked(entry, f"Entry {index}" if len(texts) > 1 else "It") for index, entry in enumerate(texts)
         ]
-        reads: dict[int, TokenizerOutput] = {}
+        outputs: dict[int, TokenizerOutput] = {}
         for paired in (False, True):
-            places = [place for place, pair in enumerate(pairs) if (pair[1] is not None) == paired]
-            if places:
+            indices = [index for index, pair in enumerate(pairs) if (pair[1] is not None) == paired]
+            if indices:
                 self._check_room(paired)
-                found = read(self.tokenizer, [pairs[place] for place in places], self.max_length)
-                reads |= zip(places, found, strict=True)
+                tokenized = tokenize(self.tokenizer, [pairs[index] for index in indices], self.max_length)
+                outputs |= zip(indices, tokenized, strict=True)
         return [
-            self._encoded(*pair, reads[place], f"Entry {place}" if len(texts) > 1 else "It")
-            for place, pair in enumerate(pairs)
+            self._encoded(*pair, outputs[index], f"Entry {index}" if len(texts) > 1 else "It")
+            for index, pair in enumerate(pairs)
         ]
 
     def batches(self, encoded: Sequence[EncodedText], size: int) -> Iterator[list[int]]:
         """Index lists of at most ``size`` texts of similar length, the longest first; each index once.
 
-        Where nothing can be padded, only texts of equal length share a batch. A model whose configuration leaves its
-        padding token open gets its texts one by one: decoders refuse more.
+        If texts cannot be padded, only texts of equal length share a batch. A model whose configuration has no padding
+        token gets its texts one by one: decoders refuse larger batches.
         """
         size = validation.whole_number(size, "batch_size", least=1)
         declared = any(hasattr(part, "pad_token_id") for part in text_configs(self.config) if part is not None)
@@ -98,8 +98,8 @@ class TextEncoder:
         order = sorted(range(len(encoded)), key=lambda index: -len(encoded[index].ids))
         batch: list[int] = []
         for index in order:
-            other = batch and len(encoded[index].ids) != len(encoded[batch[0]].ids)
-            if len(batch) == size or (equal and other):
+            differs = batch and len(encoded[index].ids) != len(encoded[batch[0]].ids)
+            if len(batch) == size or (equal and differs):
                 yield batch
                 batch = []
             batch.append(index)
@@ -108,16 +108,16 @@ class TextEncoder:
 
     @cached_property
     def mixes_lengths(self) -> bool:
-        """Whether texts of several lengths may share a batch: padding on the tokenizer's side must change no logits.
+        """True if texts of different lengths can share a batch: padding on the tokenizer's side must change no logits.
 
-        The side is the tokenizer's choice, and not every model allows both: one that classifies from its first position
-        would read left padding there. A model for which no texts can be made up is believed.
+        The tokenizer chooses the side, and not every model allows both: a model that classifies from its first position
+        would read left padding there. True without a trial if no dummy texts can be made for the model.
         """
         left = self.tokenizer.padding_side == "left"
-        # a table of positions counts left padding along with the text
+        # with a table of positions, left padding shifts the positions of the text
         if self._pad is None or (left and position_tables(self.model)):
             return False
-        most = min(limit for limit in (position_limit(self.model), _TRIED) if limit is not None)
+        most = min(limit for limit in (position_limit(self.model), _TRIAL_LENGTH) if limit is not None)
         try:
             batch = make_dummy_inputs(self.model, (most // 2, most), "left" if left else "right")
         except InputError:
@@ -126,42 +126,42 @@ class TextEncoder:
             return False
         with inference_state(unwrapped(self.model), gradients=False) as copy:
             try:
-                single, together = (logits_of(copy(**one)) for one in (first_unpadded(batch), batch))
-            except (RuntimeError, ValueError, IndexError, TypeError):  # what the model's own code raises
+                single, together = (logits_of(copy(**inputs)) for inputs in (first_unpadded(batch), batch))
+            except (RuntimeError, ValueError, IndexError, TypeError):  # raised by the code of the model
                 return False
         return relative_difference(together[:1], single, scale_of(single)) <= tolerance_of(single) / 10
 
     def collate(self, encoded: Sequence[EncodedText]) -> dict[str, Tensor]:
-        """The model's inputs, padded on the tokenizer's side, with an ``attention_mask``."""
-        width = max(len(one.ids) for one in encoded)
-        if self._pad is None and any(len(one.ids) != width for one in encoded):
+        """The inputs of the model, padded on the tokenizer's side, with an ``attention_mask``."""
+        width = max(len(text.ids) for text in encoded)
+        if self._pad is None and any(len(text.ids) != width for text in encoded):
             raise InputError("Texts of several lengths need a padding token; batches() puts equal lengths together.")
         fills = {"input_ids": self._pad or 0, "token_type_ids": self.tokenizer.pad_token_type_id}
         batch = {}
         for name in encoded[0].inputs:
-            rows = [torch.tensor(one.inputs[name]) for one in encoded]
+            rows = [torch.tensor(text.inputs[name]) for text in encoded]
             batch[name] = torch.stack([self._padded(row, width, fills.get(name, 0)) for row in rows])
         return batch
 
     @property
     def _pad(self) -> int | None:
-        pad = _pad_of(self.config)  # the model's own: position numbers and last tokens are counted by it
+        pad = _pad_of(self.config)  # the id of the model first: some models find positions and last tokens by it
         return self.tokenizer.pad_token_id if pad is None else pad
 
     def _padded(self, row: Tensor, width: int, fill: int) -> Tensor:
         padding = row.new_full((width - len(row), *row.shape[1:]), fill)
         return torch.cat((padding, row) if self.tokenizer.padding_side == "left" else (row, padding))
 
-    def _limit(self, asked: int | None) -> int | None:
+    def _limit(self, requested: int | None) -> int | None:
         known = position_limit(self.model)
-        if asked is None:
+        if requested is None:
             stated = self.tokenizer.model_max_length
-            limits = [known, stated if stated and 0 < stated < _ENDLESS else None]
+            limits = [known, stated if stated and 0 < stated < _UNLIMITED else None]
             return min((int(limit) for limit in limits if limit is not None), default=None)
-        asked = validation.whole_number(asked, "max_length", least=1)
-        if known is not None and asked > known:
-            raise InputError(f"max_length={asked} is more than the {known} tokens that {_name(self.model)} takes.")
-        return asked
+        requested = validation.whole_number(requested, "max_length", least=1)
+        if known is not None and requested > known:
+            raise InputError(f"max_length={requested} is more than the {known} tokens that {_name(self.model)} takes.")
+        return requested
 
     def _check_room(self, paired: bool) -> None:
         special = self.tokenizer.num_special_tokens_to_add(pair=paired)
@@ -185,20 +185,20 @@ class TextEncoder:
                 part.encode()
             except UnicodeEncodeError as error:
                 raise InputError(
-                    f"{of} holds half a character (a lone surrogate) at place {error.start}, which no tokenizer reads. "
-                    "Clean it with text.encode('utf-8', 'replace').decode()."
+                    f"{of} holds half a character (a lone surrogate) at position {error.start}, which no tokenizer "
+                    "reads. Clean it with text.encode('utf-8', 'replace').decode()."
                 ) from error
         if len(parts) == 1 and getattr(self.config, "query", False):
             raise InputError(f"{where} is a single text; this model reads pairs: expected a tuple (text, text).")
         return (parts[0], parts[1] if len(parts) == 2 else None)
 
-    def _encoded(self, text: str, pair: str | None, found: TokenizerOutput, where: str) -> EncodedText:
-        self._check_fit(found, pair, where)
-        ids = found.ids
+    def _encoded(self, text: str, pair: str | None, output: TokenizerOutput, where: str) -> EncodedText:
+        self._check_fit(output, pair, where)
+        ids = output.ids
         raw: Any = self.tokenizer.convert_ids_to_tokens(ids)
-        accepted = {name: tuple(rows) for name, rows in found.inputs.items() if self._accepts(name, rows, len(ids))}
+        accepted = {name: tuple(rows) for name, rows in output.inputs.items() if self._accepts(name, rows, len(ids))}
         return build_encoded(
-            found,
+            output,
             text,
             pair,
             raw=raw,
@@ -209,8 +209,8 @@ class TextEncoder:
             sentences=self._sentences(ids),
         )
 
-    def _check_fit(self, found: TokenizerOutput, pair: str | None, where: str) -> None:
-        ids = found.ids
+    def _check_fit(self, output: TokenizerOutput, pair: str | None, where: str) -> None:
+        ids = output.ids
         if not ids:
             raise InputError(
                 f"{where} is empty or white space, and {_name(self.tokenizer)} adds no special tokens: there is "
@@ -221,7 +221,7 @@ class TextEncoder:
                 f"{where} has the token id {max(ids)}, but the model's vocabulary has {self._vocabulary} entries. Is "
                 "this the model's own tokenizer?"
             )
-        types, known = found.inputs.get("token_type_ids"), getattr(self.config, "type_vocab_size", None)
+        types, known = output.inputs.get("token_type_ids"), getattr(self.config, "type_vocab_size", None)
         types = types if types and "token_type_ids" in (self._accepted or ("token_type_ids",)) else None
         if types and pair is not None and isinstance(known, int) and known and max(types) >= known:
             raise InputError(
@@ -243,7 +243,7 @@ class TextEncoder:
 
 
 def special_ids_of(config: Any, tokenizer: Any = None) -> frozenset[int]:
-    """The ids that are no part of a text, by the tokenizer, or by a model's configuration; "unknown" is none of them.
+    """The ids of special tokens, from the tokenizer or from a model's configuration; "unknown" is not one of them.
 
     Example:
         >>> from attnfaith.tiny_models import tiny_model
@@ -255,15 +255,15 @@ def special_ids_of(config: Any, tokenizer: Any = None) -> frozenset[int]:
         ids = set(tokenizer.all_special_ids)
         unknown = getattr(tokenizer, "unk_token_id", None)
         return frozenset(ids if unknown in others else ids - {unknown})
-    found: set[Any] = set()
+    values: set[Any] = set()
     for part in text_configs(config):
         if not hasattr(part, "to_dict"):
             continue
         for name in {*part.to_dict(), *part.attribute_map}:
             if SPECIAL_NAMES.search(name) and not name.startswith("unk"):
                 value = getattr(part, name, None)
-                found.update(value if isinstance(value, list | tuple) else [value])
-    return frozenset(number for number in found if isinstance(number, int) and number >= 0)
+                values.update(value if isinstance(value, list | tuple) else [value])
+    return frozenset(number for number in values if isinstance(number, int) and number >= 0)
 
 
 def _roles(tokenizer: Any) -> dict[str, int]:
@@ -277,11 +277,11 @@ def _pad_of(config: Any) -> int | None:
 
 
 def _accepted_by(model: Any) -> frozenset[str] | None:
-    """What the model's forward pass names; None if it names nothing and takes all."""
+    """The argument names of the forward pass; None if it has no ``input_ids``, and so takes any names."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     names = frozenset(inspect.signature(base.forward).parameters)
     return names if "input_ids" in names else None
 
 
-def _name(thing: Any) -> str:
-    return type(thing).__name__
+def _name(value: Any) -> str:
+    return type(value).__name__

@@ -1,9 +1,10 @@
-"""Tokens and where they stand in the text: fast tokenizers say so, for slow ones it is looked for."""
+"""Tokenize texts and find the characters of each token: fast tokenizers give offsets, slow ones are aligned."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,13 +12,21 @@ from typing import Any
 from attnfaith.errors import InputError
 
 Span = tuple[int, int]
-MARKERS = "▁Ġ"  # how vocabularies write a space
-_FAR = 64  # characters: how far ahead a slow tokenizer's token is looked for
+MARKERS = "▁Ġ"  # the spaces of SentencePiece and byte-level vocabularies
+_MAX_SKIP = 64  # characters: how far ahead a slow tokenizer's token is searched
 
 
 @dataclass
 class TokenizerOutput:
-    """What a tokenizer says of one text or pair, before it is put in order."""
+    """The output of a tokenizer for one text or pair.
+
+    Attributes:
+        inputs: the model inputs, a list for each name.
+        spans: the characters of each token in its text; None where they are unknown.
+        segments: 0 for tokens of the text, 1 for tokens of the pair, None for special tokens.
+        word_ids: the tokenizer's word number of each token; None for a slow tokenizer.
+        truncated: the number of tokens that were cut off.
+    """
 
     inputs: dict[str, Any]
     spans: list[Span | None]
@@ -31,7 +40,7 @@ class TokenizerOutput:
         return list(self.inputs["input_ids"])
 
 
-def read(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: int | None) -> list[TokenizerOutput]:
+def tokenize(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: int | None) -> list[TokenizerOutput]:
     """Tokenize texts (paired with None) or pairs, not both at once."""
     if tokenizer.is_fast:
         return _read_fast(tokenizer, pairs, max_length)
@@ -40,18 +49,18 @@ def read(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: int | 
 
 def _read_fast(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: int | None) -> list[TokenizerOutput]:
     whole = _call(tokenizer, pairs)
-    reads = []
-    for row, pair in enumerate(pairs):
-        batch, at, full = whole, row, len(whole["input_ids"][row])
-        if max_length is not None and full > max_length:
-            batch, at = _call(tokenizer, [pair], truncation=True, max_length=max_length), 0
-        values = {name: list(rows[at]) for name, rows in batch.items()}
+    outputs = []
+    for index, pair in enumerate(pairs):
+        batch, row, length = whole, index, len(whole["input_ids"][index])
+        if max_length is not None and length > max_length:
+            batch, row = _call(tokenizer, [pair], truncation=True, max_length=max_length), 0
+        values = {name: list(rows[row]) for name, rows in batch.items()}
         special, offsets = values.pop("special_tokens_mask"), values.pop("offset_mapping")
-        segments = [None if flag else own for flag, own in zip(special, batch.sequence_ids(at), strict=True)]
+        segments = [None if flag else segment for flag, segment in zip(special, batch.sequence_ids(row), strict=True)]
         spans = [tuple(span) if span[0] < span[1] else None for span in offsets]
-        truncated = full - len(values["input_ids"])
-        reads.append(TokenizerOutput(values, spans, segments, list(batch.word_ids(at)), truncated))
-    return reads
+        truncated = length - len(values["input_ids"])
+        outputs.append(TokenizerOutput(values, spans, segments, list(batch.word_ids(row)), truncated))
+    return outputs
 
 
 def _call(tokenizer: Any, pairs: list[tuple[str, str | None]], **options: Any) -> Any:
@@ -72,19 +81,19 @@ def _call(tokenizer: Any, pairs: list[tuple[str, str | None]], **options: Any) -
 
 def _read_slow(tokenizer: Any, pair: tuple[str, str | None], max_length: int | None) -> TokenizerOutput:
     texts = [text for text in pair if text is not None]
-    placed = []
+    parts = []  # the ids and spans of each text
     for text in texts:
         tokens = tokenizer.tokenize(text)
         ids: Any = tokenizer.convert_tokens_to_ids(tokens)
-        spans = align(tokens, text, tokenize=tokenizer.tokenize)
-        placed.append(list(zip(ids, spans, strict=True)))
+        spans = align(tokens, text, tokenize_word=tokenizer.tokenize)
+        parts.append(list(zip(ids, spans, strict=True)))
     special = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2)
-    full = sum(map(len, placed)) + special
-    excess = 0 if max_length is None else max(0, full - max_length)
-    for _ in range(excess):  # as "longest_first" does
-        longest = max(placed, key=len)
+    length = sum(map(len, parts)) + special
+    excess = 0 if max_length is None else max(0, length - max_length)
+    for _ in range(excess):  # the truncation strategy "longest_first"
+        longest = max(parts, key=len)
         longest.pop(0 if tokenizer.truncation_side == "left" else -1)
-    lists = [[number for number, _ in part] for part in placed]
+    lists = [[number for number, _ in part] for part in parts]
     try:
         values = dict(tokenizer.prepare_for_model(*lists, add_special_tokens=True, verbose=False))
     except (TypeError, ValueError, NotImplementedError) as error:
@@ -92,7 +101,7 @@ def _read_slow(tokenizer: Any, pair: tuple[str, str | None], max_length: int | N
     ids = list(values["input_ids"])
     result = TokenizerOutput(values, [None] * len(ids), [None] * len(ids), None, truncated=excess)
     start = 0
-    for segment, part in enumerate(placed):
+    for segment, part in enumerate(parts):
         start = _find(lists[segment], ids, start)
         result.segments[start : start + len(part)] = [segment] * len(part)
         result.spans[start : start + len(part)] = [span for _, span in part]
@@ -101,17 +110,18 @@ def _read_slow(tokenizer: Any, pair: tuple[str, str | None], max_length: int | N
 
 
 def _find(part: list[int], ids: list[int], start: int) -> int:
-    for at in range(start, len(ids) - len(part) + 1):
-        if ids[at : at + len(part)] == part:
-            return at
+    """The index in ``ids``, from ``start`` on, at which a list of ids begins."""
+    for index in range(start, len(ids) - len(part) + 1):
+        if ids[index : index + len(part)] == part:
+            return index
     raise InputError("The tokenizer gives other ids for a text alone than within the model's input. Use a fast one.")
 
 
-def align(tokens: Sequence[str], text: str, *, tokenize: Any = None) -> list[Span | None]:
-    """Where tokens of a tokenizer without offsets stand in a text; None where that cannot be told.
+def align(tokens: Sequence[str], text: str, *, tokenize_word: Any = None) -> list[Span | None]:
+    """Find the characters of each token for a tokenizer without offsets; None where they cannot be found.
 
-    Tokens are looked for from left to right; case, accents and compatibility forms do not matter. Where the tokenizer
-    takes every word (run without white space) for itself, so does the search: an unknown word costs no other.
+    Tokens are searched from left to right, ignoring case, accents and compatibility forms. If the tokenizer treats
+    every word (run without white space) by itself, so does the search, and an unknown word does not affect others.
 
     Example:
         >>> align(["[UNK]", "caf", "##es"], "Zwölf CAFÉS")
@@ -119,9 +129,9 @@ def align(tokens: Sequence[str], text: str, *, tokenize: Any = None) -> list[Spa
     """
     size = len(text.encode())
     if len(tokens) == size and all(len(token) == 1 for token in tokens) and "".join(tokens) != text:
-        return [(at, at + 1) for at, character in enumerate(text) for _ in character.encode()]  # one token per byte
-    words = [(at, at + len(word)) for at, word in _split(text)]
-    parts = [] if tokenize is None else [tokenize(text[start:end]) for start, end in words]
+        return [(i, i + 1) for i, character in enumerate(text) for _ in character.encode()]  # one token per byte
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    parts = [] if tokenize_word is None else [tokenize_word(text[start:end]) for start, end in words]
     if [token for part in parts for token in part] != list(tokens):
         return _search(tokens, text)
     spans: list[Span | None] = []
@@ -131,68 +141,61 @@ def align(tokens: Sequence[str], text: str, *, tokenize: Any = None) -> list[Spa
     return spans
 
 
-def _split(text: str) -> Iterator[tuple[int, str]]:
-    at = 0
-    for word in text.split():
-        at = text.index(word, at)
-        yield at, word
-        at += len(word)
-
-
 def _search(tokens: Sequence[str], text: str) -> list[Span | None]:
-    folded, where = [], []
-    for at, character in enumerate(text):
-        for one in _fold(character):
-            folded.append(one)
-            where.append(at)
+    """Search tokens one after the other in the folded text; folding can change the number of characters."""
+    folded, original_index = [], []
+    for index, character in enumerate(text):
+        for folded_character in _fold(character):
+            folded.append(folded_character)
+            original_index.append(index)
     spans: list[Span | None] = []
-    place = 0
+    position = 0
     for token in tokens:
-        found = _match(_fold(token), folded, place, far=1) or _match(_fold(surface_of(token)), folded, place)
-        if found is None:
+        match = _match(_fold(token), folded, position, max_skip=1) or _match(_fold(surface_of(token)), folded, position)
+        if match is None:
             spans.append(None)
             continue
-        start, place = found
-        spans.append((where[start], where[place - 1] + 1))
+        start, position = match
+        spans.append((original_index[start], original_index[position - 1] + 1))
     _fill(spans, tokens, text)
     return spans
 
 
-def _match(surface: str, folded: list[str], place: int, far: int = _FAR) -> Span | None:
-    """The next occurrence of a folded token, white space before it not counted, and marks within it passed over."""
+def _match(surface: str, folded: list[str], position: int, max_skip: int = _MAX_SKIP) -> Span | None:
+    """The next occurrence of a folded token; white space before it and combining marks within it are skipped."""
     if not surface:
         return None
-    while far == 1 and place < len(folded) and folded[place].isspace() and not surface[0].isspace():
-        place += 1
-    for start in range(place, min(len(folded), place + far)):
-        at = start
+    while max_skip == 1 and position < len(folded) and folded[position].isspace() and not surface[0].isspace():
+        position += 1
+    for start in range(position, min(len(folded), position + max_skip)):
+        end = start
         for character in surface:
-            while at < len(folded) and at > start and folded[at] != character and is_mark(folded[at]):
-                at += 1
-            if at >= len(folded) or folded[at] != character:
+            while end < len(folded) and end > start and folded[end] != character and is_mark(folded[end]):
+                end += 1
+            if end >= len(folded) or folded[end] != character:
                 break
-            at += 1
+            end += 1
         else:
-            return start, at
+            return start, end
     return None
 
 
 def _fill(spans: list[Span | None], tokens: Sequence[str], text: str) -> None:
-    """A token that was not found has the gap between its neighbours, if it has it alone."""
-    for place, span in enumerate(spans):
-        alone = place == 0 or spans[place - 1] is not None
-        alone = alone and (place + 1 == len(spans) or spans[place + 1] is not None)
-        if span is None and alone and surface_of(tokens[place]):
-            before, after = spans[place - 1] if place else (0, 0), spans[place + 1] if place + 1 < len(spans) else None
+    """Give a token that was not found the gap between its neighbours, if both of these were found."""
+    for index, span in enumerate(spans):
+        alone = index == 0 or spans[index - 1] is not None
+        alone = alone and (index + 1 == len(spans) or spans[index + 1] is not None)
+        if span is None and alone and surface_of(tokens[index]):
+            before, after = spans[index - 1] if index else (0, 0), spans[index + 1] if index + 1 < len(spans) else None
             start, end = before[1] if before else 0, after[0] if after else len(text)
             gap = text[start:end]
             if gap.strip():
                 start += len(gap) - len(gap.lstrip())
-                spans[place] = (start, start + len(gap.strip()))
+                spans[index] = (start, start + len(gap.strip()))
 
 
 def surface_of(token: str) -> str:
-    """A vocabulary's token without its marks of where words begin and end; "" for one that is only a space."""
+    """A token without the vocabulary's markers of word boundaries; "" for a token that is only a space."""
     if not token.strip(MARKERS):
         return ""
     return token.removeprefix("##").removesuffix("@@").removesuffix("</w>").lstrip(MARKERS) or token
@@ -200,10 +203,11 @@ def surface_of(token: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _fold(string: str) -> str:
-    plain = "".join(one for one in unicodedata.normalize("NFKD", string) if not is_mark(one)).casefold()
-    return plain or string
+    """A string without case, accents and compatibility forms."""
+    plain = "".join(character for character in unicodedata.normalize("NFKD", string) if not is_mark(character))
+    return plain.casefold() or string
 
 
 def is_mark(character: str) -> bool:
-    """Whether a character only modifies the one before it."""
+    """True for a combining mark, which modifies the character before it."""
     return unicodedata.category(character).startswith("M")

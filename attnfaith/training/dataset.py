@@ -1,73 +1,52 @@
-"""Labelled texts in any usual container, validated, as a data set for Transformers' Trainer."""
+"""Labelled texts in any usual container, checked, as what a Trainer trains on."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
+import datasets
 import torch
 from torch import Tensor
 
+from attnfaith.data.source import DataOptions, check_columns, open_table
 from attnfaith.errors import InputError
 from attnfaith.text.encoder import TextEncoder
+from attnfaith.validation import short_repr
 
 
-def column(data: Any, name: str, what: str) -> list[Any]:
-    """One column of a list of dicts, a DataFrame or a ``datasets.Dataset``.
+def open_columns(data: Any, columns: Mapping[str, str | None]) -> dict[str, list[Any]]:
+    """Read columns of any data that `attnfaith.data.source.open_data` takes.
 
     Args:
         data: the rows.
-        name: the column.
-        what: the name of the data in messages ("train").
+        columns: names of columns by the argument that gives them; None for a column that is not read.
 
     Example:
-        >>> column([{"text": "good"}, {"text": "bad"}], "text", "train")
-        ['good', 'bad']
+        >>> open_columns([{"text": "good"}, {"text": "bad"}], {"text_column": "text"})
+        {'text_column': ['good', 'bad']}
     """
-    known = getattr(data, "column_names", None)  # a Dataset
-    if known is None and hasattr(data, "columns"):
-        known = list(data.columns)  # a DataFrame
-    if known is not None:
-        if name not in known:
-            raise InputError(_no_column(name, what.capitalize(), list(known)))
-        return list(data[name])
-    for index, row in enumerate(data):
-        if not isinstance(row, Mapping):
-            raise InputError(f"Row {index} of {what} is of type {type(row).__name__}; expected a dict.")
-        if name not in row:
-            raise InputError(_no_column(name, f"Row {index} of {what}", list(row)))
-    return [row[name] for row in data]
+    named = {argument: name for argument, name in columns.items() if name is not None}
+    if isinstance(data, datasets.IterableDataset | Iterator):
+        data = list(data)  # read once: a stream may be slow, or empty the second time
+    table, _ = open_table(data, DataOptions(label_column=None, score_columns=tuple(named.values())))
+    if table.empty:
+        return {argument: [] for argument in named}
+    check_columns(table.columns, {argument: [name] for argument, name in named.items()})
+    return {argument: [value for _, value in table.values(name)] for argument, name in named.items()}
 
 
-def _as_rows(data: Any, what: str) -> Any:
-    """The data, read into a list if they can only be iterated over (a generator, a streaming data set)."""
-    if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
-        raise InputError(
-            f"Expected {what} to be a list of dicts, a DataFrame or a datasets.Dataset; got {type(data).__name__}."
-        )
-    tabular = hasattr(data, "__len__") and (hasattr(data, "columns") or hasattr(data, "column_names"))
-    return data if tabular else list(data)
-
-
-def _no_column(name: str, where: str, known: list[Any]) -> str:
-    near = difflib.get_close_matches(name, map(str, known), n=3)
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"{where} has no column {name!r}.{hint} Known columns: {', '.join(map(repr, known)) or 'none'}."
-
-
-def label_tensor(labels: list[Any], kind: str, num_labels: int, what: str) -> Tensor:
-    """Labels as a tensor for the loss: whole numbers for classes, floats otherwise.
+def label_tensor(labels: list[Any], kind: str, num_labels: int) -> Tensor:
+    """Labels as the loss wants them: whole numbers for classes, else floats.
 
     Args:
-        labels: one for each row: a class, a list with 0 or 1 for each label ("multilabel"), or a number.
+        labels: one for each row: a class, a list of one 0 or 1 for each label ("multilabel"), or a number.
         kind: the model's decision: "multiclass", "sigmoid", "multilabel" or "regression".
-        num_labels: the number of the model's logits.
-        what: the name of the data in messages.
+        num_labels: how many logits the model has.
 
     Example:
-        >>> label_tensor([2, 0], "multiclass", 3, "train")
+        >>> label_tensor([2, 0], "multiclass", 3)
         tensor([2, 0])
     """
     classes = 2 if kind == "sigmoid" else num_labels
@@ -75,50 +54,50 @@ def label_tensor(labels: list[Any], kind: str, num_labels: int, what: str) -> Te
         "multilabel": f"a list of {num_labels} zeros and ones",
         "regression": "a number" if num_labels == 1 else f"a list of {num_labels} numbers",
     }.get(kind, f"a whole number from 0 to {classes - 1}, since the model has {classes} classes")
-    for index, label in enumerate(labels):
-        if not _is_valid_label(label, kind, num_labels, classes):
-            raise InputError(f"The label of row {index} of {what} is {label!r}; expected {expected}.")
+    for row, label in enumerate(labels):
+        if not _fits(label, kind, num_labels, classes):
+            raise InputError(f"the label of row {row} (counted from 0) is {short_repr(label)}; expected {expected}.")
     whole = kind in ("multiclass", "sigmoid")
     return torch.tensor([int(label) if whole else label for label in labels], dtype=None if whole else torch.float32)
 
 
-def _is_valid_label(label: Any, kind: str, num_labels: int, classes: int) -> bool:
+def _fits(label: Any, kind: str, num_labels: int, classes: int) -> bool:
     if kind in ("multiclass", "sigmoid"):
         return isinstance(label, Integral) and 0 <= int(label) < classes
     if kind == "regression" and num_labels == 1:
-        return _is_finite(label)
+        return _finite(label)
     if not hasattr(label, "__len__") or isinstance(label, str) or len(label) != num_labels:
         return False
-    return all(_is_finite(value) and (kind == "regression" or value in (0, 1)) for value in label)
+    return all(_finite(entry) and (kind == "regression" or entry in (0, 1)) for entry in label)
 
 
-def _is_finite(number: Any) -> bool:
+def _finite(number: Any) -> bool:
     return isinstance(number, Real) and abs(float(number)) < float("inf")
 
 
 class TrainingRows:
-    """Encoded texts with their labels: a map-style data set for Trainer.
+    """Encoded texts with their labels: a data set for Trainer, and what puts batches together.
 
     Args:
-        texts: the encoder of the model's texts.
+        texts: encodes and collates for the model.
         data: the rows.
         columns: the names of the columns "text", "second_text" (None for single texts) and "label".
-        kind: the model's decision, as for `label_tensor`.
-        num_labels: the number of the model's logits.
-        what: the name of the data in messages.
+        kind: the model's decision.
+        num_labels: how many logits the model has.
+        what: how the data are called in messages.
     """
 
     def __init__(
         self, texts: TextEncoder, data: Any, columns: dict[str, Any], *, kind: str, num_labels: int, what: str
     ) -> None:
-        data = _as_rows(data, what)
-        entries = column(data, columns["text"], what)
-        if not entries:
-            raise InputError(f"There are no rows in {what}; expected at least one.")
-        if columns["second_text"] is not None:
-            entries = list(zip(entries, column(data, columns["second_text"], what), strict=True))
-        self.labels = label_tensor(column(data, columns["label"], what), kind, num_labels, what)
         try:
+            cells = open_columns(data, {f"{name}_column": column for name, column in columns.items()})
+            entries = cells["text_column"]
+            if not entries:
+                raise InputError("there are no rows; expected at least one.")
+            if "second_text_column" in cells:
+                entries = list(zip(entries, cells["second_text_column"], strict=True))
+            self.labels = label_tensor(cells["label_column"], kind, num_labels)
             self.encoded = texts.encode(entries)
         except InputError as error:
             raise InputError(f"In {what}: {error}") from error
@@ -127,5 +106,5 @@ class TrainingRows:
         return len(self.encoded)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        encoded = self.encoded[index]  # Trainer's sampler reads the length off "input_ids"
+        encoded = self.encoded[index]  # "input_ids" tells Trainer's sampler the length
         return {"input_ids": encoded.ids, "encoded": encoded, "labels": self.labels[index]}

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from attnfaith.attribution.random_control import keyed_generator
-from attnfaith.training.dataset import column
+from attnfaith.training.dataset import open_columns
 
 
 def shuffled(rows: Any, label_column: str = "label", seed: int = 0) -> list[dict[str, Any]]:
@@ -23,7 +23,7 @@ def shuffled(rows: Any, label_column: str = "label", seed: int = 0) -> list[dict
         >>> [row["label"] for row in shuffled(rows, seed=1)]
         [1, 0, 2]
     """
-    records = rows.to_dict("records") if hasattr(rows, "to_dict") and hasattr(rows, "iloc") else list(rows)
-    labels = column(records, label_column, "rows")
+    kept = rows.to_dict("records") if hasattr(rows, "to_dict") and hasattr(rows, "iloc") else list(rows)
+    labels = open_columns(kept, {"label_column": label_column})["label_column"]
     order = torch.randperm(len(labels), generator=keyed_generator(seed, "random labels")).tolist()
-    return [{**row, label_column: labels[index]} for row, index in zip(records, order, strict=True)]
+    return [{**row, label_column: labels[index]} for row, index in zip(kept, order, strict=True)]

@@ -68,7 +68,7 @@ def test_json_is_one_object_and_nothing_else(flan, reviews, tmp_path):
 def test_columns_and_labels_of_other_names(column, flan, tmp_path):
     rows = [(text, "yes" if "fine" in text else "no=way") for text in commands.texts(6)]
     data = commands.write_csv(tmp_path / "data.csv", rows, ("review", "stars"))
-    names = (column, "review", "--label-column", "stars", "--label-map", "yes=1", "--label-map", "no=way=0")
+    names = (column, "review", "--label-column", "stars", "--label-map", "good=yes", "--label-map", "bad=no=way")
     result = run("evaluate", flan, data, "--output", tmp_path / "run", *names, *FEW)
     assert result.exit_code == 0, result.stderr
     table = af.load_results(tmp_path / "run").table("texts")

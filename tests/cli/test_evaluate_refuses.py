@@ -30,7 +30,11 @@ def test_a_column_that_is_not_there(flan, reviews, tmp_path):
         ("blank.csv", "text,label\n,1\n,0\n", ["'text' holds no text"]),
         ("numbers.csv", "text,label\n1,1\n2,0\n", ["holds numbers only"]),
         ("bad.csv", 'text,label\na fine film,1\na dull, long film,0\nfine,1\n"thin,0\n', ["2 bad rows", "line 3"]),
-        ("semicolon.csv", "text;label\na fine film;1\n", ["no column 'text'", "separator"]),
+        (
+            "semicolon.csv",
+            "text;label\na fine film;1\n",
+            ["header looks separated by ';'", "Save it as a csv with commas"],
+        ),
         ("latin.csv", "text,label\ncaf\xe9,1\n".encode("latin-1"), ["UTF-8", "line 2"]),
         ("bad.jsonl", '{"text": "a fine film"}\n{"text": \n', ["line 2", "JSON"]),
         ("bad.parquet", "PAR1", ["bad.parquet"]),
@@ -58,7 +62,7 @@ def test_a_folder_with_a_tokenizer_missing(bert, reviews, tmp_path):
     for name in ("config.json", "model.safetensors"):
         (tmp_path / "bert").mkdir(exist_ok=True)
         shutil.copy(bert / name, tmp_path / "bert" / name)
-    refused(run("evaluate", tmp_path / "bert", reviews, "--output", tmp_path / "run"), 2, "knows no words", "tokenizer")
+    refused(run("evaluate", tmp_path / "bert", reviews, "--output", tmp_path / "run"), 2, "has no words", "tokenizer")
 
 
 @pytest.mark.parametrize(

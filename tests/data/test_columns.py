@@ -38,7 +38,7 @@ def test_a_part_of_a_split(tmp_path):
         (splits_of("train", "extra"), None, "splits 'train', 'extra'. Choose with split="),
         (splits_of("train", "test"), "tset", "no split 'tset'; there are 'train', 'test'"),
         (splits_of("train", "test"), "test[", "no split"),
-        (splits_of("train")["train"], "test", "no split 'test'; there are 'train'"),
+        (splits_of("train")["train"], "test", "no split 'test': .* a single split, .* 'train'"),
         (splits_of("train")["train"].to_iterable_dataset(), "train[:2]", "as a whole"),
         ([{"text": "a"}], "test", "for data with splits"),
     ],
@@ -70,10 +70,35 @@ def test_the_default_label_column_may_be_absent():
     assert rows_of(open_data([{"text": "a", "label": "?"}], labels=None)) == [Row(0, "a")]
 
 
-def test_another_separator_is_suspected(tmp_path):
-    (tmp_path / "a.csv").write_text("text;label\nfine;1\n")
-    with pytest.raises(InputError, match="separator another one"):
+@pytest.mark.parametrize("rows", ["text;label\nfine;1\n", '\n"text";"label"\n"fine, really";1\n' * 20])
+def test_a_csv_with_another_separator_gets_one_error_that_says_so(rows, tmp_path):
+    (tmp_path / "a.csv").write_text(rows)
+    with pytest.raises(InputError, match=r"the header looks separated by ';'.*DataFrame\.$") as refused:
         open_data(tmp_path / "a.csv")
+    assert "line" not in str(refused.value)
+    (tmp_path / "a.tsv").write_text("text,label\nfine,1\n")
+    with pytest.raises(InputError, match="the header looks separated by ','"):
+        open_data(tmp_path / "a.tsv")
+
+
+def test_a_csv_of_one_column_is_no_other_separator(tmp_path):
+    (tmp_path / "a.csv").write_bytes("\ufefftext\nfine; very\n".encode())
+    assert [row.text for row in rows_of(open_data(tmp_path / "a.csv"))] == ["fine; very"]
+
+
+def test_a_frame_that_was_read_with_the_wrong_separator():
+    with pytest.raises(InputError, match="Is the separator another one"):
+        open_data(pd.DataFrame({"text;label": ["fine;1"]}))
+
+
+@pytest.mark.parametrize(("split", "meant"), [("test[:100]", "train[:100]"), ("test", "train"), ("[:5]", "train[:5]")])
+def test_a_single_file_says_what_its_split_is_called(split, meant, tmp_path):
+    path = tmp_path / "sst2-test.parquet"
+    Dataset.from_dict({"text": [f"text {number}" for number in range(300)]}).to_parquet(path)
+    with pytest.raises(InputError, match="a single split, which is called 'train' whatever") as refused:
+        open_data(path, split=split)
+    assert str(refused.value).endswith(f"Use split={meant!r}.")
+    assert open_data(path, split="train[:100]").rows == 100
 
 
 def test_columns_that_are_there_twice(tmp_path):

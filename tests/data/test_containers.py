@@ -92,3 +92,21 @@ def test_nothing_is_left_behind(tmp_path):
         csv.field_size_limit(limit)
     assert (data.format, data._fingerprint) == before[:2]
     pd.testing.assert_frame_equal(frame, before[2])
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_of_strings_is_a_list_of_texts(kind):
+    texts = ["A fine film: 10/10?", "Dull.", "", "a*b"]
+    source = open_data(kind(texts))
+    assert [row.text for row in rows_of(source)] == texts
+    assert (source.rows, source.labelled) == (4, False)
+    assert [row.text for row in rows_of(open_data(kind(texts), input_column="review"))] == texts
+
+
+def test_a_list_of_file_names_is_no_list_of_texts(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text(f"text\n{name} film\n")
+    names = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    assert [row.text for row in rows_of(open_data(names))] == ["a film", "b film"]
+    with pytest.raises(InputError, match=r"no file 'no such\.csv'"):
+        open_data(["no such.csv"])

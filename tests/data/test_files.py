@@ -1,4 +1,4 @@
-"""Data files that change, that two processes read, or that are large; and the copies laid aside for them."""
+"""Data files that change, that two processes read, or that are large; and their temporary copies."""
 
 import os
 import subprocess
@@ -74,7 +74,7 @@ def test_a_full_disk_for_temporary_files(name, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path / name)], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "StorageError: No copy of the data can be laid aside" in done.stderr.splitlines()[-1]
+    assert "StorageError: Cannot write a temporary copy of the data" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Labels of the data as the model's classes: by number, by name, by a mapping; and those it does not have."""
 
+import re
+
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
@@ -31,11 +33,11 @@ def read(space, labels, mapping=None, features=None):
         (THREE, [0, 2, np.int64(1), 1.0, True], None, [0, 2, 1, 1, 1]),
         (THREE, ["good", "So-So", " bad ", "2", "1.0", "TRUE"], None, [2, 1, 0, 2, 1, 1]),
         (THREE, [None, float("nan"), "", "good"], None, [None, None, None, 2]),
-        (THREE, ["neg", "pos", "good"], {"neg": 0, "pos": "good"}, [0, 2, 2]),
+        (THREE, ["neg", "pos", "good"], {"bad": "neg", "good": "pos"}, [0, 2, 2]),
         (THREE, [-1, 0, 1], {"bad": -1, "so-so": 0, "good": 1}, [0, 1, 2]),  # as evaluate
         (THREE, ["-1", "0", "1"], {"bad": -1.0, "so-so": 0.0, "good": 1.0}, [0, 1, 2]),
-        (THREE, [5, 1, "good"], {5: 2, 1: 0}, [2, 0, 2]),
-        (PLAIN, ["pos", "neg"], {"neg": 0, "pos": 1}, [1, 0]),
+        (THREE, [5, 1, "good"], {"good": 5, "bad": 1}, [2, 0, 2]),
+        (PLAIN, ["pos", "neg"], {"LABEL_0": "neg", "LABEL_1": "pos"}, [1, 0]),
         (PLAIN, [4, 0], {"LABEL_0": 0, "LABEL_1": 4}, [1, 0]),
         (PLAIN, [False, True, "False", "LABEL_1"], None, [0, 1, 0, 1]),
         (STARS, ["1", "3"], None, [0, 2]),
@@ -43,6 +45,8 @@ def read(space, labels, mapping=None, features=None):
         (STARS, [0, 2], {"1": 0, "2": 1, "3": 2}, [0, 2]),
         (ModelLabels("multiclass", ("true", "false"), 2), [True, False, "true"], None, [0, 1, 0]),
         (ModelLabels("multiclass", (), 4), [3, "0"], None, [3, 0]),
+        (ModelLabels("multiclass", (), 2), ["pos", "neg"], {0: "neg", "1": "pos"}, [1, 0]),  # a model without names
+        (ModelLabels("sigmoid", ("LABEL_0",), 1), ["pos", "neg"], {0: "neg", 1: "pos"}, [1, 0]),
         (ModelLabels("sigmoid", ("LABEL_0",), 1), [0, 1, "1"], None, [0, 1, 1]),
         (ModelLabels("sigmoid", ("no", "yes"), 2), ["yes", 0], None, [1, 0]),
         (NUMBER, [1, 2.5, "3.5", True, None, "nan"], None, [1, 2.5, 3.5, 1, None, None]),
@@ -67,10 +71,9 @@ def test_labels(space, labels, mapping, expected):
         (ClassLabel(names=["GOOD", "Bad", "So-so"]), None, [2, 0], False),
         (ClassLabel(names=["no", "yes"]), None, [0, 1], True),  # by number
         (ClassLabel(num_classes=3), None, [0, 1], True),
-        (ClassLabel(names=["no", "yes"]), {"no": "bad", "yes": "good"}, [0, 2], False),
         (ClassLabel(names=["no", "yes"]), {"bad": 0, "good": 1}, [0, 2], False),
         (ClassLabel(names=["no", "yes"]), {"bad": "no", "good": "yes"}, [0, 2], False),
-        (ClassLabel(names=["no", "yes"]), {1: 0, 0: 2}, [2, 0], False),
+        (ClassLabel(names=["no", "yes"]), {"good": 0, "bad": 1}, [2, 0], False),
     ],
 )
 def test_labels_with_names_in_the_data(features, mapping, expected, noted):
@@ -97,9 +100,9 @@ def test_lists_of_labels_with_names_in_the_data():
         (THREE, [0.5], None, 0, "label 0.5"),
         (THREE, [[1]], None, 0, "not several"),
         (THREE, [{"a": 1}], None, 0, "not several"),
-        (THREE, ["neg", "neu"], {"neg": 0, "pos": 2}, 1, "label_mapping does not speak of it"),
-        (THREE, [1, 2, 3], {"bad": 1, "good": 2}, 2, "label_mapping does not speak of it"),
-        (STARS, [1, 2], None, 0, "names are numbers"),
+        (THREE, ["neg", "neu"], {"bad": "neg", "good": "pos"}, 1, "label_mapping does not mention it"),
+        (THREE, [1, 2, 3], {"bad": 1, "good": 2}, 2, "label_mapping does not mention it"),
+        (STARS, [1, 2], None, 0, "class names are numbers"),
         (STARS, ["1", "0"], None, 1, "label '0'"),
         (ModelLabels("sigmoid", (), 1), [2], None, 0, "label 2"),
         (NUMBER, [1.0, "high"], None, 1, "a number is expected"),
@@ -119,10 +122,10 @@ def test_labels_that_the_model_does_not_have(space, labels, mapping, row, said):
 @pytest.mark.parametrize(
     ("mapping", "said"),
     [
-        ({"neg": 3}, "class 3"),
-        ({"neg": "worst"}, "class 'worst'"),
-        ({"bad": 1, "good": 1}, "the label 1 to two classes"),
-        ({"1": 0, 1: 2}, "to two classes"),
+        ({"worst": 3}, "'worst' is no class of the model.*0 to 2 and the names bad, so-so, good.$"),
+        ({2: "pos"}, "2 is no class of the model"),
+        ({"bad": 1, "good": 1}, "two classes, 0 and 2, to the label 1"),
+        ({"bad": "1", "good": 1}, "two classes, 0 and 2, to the label 1"),
         ({}, "to be a dict"),
         (["bad"], "to be a dict"),
     ],
@@ -130,6 +133,27 @@ def test_labels_that_the_model_does_not_have(space, labels, mapping, row, said):
 def test_mappings_that_make_no_sense(mapping, said):
     with pytest.raises(InputError, match=said):
         LabelReader(THREE, mapping)
+
+
+@pytest.mark.parametrize(
+    ("labels", "mapping", "turned_round"),
+    [
+        (THREE, {"neg": 0, "pos": 2}, "{'bad': 'neg', 'good': 'pos'}"),
+        (THREE, {"neg": "bad", "pos": "Good"}, "{'bad': 'neg', 'good': 'pos'}"),
+        (THREE, {5: 2, 1: 0}, "{'good': 5, 'bad': 1}"),
+        (PLAIN, {"neg": 0, "pos": 1}, "{'LABEL_0': 'neg', 'LABEL_1': 'pos'}"),
+        (ModelLabels("multiclass", (), 2), {"neg": 0, "pos": 1}, "{0: 'neg', 1: 'pos'}"),
+    ],
+)
+def test_a_mapping_from_the_data_to_the_model_is_shown_turned_round(labels, mapping, turned_round):
+    with pytest.raises(InputError, match=re.escape(f"Turned round, this is {turned_round}.")) as refused:
+        LabelReader(labels, mapping)
+    assert "{class in the model: label in the data}, as in the library `evaluate`" in str(refused.value)
+
+
+def test_several_labels_for_one_class_cannot_be_turned_round():
+    with pytest.raises(InputError, match="Each class can have one label only"):
+        LabelReader(THREE, {"awful": 0, "neg": 0, "pos": 2})
 
 
 def test_a_mapping_for_a_regression():

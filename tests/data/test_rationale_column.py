@@ -14,7 +14,7 @@ import attnfaith as af
 from attnfaith.data.source import open_data
 from attnfaith.errors import InputError
 from attnfaith.storage.fingerprint import fingerprint_rows
-from attnfaith.text.annotations import Rationale, align_marks
+from attnfaith.text.annotations import Rationale, align_rationale
 from attnfaith.text.encoder import TextEncoder
 
 TEXTS = ["a fine film", "dull and thin", "a superb plot today", "grim"]
@@ -130,11 +130,31 @@ def test_a_column_that_no_test_reads_is_refused(evaluator):
         evaluator.compute(records("mask"), rationale_column="marks")
 
 
-def test_a_mask_that_fits_no_text_is_refused_in_the_rehearsal(evaluator, tmp_path):
-    rows = [{"text": TEXTS[2], "marks": [0, 0, 1]}]
-    with pytest.raises(InputError, match=r"Row 0, rationale: a mask of 3 for a text of 4 tokens"):
+def test_a_mask_that_does_not_fit_its_text_is_refused_before_the_run(evaluator, tmp_path):
+    rows = [*records("mask")[:2], {"text": TEXTS[2], "marks": [0, 0, 1]}]
+    with pytest.raises(InputError, match=r"Row 2 .* a mask of 3 entries for a text of 4 words"):
         evaluator.compute(rows, rationale_column="marks", tests=["rationales"], output_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_positions_of_single_characters_are_refused_before_the_run(evaluator, tmp_path):
+    """As in the data of SemEval's toxic spans: too large for numbers of words only in the second row."""
+    rows = [{"text": "a fine film", "marks": [0, 2]}, {"text": "dull and thin", "marks": [9, 10, 11, 12]}]
+    with pytest.raises(InputError, match=r"Row 1 .*single characters.*\[\[9, 13\]\]"):
+        evaluator.compute(rows, rationale_column="marks", tests=["rationales"], output_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(InputError, match=r"Row 1 .*single characters"):
+        open_data(rows, label_column=None, rationale_column="marks")
+
+
+def test_the_form_that_the_test_names_is_how_the_column_is_read(evaluator):
+    """[0, 1] alone could be a mask of two words, or the first two words of many."""
+    rows, asked = [{"text": text, "marks": [0, 1]} for text in TEXTS[:3]], {"rankings": ["attention"], "quiet": True}
+    with pytest.raises(InputError, match=r"Row 0 .*\[0, 1\]: this could be a mask or the numbers of words"):
+        evaluator.compute(rows, rationale_column="marks", tests=["rationales"], **asked)
+    tests = [af.tests.Rationales(form="words")]
+    table = evaluator.compute(rows, rationale_column="marks", tests=tests, **asked).table("rationales")
+    assert [[span.tolist() for span in spans] for spans in table.rationale] == [[[0, 2]]] * len(table)
 
 
 def test_the_movies_of_eraser_have_marks_on_31_percent_of_their_words(data_dir):
@@ -150,31 +170,18 @@ def test_the_movies_of_eraser_have_marks_on_31_percent_of_their_words(data_dir):
     tokens, shares = [], []
     for row in rows[:20]:
         (encoded,) = texts.encode([row.text])
-        laid = align_marks(row.rationale, encoded, "x")
-        assert laid.unread == 0
+        marks = align_rationale(row.rationale, encoded)
+        assert marks.unread == 0
         starts = [span.start() for span in re.finditer(r"\S+", row.text)]
         there = [bisect(starts, span[0]) - 1 for span in encoded.offsets if span is not None]
-        own = [one for one, span in zip(laid.tokens, encoded.offsets, strict=True) if span is not None]
+        own = [one for one, span in zip(marks.tokens, encoded.offsets, strict=True) if span is not None]
         assert own == [bool(row.rationale.values[word]) for word in there]
         tokens += own
         shares += row.rationale.values
     assert sum(tokens) / len(tokens) == pytest.approx(sum(shares) / len(shares), abs=0.02)
 
 
-def test_ranges_numbers_of_sentences_and_masks_of_other_data_sets(data_dir):
-    movies = data_dir / "eraser_movies-test.parquet"
-    masks, spans = (
-        rows_of(open_data(movies, label_column=None, rationale_column=name)) for name in ("rationale", "spans")
-    )
-    texts = TextEncoder(AutoTokenizer.from_pretrained(data_dir / "models" / "minilm-sst2"), torch.nn.Identity(), 512)
-    for mask, ranges in zip(masks[:20], spans[:20], strict=True):
-        assert ranges.rationale.form == "spans"  # a test is told that they are of words
-        (encoded,) = texts.encode([mask.text])
-        laid = align_marks(ranges.rationale, encoded, "x", "word_spans")
-        assert laid.tokens == align_marks(mask.rationale, encoded, "x").tokens
-        assert len(laid.spans) + laid.unread == sum(start < end for start, end in ranges.rationale.values)
+def test_a_mask_of_another_data_set(data_dir):
     rows = rows_of(open_data(data_dir / "sst_wiki-test.parquet", label_column=None, rationale_column="impermissible"))
     assert {row.rationale.form for row in rows} == {"mask"}
     assert all(len(row.rationale.values) == len(row.text.split()) for row in rows)
-    stories = open_data(data_dir / "babi1-test.parquet", label_column=None, rationale_column="rationale")
-    assert {row.rationale.form for row in rows_of(stories)} == {"words"}  # a test is told that they are sentences

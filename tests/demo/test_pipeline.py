@@ -13,8 +13,8 @@ import attnfaith as af
 from attnfaith.demo.corpus import planted_scores, reviews
 from attnfaith.demo.output_folder import demo_folder
 from attnfaith.demo.pipeline import planted_demo, run_demo
-from attnfaith.demo.planted import Planted, agreement, agreement_of
-from attnfaith.demo.report import marked, plain
+from attnfaith.demo.planted import Planted, agreement_of, agreement_table
+from attnfaith.demo.report import escape_markdown, with_bold_words
 from attnfaith.demo.steps import Plan
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import percent
@@ -158,7 +158,7 @@ def test_agreement_laws():
 def test_agreement_of_no_text_is_unknown():
     rows = reviews(3)
     explained = {"attention": af.Attributor(*_tiny(), method="attention")([row["text"] for row in rows])}
-    table = agreement(explained, Planted(rows), of=[False] * 3, n_resamples=20)
+    table = agreement_table(explained, Planted(rows), counted=[False] * 3, n_resamples=20)
     assert table["agreement"].isna().all()
     assert table["texts"].tolist() == [0, 0]
 
@@ -170,10 +170,10 @@ def _tiny():
 
 def test_markdown():
     review = {"text": "Not *bad*, not\nbad.", "label": 3, "words": ["Not", "bad"], "ranges": [(0, 3), (5, 8)]}
-    assert marked(review) == r"**Not** \***bad**\*, not bad."
-    assert plain("a|b `c`") == r"a\|b \`c\`"
+    assert with_bold_words(review) == r"**Not** \***bad**\*, not bad."
+    assert escape_markdown("a|b `c`") == r"a\|b \`c\`"
     for row in reviews(50):
-        assert marked(row).replace("**", "").replace("\\", "") == row["text"]
+        assert with_bold_words(row).replace("**", "").replace("\\", "") == row["text"]
         assert planted_scores(row, [match.span(1) for match in re.finditer(r"\*\*(.+?)\*\*", "")]) == []
 
 
@@ -262,7 +262,7 @@ def test_a_model_and_data_of_ones_own(small, tmp_path, capsys):
     examples = report.split("### Examples")[1]
     quoted = [line[2:] for line in examples.splitlines() if line.startswith("> ")]
     assert quoted
-    assert set(quoted) <= {plain(row["text"]) for row in reviews(30, seed=3)}
+    assert set(quoted) <= {escape_markdown(row["text"]) for row in reviews(30, seed=3)}
 
 
 @pytest.mark.filterwarnings("ignore:The integrated gradients")

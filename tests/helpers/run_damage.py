@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import attnfaith as af
-from attnfaith.storage.manifest import NAME, written
+from attnfaith.storage.manifest import NAME, to_bytes
 
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 0.5, -0.0, 1e12, 10**12, 10**9, 2**63, 10**400, 1e308, float("nan"),
@@ -215,7 +215,7 @@ def _manifest(path: Path, kind: str, draw: random.Random) -> str:
         done = "set"
         part[last] = draw.choice(VALUES)
     try:
-        content = written(manifest)
+        content = to_bytes(manifest)
     except af.StorageError:
         content = b"{}"
     if kind == "edit":

@@ -9,7 +9,7 @@ import pytest
 import attnfaith as af
 from attnfaith.evaluation import evaluator as evaluating
 from attnfaith.evaluation import runner
-from attnfaith.storage.manifest import NAME, written
+from attnfaith.storage.manifest import NAME, to_bytes
 from tests.helpers.run_damage import KINDS, outcome, survey
 from tests.helpers.small_runs import KINDS as KINDS_OF_DECISIONS
 from tests.helpers.small_runs import QUICK, computed, evaluator_of
@@ -60,7 +60,7 @@ def forged(run, folder, path, value):
                 os.link(file, folder / entry.name / file.name)
         elif entry.name != NAME:
             os.link(entry, folder / entry.name)
-    (folder / NAME).write_bytes(written(manifest))
+    (folder / NAME).write_bytes(to_bytes(manifest))
     return folder
 
 

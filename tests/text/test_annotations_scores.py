@@ -1,4 +1,4 @@
-"""Scores that a user brings, laid on tokens."""
+"""A user's scores, aligned with tokens."""
 
 import math
 
@@ -10,7 +10,7 @@ import attnfaith as af
 from attnfaith.errors import InputError
 from attnfaith.evaluation.rankings import YOURS, Ranking
 from attnfaith.evaluation.tests.erasure.test import Erasure
-from attnfaith.text.annotations import SPECIAL, align_scores
+from attnfaith.text.annotations import UNSCORED, align_scores
 from attnfaith.text.encoded import EncodedText
 from tests.helpers.removal_batches import batch_of, table
 
@@ -50,19 +50,19 @@ def test_one_for_every_token(kind):
 
 
 def test_one_for_every_ordinary_token():
-    assert align_scores([1, 2, 3, 4, 5, 6], encoded(), "x") == [SPECIAL, 1, 2, 3, 4, 5, 6, SPECIAL]
+    assert align_scores([1, 2, 3, 4, 5, 6], encoded(), "x") == [UNSCORED, 1, 2, 3, 4, 5, 6, UNSCORED]
 
 
 def test_one_for_every_word_of_the_tokenizer():
-    assert align_scores([1, 2, 3, 4, 5], encoded(), "x") == [SPECIAL, 1, 1, 2, 3, 4, 5, SPECIAL]
+    assert align_scores([1, 2, 3, 4, 5], encoded(), "x") == [UNSCORED, 1, 1, 2, 3, 4, 5, UNSCORED]
 
 
 def test_one_for_every_word_between_spaces():
-    assert align_scores([1, 2], encoded(), "x") == [SPECIAL, 1, 1, 1, 2, 2, 2, SPECIAL]
+    assert align_scores([1, 2], encoded(), "x") == [UNSCORED, 1, 1, 1, 2, 2, 2, UNSCORED]
 
 
 def test_a_pair_runs_on():
-    assert align_scores([1, 2, 3], pair(), "x") == [SPECIAL, 1, 2, SPECIAL, 3, SPECIAL]
+    assert align_scores([1, 2, 3], pair(), "x") == [UNSCORED, 1, 2, UNSCORED, 3, UNSCORED]
     assert align_scores([1, 2, 3, 4, 5, 6], pair(), "x") == [1, 2, 3, 4, 5, 6]
 
 
@@ -73,16 +73,16 @@ def test_words_between_spaces_run_on_over_a_pair():
     segments = (None, 0, 0, 0, None, 1, 1, 1, 1, 1, None)
     words = (None, 0, 1, 2, None, 3, 4, 5, 6, 7, None)
     both = EncodedText("so-so", "a dull-ish plot", tuple(range(11)), {}, ("x",) * 11, offsets, segments, words)
-    assert align_scores([1, 2, 3, 4], both, "x") == [SPECIAL, 1, 1, 1, SPECIAL, 2, 3, 3, 3, 4, SPECIAL]
+    assert align_scores([1, 2, 3, 4], both, "x") == [UNSCORED, 1, 1, 1, UNSCORED, 2, 3, 3, 3, 4, UNSCORED]
 
 
 def test_what_nobody_gave_a_score_goes_last():
-    assert math.isinf(SPECIAL)
-    assert SPECIAL < 0
+    assert math.isinf(UNSCORED)
+    assert UNSCORED < 0
 
 
 def test_what_the_model_does_not_read_of_a_long_text_is_left_out():
-    assert align_scores([1, 2, 3, 4, 5, 6], encoded(3), "x") == [SPECIAL, 1, 2, 3, 4, 5, 6, SPECIAL]  # as many tokens
+    assert align_scores([1, 2, 3, 4, 5, 6], encoded(3), "x") == [UNSCORED, 1, 2, 3, 4, 5, 6, UNSCORED]  # as many tokens
     long = EncodedText("a b c d e", None, (1, 2), {}, ("a", "b"), ((0, 1), (2, 3)), (0, 0), (0, 1), truncated=3)
     assert align_scores([5, 4, 3, 2, 1], long, "x") == [5, 4]
     short = EncodedText("a b c d e", None, (1, 2), {}, ("a", "b"), ((0, 1), (2, 3)), (0, 0), (0, 1))

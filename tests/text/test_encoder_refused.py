@@ -27,7 +27,7 @@ BARE = dict.fromkeys(KINDS, (False, False)) | {
         (["good", ("a", 3)], "second text of entry 1 is of type int"),
         ([("a", "b", "c")], "tuple of 3"),
         (["good", ("a",)], "Entry 1 is a tuple of 1"),
-        (["good", "bad \ud83d"], "Entry 1 holds half a character.*place 4"),
+        (["good", "bad \ud83d"], "Entry 1 holds half a character.*position 4"),
     ],
 )
 def test_bad_entries_are_named(kind, entries, said):

@@ -1,4 +1,4 @@
-"""Labelled texts from any container; invalid rows are refused with their number."""
+"""Labelled texts from any container; what cannot be trained on is refused by its row."""
 
 import math
 
@@ -8,7 +8,7 @@ import torch
 
 from attnfaith.errors import InputError
 from attnfaith.training import fit
-from attnfaith.training.dataset import column, label_tensor
+from attnfaith.training.dataset import label_tensor, open_columns
 from tests.helpers.training_data import rows, same, small, weights
 
 DATA = rows(24)
@@ -25,6 +25,7 @@ def containers():
     yield "arrow frame", lambda: pandas.DataFrame(DATA).convert_dtypes(dtype_backend="pyarrow")
     yield "dataset", lambda: datasets.Dataset.from_list(DATA)
     yield "streamed", lambda: datasets.Dataset.from_list(DATA).to_iterable_dataset()
+    yield "one split", lambda: datasets.DatasetDict(train=datasets.Dataset.from_list(DATA))
     yield "numpy labels", lambda: [row | {"label": np.int64(row["label"])} for row in DATA]
 
 
@@ -52,6 +53,19 @@ def test_a_stream_is_read_once():
     assert passes == [1]
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_a_file_gives_the_same_weights(suffix, tmp_path):
+    import datasets
+
+    data, path = datasets.Dataset.from_list(DATA), tmp_path / f"a.{suffix}"
+    data.to_parquet(path) if suffix == "parquet" else data.to_json(path)
+    expected, tokenizer = small()
+    fit(expected, tokenizer, DATA, **OPTIONS)
+    model, _ = small()
+    fit(model, tokenizer, path, **OPTIONS)
+    assert same(weights(model), weights(expected))
+
+
 def refused(message, train=DATA, validation=None, labels=2, **options):
     model, tokenizer = small(labels=labels, **options.pop("model", {}))
     with pytest.raises(InputError, match=message):
@@ -62,18 +76,23 @@ def test_bad_data_are_refused():
     import datasets
     import pandas
 
-    refused("no rows in train", [])
-    refused("no rows in validation", validation=[])
-    refused("no rows in train", pandas.DataFrame({"text": [], "label": []}))
-    refused("Row 0 of train has no column 'txt'. Did you mean 'text'", text_column="txt")
-    refused("Train has no column 'lable'. Did you mean 'label'", datasets.Dataset.from_list(DATA), label_column="lable")
-    refused("Validation has no column 'label'. Known columns: 'text'", validation=pandas.DataFrame({"text": ["good"]}))
-    refused("Row 3 of train has no column 'label'", [*DATA[:3], {"text": "good"}])
-    refused("Row 2 of validation is of type str", validation=[*DATA[:2], "good"])
-    refused("list of dicts", "reviews.csv")
-    refused("list of dicts", {"text": ["good"], "label": [1]})
-    refused("list of dicts", datasets.DatasetDict(train=datasets.Dataset.from_list(DATA)))
-    refused("list of dicts", 5)
+    refused("In train: there are no rows", [])
+    refused("In validation: there are no rows", validation=[])
+    refused("In train: there are no rows", pandas.DataFrame({"text": [], "label": []}))
+    refused(r"In train: .* no column 'txt' \(text_column\)\. Did you mean 'text'", text_column="txt")
+    refused(
+        "In train: .* no column 'lable'.* Did you mean 'label'", datasets.Dataset.from_list(DATA), label_column="lable"
+    )
+    refused("In validation: .* no column 'label'.* Columns: 'text'", validation=pandas.DataFrame({"text": ["good"]}))
+    refused("In train: the label of row 3 .* is None", [*DATA[:3], {"text": "good"}])
+    refused("In validation: Entry 2 of the list is of type str", validation=[*DATA[:2], "good"])
+    refused("In train: There is no file 'reviews.csv'", "reviews.csv")
+    refused("In train: .*from_dict", {"text": ["good"], "label": [1]})
+    refused(
+        "In train: The data have the splits",
+        datasets.DatasetDict(dict.fromkeys("ab", datasets.Dataset.from_list(DATA))),
+    )
+    refused("In train: Expected data to be", 5)
 
 
 def with_label(label):
@@ -82,8 +101,8 @@ def with_label(label):
 
 @pytest.mark.parametrize("label", [2, -1, 1.0, "1", None, math.nan, [0, 1]])
 def test_labels_that_the_model_does_not_have_are_refused(label):
-    refused("label of row 5 of train is .*; expected a whole number from 0 to 1", with_label(label))
-    refused("label of row 5 of validation", validation=with_label(label))
+    refused("In train: the label of row 5 .* is .*; expected a whole number from 0 to 1", with_label(label))
+    refused("In validation: the label of row 5", validation=with_label(label))
     refused("from 0 to 1", with_label(label), labels=1, model={"problem_type": "single_label_classification"})
 
 
@@ -91,13 +110,13 @@ def test_labels_of_other_decisions_are_checked_too():
     several = {"labels": 2, "model": {"problem_type": "multi_label_classification"}}
     for label in (1, [1], [0, 2], [0, 1, 1], "01", None, [0, None]):
         refused(
-            "label of row 0 of train is .*; expected a list of 2 zeros and ones",
+            "label of row 0 .* is .*; expected a list of 2 zeros and ones",
             [DATA[0] | {"label": label}],
             **several,
         )
     number = {"labels": 1, "model": {"problem_type": "regression"}}
     for label in ("1.5", None, math.nan, math.inf, [1.5]):
-        refused("label of row 0 of train is .*; expected a number", [DATA[0] | {"label": label}], **number)
+        refused("label of row 0 .* is .*; expected a number", [DATA[0] | {"label": label}], **number)
 
 
 def test_texts_that_cannot_be_read_are_refused_by_row():
@@ -107,8 +126,8 @@ def test_texts_that_cannot_be_read_are_refused_by_row():
 
 
 def test_labels_become_tensors_of_the_right_kind():
-    assert torch.equal(label_tensor([True, np.int32(0)], "sigmoid", 1, "x"), torch.tensor([1, 0]))
-    assert torch.equal(label_tensor([1, 2.5], "regression", 1, "x"), torch.tensor([1.0, 2.5]))
-    assert torch.equal(label_tensor([[0, 1.0]], "multilabel", 2, "x"), torch.tensor([[0.0, 1.0]]))
-    assert torch.equal(label_tensor([[0, 7]], "regression", 2, "x"), torch.tensor([[0.0, 7.0]]))
-    assert column([], "text", "x") == []
+    assert torch.equal(label_tensor([True, np.int32(0)], "sigmoid", 1), torch.tensor([1, 0]))
+    assert torch.equal(label_tensor([1, 2.5], "regression", 1), torch.tensor([1.0, 2.5]))
+    assert torch.equal(label_tensor([[0, 1.0]], "multilabel", 2), torch.tensor([[0.0, 1.0]]))
+    assert torch.equal(label_tensor([[0, 7]], "regression", 2), torch.tensor([[0.0, 7.0]]))
+    assert open_columns([], {"text_column": "text"}) == {"text_column": []}

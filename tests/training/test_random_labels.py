@@ -34,6 +34,6 @@ def test_a_column_of_another_name_and_labels_of_any_kind():
     rows = [{"text": "a", "stars": [0, 1]}, {"text": "b", "stars": [1, 1]}, {"text": "c", "stars": 2.5}]
     found = shuffled(rows, "stars")
     assert sorted(map(str, (row["stars"] for row in found))) == sorted(map(str, (row["stars"] for row in rows)))
-    with pytest.raises(InputError, match="has no column 'label'"):
+    with pytest.raises(InputError, match="have no column 'label'"):
         shuffled(rows)
     assert shuffled([]) == []

@@ -1,4 +1,4 @@
-"""LRP-lite: input times gradient, under other rules than the derivative's (see `rules`)."""
+"""The ranking `lrp`: layer-wise relevance propagation as input times a modified gradient (see `rules`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PAPERS = "Bach et al. 2015; Arras et al. 2017; Ali et al. 2022"
 
 
 def under_rules(request: Request) -> tuple[Request, list[Rules]]:
-    """The request with LRP's rules around its forward passes, and the rules that will have been entered."""
+    """The request with the rules of LRP around its forward passes, and a list that collects the entered rules."""
     entered: list[Rules] = []
 
     def rules() -> Any:
@@ -26,7 +26,7 @@ def under_rules(request: Request) -> tuple[Request, list[Rules]]:
     return replace(request, rules=rules, given=request.capture), entered
 
 
-def _answer(request: Request, values: Tensor, mask: Tensor, logits: Tensor, entered: list[Rules]) -> Scores:
+def _scores(request: Request, values: Tensor, mask: Tensor, logits: Tensor, entered: list[Rules]) -> Scores:
     absorbed = entered[0].absorbed if len(entered) == 1 else None
     gap = request.quantity(logits) - (values * mask).sum(-1)
     return request.scores(values, mask, gap=gap.detach(), absorbed=absorbed)
@@ -34,17 +34,17 @@ def _answer(request: Request, values: Tensor, mask: Tensor, logits: Tensor, ente
 
 @method("attention", "lrp", cost="1 tail, forward and backward", reference=_PAPERS)
 def relevance_at_attention(request: Request) -> Scores:
-    """The relevance that reaches what item i contributes to the attended vector."""
+    """The relevance of each item's contribution to the attended vector."""
     changed, entered = under_rules(request)
     capture = request.capture
     gradient = weight_gradient(changed, capture.weights.unsqueeze(1))[:, 0]
-    return _answer(request, (capture.weights * gradient).sum(1), capture.mask, capture.logits, entered)
+    return _scores(request, (capture.weights * gradient).sum(1), capture.mask, capture.logits, entered)
 
 
 @method("input", "lrp", cost="1 forward and backward", reference=_PAPERS)
 def relevance_at_input(request: Request) -> Scores:
-    """The relevance that reaches each token's vector."""
+    """The relevance of each token's vector."""
     changed, entered = under_rules(request)
     vectors = token_vectors(request)
     gradient = vector_gradient(changed, vectors.unsqueeze(1))[:, 0]
-    return _answer(request, (gradient * vectors).sum(-1), request.tokens, request.capture.logits, entered)
+    return _scores(request, (gradient * vectors).sum(-1), request.tokens, request.capture.logits, entered)

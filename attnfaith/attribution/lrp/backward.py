@@ -1,4 +1,4 @@
-"""The backward passes of LRP-lite: what relevance does at a linear layer, an activation, and a normaliser."""
+"""The backward passes of LRP-lite for linear layers, activations, normalisation, and recurrent layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def damping(output: Tensor, epsilon: float, features: int) -> Tensor | None:
-    """``z / (z + epsilon s sign z)`` for a result ``z``; ``s`` is the mean size of ``z`` at each position."""
+    """The factor ``z / (z + epsilon s sign z)`` of the epsilon rule; ``s`` is the mean size of ``z`` at a position."""
     if not epsilon:
         return None
     size = output.abs()
@@ -20,15 +20,17 @@ def damping(output: Tensor, epsilon: float, features: int) -> Tensor | None:
 
 
 class Linear(torch.autograd.Function):
-    """``F.linear`` under the epsilon rule; counts what the bias takes."""
+    """``F.linear`` with the epsilon rule; reports the relevance that the bias absorbs."""
 
     @staticmethod
     def forward(
-        ctx: Any, given: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float, note: Callable[[Tensor], None]
+        ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float, note: Callable[[Tensor], None]
     ) -> Tensor:
-        """The layer's own result."""
-        output = F.linear(given, weight, bias)
-        if output._is_view():  # torch refuses to change a view in place that was made in here, and some models do
+        """The output of the layer."""
+        output = F.linear(
+            inputs, weight, bias
+        )  # Some models change the output in place, which torch refuses for a view from a custom function.
+        if output._is_view():
             output = output.clone()
         ctx.save_for_backward(weight, bias, damping(output, epsilon, -1))
         ctx.note = note
@@ -36,7 +38,7 @@ class Linear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Damp where the result is small, and go back through the weights."""
+        """Damp the gradient where the output is small, and multiply by the weights."""
         weight, bias, ratio = ctx.saved_tensors
         gradient = gradients[0] if ratio is None else ratio.mul_(gradients[0])
         if bias is not None:
@@ -45,20 +47,20 @@ class Linear(torch.autograd.Function):
 
 
 class Damped(torch.autograd.Function):
-    """The epsilon rule after any other linear operation; counts what its bias takes."""
+    """The epsilon rule after any other linear operation; reports the relevance that its bias absorbs."""
 
     @staticmethod
     def forward(
         ctx: Any, output: Tensor, bias: Tensor | None, epsilon: float, features: int, note: Callable[[Tensor], None]
     ) -> Tensor:
-        """Pass the result on; as a copy, since some models go on to change it in place."""
+        """Return a copy of the output, since some models change it in place."""
         ctx.save_for_backward(bias, damping(output, epsilon, features))
         ctx.note, ctx.features = note, features
         return output.clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Damp where the result is small."""
+        """Damp the gradient where the output is small."""
         bias, ratio = ctx.saved_tensors
         gradient = gradients[0] if ratio is None else gradients[0] * ratio
         if bias is not None:
@@ -67,31 +69,31 @@ class Damped(torch.autograd.Function):
 
 
 class Pointwise(torch.autograd.Function):
-    """f(x), whose relevance goes on in proportion f(x)/x; at 0 its limit, for a kink the mean of both sides."""
+    """An activation that passes relevance in proportion f(x)/x; at 0 the limit, at a kink the mean of both sides."""
 
     @staticmethod
-    def forward(ctx: Any, given: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """The activation's own result."""
-        output = function(given)
-        near = torch.tensor([1e-4, -1e-4], dtype=given.dtype, device=given.device)
+    def forward(ctx: Any, inputs: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """The output of the activation."""
+        output = function(inputs)
+        near = torch.tensor([1e-4, -1e-4], dtype=inputs.dtype, device=inputs.device)
         limit = float((function(near) / near).mean())
-        ctx.save_for_backward((output / given).nan_to_num_(limit, limit, limit))
+        ctx.save_for_backward((output / inputs).nan_to_num_(limit, limit, limit))
         return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Times f(x)/x."""
+        """Multiply the gradient by f(x)/x."""
         (slope,) = ctx.saved_tensors
         return slope.mul_(gradients[0]), None
 
 
 class LayerNorm(torch.autograd.Function):
-    """``F.layer_norm`` whose normaliser is a constant; counts what the bias takes."""
+    """``F.layer_norm`` with a constant normaliser; reports the relevance that the bias absorbs."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        given: Tensor,
+        inputs: Tensor,
         shape: list[int],
         weight: Tensor | None,
         bias: Tensor | None,
@@ -99,8 +101,8 @@ class LayerNorm(torch.autograd.Function):
         epsilon: float,
         note: Callable[[Tensor], None],
     ) -> Tensor:
-        """The layer's own result."""
-        output, _, scale = torch.native_layer_norm(given, shape, weight, bias, floor)
+        """The output of the layer."""
+        output, _, scale = torch.native_layer_norm(inputs, shape, weight, bias, floor)
         ratio = None if bias is None else damping(output, epsilon, -1)
         ctx.save_for_backward(weight, bias, scale, ratio)
         ctx.note, ctx.dims = note, tuple(range(-len(shape), 0))
@@ -108,7 +110,7 @@ class LayerNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Centring is linear, and dividing by a constant too."""
+        """The gradient of centring and of dividing by a constant."""
         weight, bias, scale, ratio = ctx.saved_tensors
         gradient = gradients[0] if ratio is None else ratio.mul_(gradients[0])
         if bias is not None:
@@ -118,9 +120,9 @@ class LayerNorm(torch.autograd.Function):
 
 
 def unrolled(kind: str, *args: Any) -> tuple[Tensor, ...]:
-    """What ``torch.lstm`` and ``torch.gru`` compute, packed or not, as linear layers and pointwise products.
+    """Compute ``torch.lstm`` or ``torch.gru``, packed or not, from linear layers and pointwise products.
 
-    In ``forget * cell + enter * candidate`` and its like, the gates are constants and the signal takes all.
+    In products such as ``forget * cell + enter * candidate`` the gates are constants and the signal gets all relevance.
     """
     packed = isinstance(args[1], Tensor) and args[1].dtype == torch.int64 and args[1].dim() == 1
     if packed:
@@ -130,20 +132,21 @@ def unrolled(kind: str, *args: Any) -> tuple[Tensor, ...]:
         data, start, weights, biased, layers, _, _, both, batch_first = args
         steps = (data.transpose(0, 1) if batch_first else data).unbind(0)
     states = start if isinstance(start, (tuple, list)) else (start,)
-    # the start hangs on the data by a zero: else no backward pass reaches what the first step's biases absorb
+    # add 0 * data so that the initial state is in the graph; otherwise the relevance that the first step's biases
+    # absorb is lost
     states = tuple(state + 0 * data.flatten()[:1] for state in states)
     directions, per = 2 if both else 1, 4 if biased else 2
     ends: list[list[Tensor]] = [[] for _ in states]
     for layer in range(layers):
-        sides = []
+        by_direction = []
         for direction in range(directions):
-            place = layer * directions + direction
-            parts = weights[place * per : (place + 1) * per]
-            outputs, last = _direction(kind, steps, [state[place] for state in states], parts, backward=direction == 1)
-            sides.append(outputs)
-            for kept, value in zip(ends, last, strict=True):
-                kept.append(value)
-        steps = [torch.cat(pair, dim=-1) for pair in zip(*sides, strict=True)]
+            index = layer * directions + direction
+            parts = weights[index * per : (index + 1) * per]
+            outputs, last = _direction(kind, steps, [state[index] for state in states], parts, backward=direction == 1)
+            by_direction.append(outputs)
+            for values, value in zip(ends, last, strict=True):
+                values.append(value)
+        steps = [torch.cat(pair, dim=-1) for pair in zip(*by_direction, strict=True)]
     joined = torch.cat(list(steps)) if packed else torch.stack(list(steps), dim=1 if batch_first else 0)
     return (joined, *(torch.stack(values) for values in ends))
 
@@ -151,38 +154,38 @@ def unrolled(kind: str, *args: Any) -> tuple[Tensor, ...]:
 def _direction(
     kind: str, steps: Any, state: list[Tensor], weights: list[Tensor], *, backward: bool
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """One direction of one layer: the results of each step in the order of the text, and the last state.
+    """Run one direction of one layer: the outputs of each step in the order of the text, and the last state.
 
-    Steps of a packed batch get shorter: texts are sorted by length, longest first. Forward, a text that has ended keeps
+    Steps of a packed batch get smaller: texts are sorted by length, longest first. Forward, a text that has ended keeps
     its state; backward, a text begins when its last step is reached.
     """
     cell = _lstm_cell if kind == "lstm" else _gru_cell
     outputs: list[Tensor] = []
-    for given in reversed(steps) if backward else steps:
-        count = len(given)
-        moved = cell(given, [part[:count] for part in state], weights)
-        outputs.append(moved[0])
-        state = [torch.cat((new, old[count:])) for new, old in zip(moved, state, strict=True)]
+    for inputs in reversed(steps) if backward else steps:
+        count = len(inputs)
+        updated = cell(inputs, [part[:count] for part in state], weights)
+        outputs.append(updated[0])
+        state = [torch.cat((new, old[count:])) for new, old in zip(updated, state, strict=True)]
     return (outputs[::-1] if backward else outputs), state
 
 
-def _sums(given: Tensor, hidden: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _sums(inputs: Tensor, hidden: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
     from_input, from_hidden, *biases = weights
     first, second = biases if biases else (None, None)
-    return F.linear(given, from_input, first), F.linear(hidden, from_hidden, second)
+    return F.linear(inputs, from_input, first), F.linear(hidden, from_hidden, second)
 
 
-def _lstm_cell(given: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
+def _lstm_cell(inputs: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
     hidden, cell = state
-    left, right = _sums(given, hidden, weights)
+    left, right = _sums(inputs, hidden, weights)
     enter, forget, candidate, leave = (left + right).chunk(4, dim=-1)
     cell = torch.sigmoid(forget).detach() * cell + torch.sigmoid(enter).detach() * torch.tanh(candidate)
     return [torch.sigmoid(leave).detach() * torch.tanh(cell), cell]
 
 
-def _gru_cell(given: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
+def _gru_cell(inputs: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
     hidden = state[0]
-    left, right = _sums(given, hidden, weights)
+    left, right = _sums(inputs, hidden, weights)
     left_reset, left_keep, left_new = left.chunk(3, dim=-1)
     right_reset, right_keep, right_new = right.chunk(3, dim=-1)
     reset = torch.sigmoid(left_reset + right_reset).detach()

@@ -1,11 +1,11 @@
-"""The rules of LRP-lite, laid over whatever a model computes while they are entered.
+"""The rules of LRP-lite: they change the graph of what a model computes, while they are entered.
 
 Layer-wise relevance propagation by one backward pass: where a rule differs from the derivative, the forward values stay
-what they are and the graph is changed, by taking something for a constant. Attention weights are constants; so is the
+equal and the graph is changed, by treating something as a constant. Attention weights are constants; so is the
 normaliser of LayerNorm and RMSNorm; a pointwise activation passes relevance in proportion f(x)/x; in a gated product
-the gate is a constant and the signal takes all (Arras et al. 2017 for recurrent layers, Ali et al. 2022 and Achtibat et
-al. 2024 for Transformers). Linear layers use the epsilon rule (Bach et al. 2015). "Input times gradient" of such a
-graph is the relevance. Others say that LRP is covered by patents; that is repeated here without any legal claim.
+the gate is a constant and the signal gets all relevance (Arras et al. 2017 for recurrent layers, Ali et al. 2022 and
+Achtibat et al. 2024 for Transformers). Linear layers use the epsilon rule (Bach et al. 2015). "Input times gradient" of
+such a graph is the relevance. Others say that LRP is covered by patents; that is repeated here without any legal claim.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Rules(FunctionInterceptor):
     """While entered, torch functions build the graph of LRP-lite.
 
     Args:
-        epsilon: the stabiliser of linear layers, relative to the mean size of a layer's result at each position; 0 for
+        epsilon: the stabiliser of linear layers, relative to the mean size of a layer's output at each position; 0 for
             none.
-        batch: how many texts go through together.
-        length: how many positions each has.
+        batch: the number of texts in a pass.
+        length: the number of positions of each.
     """
 
     def __init__(self, epsilon: float, batch: int, length: int) -> None:
@@ -45,10 +45,10 @@ class Rules(FunctionInterceptor):
         self.absorbed: Tensor | None = None
 
     def note(self, relevance: Tensor) -> None:
-        """Add what a bias took at each position, text by text where the layer's result still has the batch in front."""
+        """Add the relevance that a bias absorbed, by text if the first dimension of the layer's output is the batch."""
         if self.batch == 1:
-            relevance = relevance.reshape(1, -1)  # whatever way it lies, it is this text's
-        elif relevance.dim() == 1 and relevance.numel() == self.batch * self.length:  # [L, B], as XLNet's, is not that
+            relevance = relevance.reshape(1, -1)  # of one text, whatever the order of the dimensions
+        elif relevance.dim() == 1 and relevance.numel() == self.batch * self.length:  # XLNet has [L, B]
             relevance = relevance.reshape(self.batch, -1)
         whole = relevance.shape[0] == self.batch and (relevance.dim() > 1 or relevance.numel() == self.batch)
         whole &= self.batch == 1 or not (relevance.shape[:2] == (self.batch, self.batch) and self.length == self.batch)
@@ -70,7 +70,7 @@ class Rules(FunctionInterceptor):
         if name == "linear":
             return self._linear(*args, **kwargs)
         if name in POINTWISE:
-            return self.pointwise(lambda given: func(given.clone(), *args[1:], **kwargs), args[0])
+            return self.pointwise(lambda inputs: func(inputs.clone(), *args[1:], **kwargs), args[0])
         if name == "rms_norm":
             return self._rms_norm(*args, **kwargs)
         if name == "glu":
@@ -88,14 +88,14 @@ class Rules(FunctionInterceptor):
             self.gates[id(output)] = output
         return output
 
-    def pointwise(self, function: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
-        """An activation, which may be the gate of a product."""
-        output = Pointwise.apply(given, function)
+    def pointwise(self, function: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+        """Apply an activation, whose result can be the gate of a product."""
+        output = Pointwise.apply(inputs, function)
         self.gates[id(output)] = output
         return output
 
     def __exit__(self, *exception: Any) -> None:
-        """Forget the gates; what biases absorbed is kept."""
+        """Forget the gates; the absorbed relevance is kept."""
         self.gates.clear()
         super().__exit__(*exception)
 
@@ -103,26 +103,26 @@ class Rules(FunctionInterceptor):
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         if len(tensors) != 2 or not all(tensor.requires_grad for tensor in tensors):
             return args
-        for place, tensor in enumerate(args):
+        for index, tensor in enumerate(args):
             if id(tensor) in self.gates:
-                return tuple(arg.detach() if place == other else arg for other, arg in enumerate(args))
+                return tuple(arg.detach() if index == other else arg for other, arg in enumerate(args))
         return args
 
     def _layer_norm(
         self,
-        given: Tensor,
+        inputs: Tensor,
         shape: Any,
         weight: Tensor | None = None,
         bias: Tensor | None = None,
         eps: float = 1e-5,
     ) -> Tensor:
-        return LayerNorm.apply(given, list(shape), weight, bias, eps, self.epsilon, self.note)
+        return LayerNorm.apply(inputs, list(shape), weight, bias, eps, self.epsilon, self.note)
 
-    def _rms_norm(self, given: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    def _rms_norm(self, inputs: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
         dims = tuple(range(-len(shape), 0))
-        floor = torch.finfo(given.dtype).eps if eps is None else eps
-        constant = torch.rsqrt(given.detach().square().mean(dims, keepdim=True) + floor)
-        return given * constant if weight is None else given * (constant * weight)
+        floor = torch.finfo(inputs.dtype).eps if eps is None else eps
+        constant = torch.rsqrt(inputs.detach().square().mean(dims, keepdim=True) + floor)
+        return inputs * constant if weight is None else inputs * (constant * weight)
 
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return Linear.apply(input, weight, bias, self.epsilon, self.note)
@@ -135,7 +135,7 @@ class Rules(FunctionInterceptor):
         elif name == "addmm":
             bias = args[0]
         elif not any(isinstance(arg, nn.Parameter) for arg in args):
-            return output  # a product of two activations: attention, whose weights are constants already
+            return output  # a product of two activations is attention, whose weights are constants already
         if bias is None and not self.epsilon:
             return output
         return Damped.apply(output, bias, self.epsilon, -2 if name == "conv1d" else -1, self.note)
@@ -143,26 +143,31 @@ class Rules(FunctionInterceptor):
 
 @contextmanager
 def relevance_rules(
-    model: nn.Module, epsilon: float, shape: tuple[int, int], tell: Callable[[Rules], None] = lambda rules: None
+    model: nn.Module, epsilon: float, shape: tuple[int, int], on_enter: Callable[[Rules], None] = lambda rules: None
 ) -> Iterator[Rules]:
-    """Enter `Rules` for a borrowed model, and tell who asked; activations that are modules are taken whole."""
-    rules = Rules(epsilon, *shape)
-    tell(rules)
+    """Enter `Rules` for a model; modules that are activations are patched as a whole.
 
-    def whole(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def forward(given: Tensor) -> Tensor:
-            return rules.pointwise(lambda given: original(given.clone()), given)  # it may work in place
+    Args:
+        model: the model.
+        epsilon: see `Rules`.
+        shape: the number of texts and of positions.
+        on_enter: called with the rules.
+    """
+    rules = Rules(epsilon, *shape)
+    on_enter(rules)
+
+    def as_activation(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def forward(inputs: Tensor) -> Tensor:
+            return rules.pointwise(lambda inputs: original(inputs.clone()), inputs)  # the activation can work in place
 
         return forward
 
     with ExitStack() as undo:
-        undo.enter_context(
-            inference_state(model)
-        )  # before anything is patched: other threads wait until it is as it was
+        undo.enter_context(inference_state(model))  # before patching: other threads wait until it is undone
         for module in model.modules():
             kind = type(module)
             torch_kind = getattr(F, kind.__name__.lower(), None) is not None and kind.__name__.lower() in POINTWISE
             if torch_kind or kind.__module__ == "transformers.activations":
-                patch_forward(undo, module, whole)
+                patch_forward(undo, module, as_activation)
         undo.enter_context(rules)
         yield rules

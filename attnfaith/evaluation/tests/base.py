@@ -35,11 +35,13 @@ class Test(ABC):
     Attributes:
         name: of the test, and of its table.
         ranked: whether it reads the rankings that were asked for.
+        reads_rationales: whether it reads what people marked; its option ``form`` names the form of that column.
     """
 
     __test__: ClassVar[bool] = False  # not for pytest
     name: ClassVar[str]
     ranked: ClassVar[bool] = True
+    reads_rationales: ClassVar[bool] = False
 
     @abstractmethod
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:

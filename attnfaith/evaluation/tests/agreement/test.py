@@ -81,7 +81,7 @@ class Agreement(Test):
 
     def run(self, batch: Batch) -> Columns:
         """The scores that the other tests use too, compared all at once."""
-        kept = batch.setup.kept
+        kept = batch.setup.cache
         if self.name not in kept:  # on the trial's one text, so that what the model does not have is found only once
             kept[self.name] = {level: _supported(batch, level, listed) for level, listed in _compared(batch).items()}
         levels = kept[self.name].items()

@@ -29,7 +29,7 @@ from attnfaith.functional.rationale import (
     top_count,
     without_top,
 )
-from attnfaith.text.annotations import FORMS, TokenMarks, align_marks
+from attnfaith.text.annotations import FORMS, TokenMarks, align_rationale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,11 +66,12 @@ class Rationales(Test):
         shares: of the items, each rounded up to at least one, that are erased, or kept.
         top: the share of the items that is compared with what people marked; None for as much as they marked, over all
             texts.
-        form: of the column of rationales, where it does not tell: "mask", "spans" (of characters), "word_spans", or the
-            numbers of "words", "tokens" or "sentences".
+        form: of the column of rationales, if the cells leave it open: "mask" (0 or 1 for each word), "spans" (of
+            characters) or "words" (their numbers).
     """
 
     name: ClassVar[str] = "rationales"
+    reads_rationales: ClassVar[bool] = True
     shares: tuple[float, ...] = SHARES
     top: float | None = None
     form: str | None = None
@@ -191,7 +192,7 @@ class Rationales(Test):
     def _agreement(self, eraser: Eraser, scores: Sequence[Tensor], texts: Tensor) -> Columns:
         """What a summary needs to compare rankings with people's marks; nothing where there are none."""
         names = ("auprc", "order", "rationale", "unread")
-        marked = marked_items(eraser.batch, eraser.level, self.form)
+        marked = marked_items(eraser.batch, eraser.level)
         if marked is None:
             return {name: [None] * (len(scores) * len(texts)) for name in names}
         number = eraser.everything.cumsum(1) - 1  # an item's place among the text's own
@@ -230,16 +231,15 @@ class ItemMarks:
     unread: list[int | None]
 
 
-def marked_items(batch: Batch, level: str, form: str | None = None) -> ItemMarks | None:
+def marked_items(batch: Batch, level: str) -> ItemMarks | None:
     """What is marked of the items of a level; None where the data mark nothing, or items belong to no certain tokens.
 
     Args:
         batch: the texts.
         level: at which items are erased.
-        form: of the marks, where the data do not tell.
     """
     laid = [
-        None if row.rationale is None else align_marks(row.rationale, encoded, f"Row {row.number}, rationale", form)
+        None if row.rationale is None else align_rationale(row.rationale, encoded)
         for row, encoded in zip(batch.rows, batch.encoded, strict=True)
     ]
     tokens, mask = batch.request.tokens, batch.capture.mask

@@ -285,7 +285,7 @@ class OtherModelBatch(Batch):
     def __init__(self, batch: Batch, other: ReinitializedModel, texts: Sequence[int]) -> None:
         settings = batch.setup.settings
         again = keyed_generator(settings.seed, "sanity", other.layer, other.depth).initial_seed()
-        setup = replace(batch.setup, cut=other.cut, settings=replace(settings, seed=again), hiding=None, kept={})
+        setup = replace(batch.setup, cut=other.cut, settings=replace(settings, seed=again), hiding=None, cache={})
         self._places = torch.tensor(texts, device=batch.capture.mask.device)
         self._original = batch
         inputs = select_texts(batch.inputs, len(batch.rows), self._places)

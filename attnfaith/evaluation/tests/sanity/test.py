@@ -159,14 +159,14 @@ class Sanity(Test):
     def _others(self, batch: Batch) -> list[list[ReinitializedModel]]:
         """The models to be asked, one of each list; made once for a run."""
         setup = batch.setup
-        if self.name not in setup.kept:
+        if self.name not in setup.cache:
             trial = select_texts(batch.inputs, len(batch.rows), torch.tensor([0], device=batch.logits.device))
             settings: dict[str, Any] = {"how": self.how, "depths": self.depths, "draws": self.draws}
             found = randomised(setup.cut, trial, seed=setup.settings.seed, **settings)
             if self.random_labels is not None:
                 found.append([retrained(setup.cut, trial, self._loaded(batch), summaries.RANDOM_LABELS)])
-            setup.kept[self.name] = found
-        others: list[list[ReinitializedModel]] = setup.kept[self.name]
+            setup.cache[self.name] = found
+        others: list[list[ReinitializedModel]] = setup.cache[self.name]
         return others
 
     def _loaded(self, batch: Batch) -> nn.Module:

@@ -194,14 +194,6 @@ def test_texts_that_are_too_short_have_no_rows():
     assert found == {name: [] for name, _ in COLUMNS}
 
 
-def test_marks_of_a_form_that_the_option_says():
-    """[0, 1] alone could be a mask of two words, or the first two of many."""
-    batch = with_words(batch_of("FLANnoenc", rankings={"attention": (UP,)}, lengths=(6,)), [Rationale((0, 1))])
-    with pytest.raises(InputError, match=r"Row 0, rationale: \[0, 1\] could be a mask or the numbers of words"):
-        Rationales().run(batch)
-    assert Rationales(form="words").run(batch)["rationale"] == [[(0, 2)]]
-
-
 def test_ranges_of_characters_stay_apart_where_they_touch():
     ranges = ((0, 5), (3, 8), (0, 2))  # w0 w1, w1 w2, w0
     batch = with_words(batch_of("FLANnoenc", rankings={"attention": (UP,)}, lengths=(6,)), [Rationale(ranges, "spans")])
@@ -233,7 +225,7 @@ def test_ranges_in_one_sentence_are_one_range_of_sentences():
         ({"top": 0}, "top"),
         ({"top": 1.5}, "top"),
         ({"top": "all"}, "top"),
-        ({"form": "list"}, "mask, spans, word_spans, words, tokens, sentences"),
+        ({"form": "list"}, "mask, spans, words"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, words):

@@ -109,9 +109,9 @@ def test_rows_hang_on_the_text_alone(family):
     inputs = inputs_of(model_of(family), lengths=LENGTHS, seed=2)
     rankings = {"attention": (*CONTROL, *AT_ATTENTION)}
     together = rows_of(Sanity().run(batch_of(family, numbers=numbers, inputs=inputs, rankings=rankings)))
-    apart, kept = {}, batch_of(family, numbers=numbers, inputs=inputs, rankings=rankings).setup.kept
+    apart, kept = {}, batch_of(family, numbers=numbers, inputs=inputs, rankings=rankings).setup.cache
     for text in reversed(range(len(numbers))):
-        single = batch_of(family, numbers=[numbers[text]], inputs=one_of(inputs, text), rankings=rankings, kept=kept)
+        single = batch_of(family, numbers=[numbers[text]], inputs=one_of(inputs, text), rankings=rankings, cache=kept)
         apart |= rows_of(Sanity().run(single))
     assert together.keys() == apart.keys()
     for key, row in together.items():
@@ -123,9 +123,9 @@ def test_rows_hang_on_the_text_alone(family):
 def test_the_copies_are_made_once_and_a_ranking_is_asked_once_for_both_levels():
     batch = batch_of("bert", rankings=RANKINGS)
     rows = Sanity().run(batch)
-    made = batch.setup.kept["sanity"]
+    made = batch.setup.cache["sanity"]
     Sanity().run(batch)
-    assert batch.setup.kept["sanity"] is made
+    assert batch.setup.cache["sanity"] is made
     shared = [
         row for row in rows_of(rows).values() if (row["ranking_level"], row["ranking"]) == ("attention", "gradient")
     ]
@@ -204,7 +204,7 @@ def test_a_text_without_finite_numbers_in_a_copy_is_told_and_the_others_are_as_t
     others = [
         text for text in range(len(LENGTHS)) if token in inputs["input_ids"][text][inputs["attention_mask"][text] > 0]
     ]
-    for copies in batch.setup.kept["sanity"][-1:]:
+    for copies in batch.setup.cache["sanity"][-1:]:
         for other in copies:
             with torch.no_grad():
                 other.cut.model.bert.embeddings.word_embeddings.weight[token] = math.inf
@@ -222,7 +222,7 @@ def test_a_text_without_finite_numbers_in_a_copy_is_told_and_the_others_are_as_t
 def test_a_ranking_that_a_copy_cannot_have_is_told(monkeypatch):
     batch = batch_of("bert", rankings={"attention": AT_ATTENTION})
     Sanity().run(batch)
-    (bad, *_), *_ = batch.setup.kept["sanity"]
+    (bad, *_), *_ = batch.setup.cache["sanity"]
     object.__setattr__(bad, "problem", "it is broken")
     rows = rows_of(Sanity().run(batch))
     told = {key[0] for key, row in rows.items() if row["reason"] == "it is broken"}
