@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.explanation import Explanation
+from attnfaith.attribution.method import ATTENTION
+from attnfaith.attribution.optimal import OPTIMAL
 from attnfaith.data.source import open_data
 from attnfaith.demo import report
 from attnfaith.demo.corpus import Review
@@ -16,7 +19,8 @@ from attnfaith.demo.steps import STARS, explain
 from attnfaith.evaluation.evaluator import Evaluator
 from attnfaith.evaluation.results import Results
 
-SHOWN = ("attention", "gradient_x_attention", "optimal")
+SHOWN = (ATTENTION, report.RIVAL[1], OPTIMAL[1])
+"""Rankings of the attention level that are shown of each text."""
 READ = 1000
 """Rows of a user's data in which texts to show are looked for."""
 FIRST = 5
@@ -32,10 +36,8 @@ def planted(
     the model gets wrong.
     """
     right = results.table("texts")["correct"].fillna(False).astype(bool).to_numpy()
-    truths = [truth(one.encoded) for one in explained["attention"]]
-    agreed = np.array(
-        [agreement_of(one.ranking(), own) for one, own in zip(explained["attention"], truths, strict=True)]
-    )
+    truths = [truth(one.encoded) for one in explained[ATTENTION]]
+    agreed = np.array([agreement_of(one.ranking(), own) for one, own in zip(explained[ATTENTION], truths, strict=True)])
     lowest = np.nanmin(agreed[right]) if np.isfinite(agreed[right]).any() else np.nan
     kinds = {
         "Attention points at what decides": right & (agreed == 1),
@@ -46,7 +48,7 @@ def planted(
     for title, those in kinds.items():
         if those.any():
             number = int(those.argmax())
-            one, label = explained["attention"][number], STARS[rows[number]["label"]]
+            one, label = explained[ATTENTION][number], STARS[rows[number]["label"]]
             chance = f"{one.prediction} (probability {one.probability:.2f})"
             said = f"The model says {chance}, " + ("rightly." if right[number] else f"but it is {label}.")
             own = {name: explained[name][number] for name in SHOWN if name in explained}
@@ -62,11 +64,12 @@ def of_yours(results: Results, evaluator: Evaluator, data: Any, column: str) -> 
     here = table[(table["erase_level"] == "attention") & (table["ranking_level"] == "attention")]
     fractions = here.assign(used=here["fraction"].fillna(1.0)).pivot(index="text_id", columns="ranking", values="used")
     fractions = fractions[fractions.index < READ]
-    if not len(fractions) or not {"attention", "gradient_x_attention"} <= set(fractions.columns):
+    if not len(fractions) or not {ATTENTION, report.RIVAL[1]} <= set(fractions.columns):
         return []
-    ahead = fractions["gradient_x_attention"] - fractions["attention"]
-    kinds = {"Attention leads to a flip sooner than gradient × attention": ahead.idxmax()} if ahead.max() > 0 else {}
-    kinds |= {"Attention leads to a flip later than gradient × attention": ahead.idxmin()} if ahead.min() < 0 else {}
+    ahead = fractions[report.RIVAL[1]] - fractions[ATTENTION]
+    rival = display_name(report.RIVAL)
+    kinds = {f"Attention leads to a flip sooner than {rival}": ahead.idxmax()} if ahead.max() > 0 else {}
+    kinds |= {f"Attention leads to a flip later than {rival}": ahead.idxmin()} if ahead.min() < 0 else {}
     if not kinds:
         return []
     _, rows = next(iter(open_data(data, input_column=column, label_column=None).shards(READ)))
@@ -74,7 +77,7 @@ def of_yours(results: Results, evaluator: Evaluator, data: Any, column: str) -> 
     for title, number in kinds.items():
         explained = explain(results, evaluator.cut, evaluator.tokenizer, [rows[number].text], SHOWN)
         own = {name: found[0] for name, found in explained.items()}
-        one = own["attention"]
+        one = own[ATTENTION]
         said = f"The model says {one.prediction}" + ("." if one.probability is None else f" ({one.probability:.2f}).")
         shown = report.plain(rows[number].text)
         lines += [f"#### {title}, at the final attention", ""]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,10 +13,10 @@ from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.attention import attention_at_input, mean_distribution
-from attnfaith.attribution.method import MethodOptions, Request, Scores
+from attnfaith.attribution.method import YOURS, InexactScores, MethodOptions, Request, Scores
 from attnfaith.data.source import Row
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.evaluation.rankings import YOURS, Ranking
+from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.token_hiding import Hiding
 from attnfaith.functional.decision import Decision
 from attnfaith.text.annotations import align_scores
@@ -65,6 +64,7 @@ class Batch:
         inputs: the model's inputs.
         capture: the texts, cut at the final attention.
         orders: of removal, by erase level and ranking, that some test has made already.
+        inexact: how many texts have inexact scores, by ranking, for rankings that were used and judge it.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Batch:
         device = self.capture.mask.device
         self.inputs = {name: one.to(device) if isinstance(one, Tensor) else one for name, one in inputs.items()}
         self.orders: dict[tuple[str, Ranking], Tensor] = {}
+        self.inexact: dict[Ranking, InexactScores] = {}
         self._scores: dict[Ranking, Scores] = {}
 
     @property
@@ -172,21 +173,12 @@ class Batch:
         return placed
 
     def _computed(self, ranking: Ranking) -> Scores:
-        output = self._output("log_odds" if ranking.name == "lrp" else "probability")
+        output = self._output(ranking.method.default_output)
         request = self.request if output == self.request.output else replace(self.request, output=output)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            found = ranking.method.run(request)
-        for other in (one for one in caught if one.category is not UserWarning):
-            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-        inexact, told = any(one.category is UserWarning for one in caught), self.setup.kept.setdefault("told of", set())
-        if inexact and ranking not in told:  # each batch has figures of its own; in the same words, and once
-            told.add(ranking)
-            warnings.warn(
-                f"Some scores of the ranking {ranking} are not as exact as they should be (an Attributor with the "
-                "method says by how much); more steps= may help.",
-                stacklevel=2,
-            )
+        found = ranking.method.run(request)
+        inexact = InexactScores.of_scores(found)
+        if inexact is not None:
+            self.inexact[ranking] = inexact
         mask = self.capture.mask if ranking.level == "attention" else self.request.tokens
         return replace(found, mask=mask)
 
