@@ -22,7 +22,7 @@ def display_name(key: Sequence[str], keys: Collection[Sequence[str]] = (), *, sh
         >>> display_name(("input", "lrp"), [("input", "lrp"), ("attention", "lrp")])
         'LRP (input level)'
         >>> display_name(("input", "gradient_attention_fixed")), display_name(("yours", "my_shap_values"))
-        ('gradient with attention held constant', 'my shap values')
+        ('gradient (attention held constant)', 'my shap values')
     """
     level, name = key
     words = _words(level, name, short=short)

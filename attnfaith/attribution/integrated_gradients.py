@@ -80,6 +80,6 @@ def _completeness(whole: Tensor, values: Tensor, mask: Tensor, steps: int) -> di
     large = gap.abs() > LARGE_GAP * whole.detach().abs().clamp_min(1e-2)
     note = (
         f"their sum is more than {100 * LARGE_GAP:.0f} % away from the difference that they explain; more steps than "
-        f"{steps} (steps=, in attribute n_steps=) bring it closer"
+        f"{steps} (steps=, or n_steps= in attribute) make the gap smaller"
     )
     return {"gap": gap, "inexact": large, "note": note if bool(large.any()) else ""}

@@ -40,7 +40,7 @@ class DetachedAttention(FunctionInterceptor):
 @method(
     "input",
     "gradient_attention_fixed",
-    display_name="gradient with attention held constant",
+    display_name="gradient (attention held constant)",
     short_name="detached gradient",
     passes=1,
     backward=True,

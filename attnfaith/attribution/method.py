@@ -372,7 +372,7 @@ class InexactScores:
     def message(self, name: str) -> str:
         """The warning about a ranking, by its name in words."""
         return (
-            f"The scores of the ranking {name!r} are inexact on {self.texts} of {self.of} texts (completeness gap up "
+            f"The scores of {name} are inexact on {self.texts} of {self.of} texts (completeness gap up "
             f"to {self.gap:.2g}): {self.note}."
         )
 
