@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 
+from attnfaith.attribution.display_names import display_name
 from attnfaith.errors import InputError
 from attnfaith.plots import efficiency
-from attnfaith.attribution.display_names import display_name
 from tests.helpers import made_up_tables
 from tests.helpers.reading_figures import texts_of, unreadable
 

@@ -55,7 +55,10 @@ def test_every_pair_stands_in_both_of_its_cells(level):
     with_attention = [number(written[0, column]) for column in range(1, len(names))]
     assert with_attention == sorted(with_attention, reverse=True)
     assert sorted(map(number, written.values())) == pytest.approx(sorted([*made.value.round(2)] * 2), abs=1e-9)
-    assert written[names.index(f"random order {[name.startswith('random') for name in names].index(True) + 1}"), 0] == ".00"
+    assert (
+        written[names.index(f"random order {[name.startswith('random') for name in names].index(True) + 1}"), 0]
+        == ".00"
+    )
 
 
 @pytest.mark.parametrize(
