@@ -212,8 +212,11 @@ def register_method(
     validation.one_of(passes_per, PASSES_PER, "passes_per")
     validation.one_of(default_output, OUTPUTS, "default_output")
     validation.one_of(role, [known for known in ROLES if known != "control"], "role")
+    validation.text(name, "the name of a method")
     if passes is not None:
         validation.number(passes, "passes", least=0)
+    if style is not None and not (isinstance(style, tuple) and [type(part) for part in style] == [str, str]):
+        raise InputError(f"Expected style to be a colour and a marker, such as ('#009E73', 'D'); got {style!r}.")
 
     def file(function: Callable[..., Any]) -> Callable[..., Any]:
         def run(request: Request) -> Scores:

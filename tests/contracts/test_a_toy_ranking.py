@@ -1,4 +1,4 @@
-"""A ranking is one function: two that are registered here are found everywhere, rightly named, with nothing else edited."""
+"""A ranking is one function: two that are registered here are found everywhere, rightly named."""
 
 import ast
 from pathlib import Path
@@ -10,7 +10,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import attnfaith as af
 from attnfaith.attribution.display_names import display_name, role_of
-from attnfaith.attribution.method import ATTENTION, CONTROL, methods
+from attnfaith.attribution.method import ATTENTION, CONTROL, method, methods
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.rankings import rankings_for
 from tests.helpers import commands
@@ -132,6 +132,22 @@ def test_the_evaluator_has_them(toys, results):
         assert name not in verdict
 
 
+@pytest.mark.parametrize("output", [None, "logit"])
+def test_the_evaluator_explains_the_default_output_unless_told_otherwise(flan, output):
+    seen = set()
+
+    @method(*WEIGHTS, default_output="log_odds")
+    def toy_weights(request):
+        seen.add(request.output)
+        return request.scores(request.capture.weights.mean(1))
+
+    try:
+        af.Evaluator(*flan).compute([{"text": "a fine film"}], rankings=[WEIGHTS[1]], output=output, quiet=True)
+    finally:
+        unregister()
+    assert seen == {output or "log_odds"}
+
+
 def test_all_takes_them_unless_they_are_for_request(toys):
     def usual(level):
         return {str(one) for one in rankings_for(level, "all", {}, by_token=True, affine=True)}
@@ -184,7 +200,7 @@ def test_a_ranking_that_is_gone_keeps_its_plain_name(results):
 
 
 def test_the_table_of_the_documentation_is_that_of_the_registry():
-    """To mend it: python -m tests.helpers.methods_table prints the table."""
+    """To mend it, print `methods_table()` and paste it."""
     page = (ROOT / "docs" / "explaining.md").read_text(encoding="utf-8")
     assert methods_table() in page
     register()
@@ -207,7 +223,7 @@ DEFINED_BY_NAMES = {
 
 
 def ranking_names_in(source):
-    """Names of methods among the texts of a program that are no docstrings; but for attention's, which is a level too."""
+    """Names of methods among a program's strings, without its docstrings; attention's name is that of a level too."""
     tree = ast.parse(source)
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     names = {name for _, name in methods} - {ATTENTION}
@@ -220,9 +236,8 @@ def ranking_names_in(source):
 
 def test_no_other_file_knows_rankings_by_name():
     package = ROOT / "attnfaith"
-    where = {
-        str(path.relative_to(package)): ranking_names_in(path.read_text("utf-8")) for path in package.rglob("*.py")
-    }
+    sources = {str(path.relative_to(package)): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    where = {path: ranking_names_in(source) for path, source in sources.items()}
     own = {path for path in where if path.startswith("attribution/")} - {"attribution/attributor.py"}
     assert {path for path in where.keys() - own if where[path]} == set(DEFINED_BY_NAMES)
     # of the rooms of rankings, those that hold what all share know the control's name and no other

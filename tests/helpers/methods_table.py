@@ -14,7 +14,3 @@ def methods_table() -> str:
         cells = [level, f"`{name}`", method.display_name, method.role, method.cost, usual, method.needs]
         lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(methods_table())
