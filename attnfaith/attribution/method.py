@@ -5,7 +5,7 @@ A ranking is what a method makes of a text. All facts about a ranking stand wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -169,7 +169,7 @@ def register_method(
     seeded: bool = False,
     multiplies_by_inputs: bool = False,
     has_completeness_gap: bool = False,
-    style: tuple[str, str] | None = None,
+    style: Sequence[str] | None = None,
 ) -> Any:
     """Return a decorator that adds a method of yours; it can then be used wherever a built-in one can.
 
