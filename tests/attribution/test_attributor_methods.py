@@ -4,9 +4,8 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution import methods
 from attnfaith.attribution.attributor import Attributor
-from attnfaith.attribution.method import method
+from attnfaith.attribution.method import method, methods
 from attnfaith.tiny_models import tiny_model
 from tests.helpers.comparing import inputs_of, model_of
 from tests.helpers.labelled_models import TEXTS, named, word_piece

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution import methods
 from attnfaith.attribution.attributor import Attributor
+from attnfaith.attribution.method import methods
 from tests.helpers.labelled_models import TEXTS, named, own, same, scores, word_piece
 from tests.helpers.methods import FEW_STEPS
 from tests.helpers.tokenizers import TEXT

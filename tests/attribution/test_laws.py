@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import attnfaith as af
-from attnfaith.attribution import methods
 from attnfaith.attribution.attributor import Attributor
+from attnfaith.attribution.method import methods
 from attnfaith.functional.ranking import order_of
 from tests.helpers.comparing import inputs_of
 from tests.helpers.methods import FEW_STEPS, METHODS, ask, in_double

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution import methods
 from attnfaith.attribution.attributor import Attributor
+from attnfaith.attribution.method import methods
 from attnfaith.functional.ranking import order_of
 from tests.helpers.comparing import inputs_of
 from tests.helpers.methods import (

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 import attnfaith as af
-from attnfaith.attribution import methods
 from attnfaith.attribution.attributor import Attributor
-from attnfaith.attribution.method import Request, Scores
+from attnfaith.attribution.method import Request, Scores, methods
 from attnfaith.tiny_models import model_types
 from tests.helpers.comparing import NO_DOUBLE, REFUSED, Prepared, computes_in_float32, prepared
 
