@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from attnfaith.adapters.inference_state import inference_state
-from attnfaith.attribution.method import Request, Scores, method
+from attnfaith.attribution.method import ATTENTION, PlotStyle, Request, Scores, method
 from attnfaith.errors import UnsupportedModelError
 
-_QUESTION = "Jain & Wallace 2019; Serrano & Smith 2019"
+_FACTS: dict[str, Any] = {
+    "passes": 0,
+    "reference": "Jain & Wallace 2019; Serrano & Smith 2019",
+    "signed": False,
+    "same_at_both_levels": True,
+    "averages_layers": True,
+    "style": PlotStyle("#D55E00", "o"),
+}
 
 
-@method("attention", "attention", cost="none beyond the capture", reference=_QUESTION, signed=False)
+@method("attention", ATTENTION, **_FACTS)
 def attention_at_attention(request: Request) -> Scores:
     """The mean attention over the distributions that the decision reads, or over all layers."""
     return request.scores(_mean_of_layers(request) if request.settings.layer == "mean" else mean_distribution(request))
 
 
-@method("input", "attention", cost="none beyond the capture", reference=_QUESTION, signed=False)
+@method("input", ATTENTION, **_FACTS)
 def attention_at_input(request: Request) -> Scores:
     """The attention of each token; in a HAN the weight of its sentence times its weight within the sentence."""
     if request.settings.layer == "mean":
@@ -44,7 +53,7 @@ def attention_at_input(request: Request) -> Scores:
 @method(
     "input",
     "rollout",
-    cost="1 forward",
+    passes=1,
     needs="self-attention in every layer",
     reference="Abnar & Zuidema 2020",
     signed=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +13,9 @@ from torch import Tensor
 from attnfaith import validation
 from attnfaith.adapters.cut import Cut, cut
 from attnfaith.adapters.input_checks import check_inputs
+from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.explanation import Explanation
-from attnfaith.attribution.method import LEVELS, Method, MethodOptions, Request, Scores, find_method
+from attnfaith.attribution.method import LEVELS, InexactScores, Method, MethodOptions, Request, Scores, find_method
 from attnfaith.attribution.model_loading import extra_inputs, load_model, positive_int, where_to_cut
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
@@ -36,14 +38,14 @@ class Attributor(Attribution):
         level: "attention" (the items of the final attention) or "input" (the tokens).
         target: "predicted", "gold" (given with each call), a class number, or a class name.
         output: the output explained: "probability", "logit" or "log_odds" (the target's logit minus the largest other).
-            By default the probability, for "lrp" the log-odds, for a regression the predicted value.
+            By default the method's own: mostly the probability; for a regression the predicted value.
         decision: "multiclass", "sigmoid", "multilabel" or "regression", if the configuration does not say.
         steps: points of an integrated path.
         baseline: "zero", "pad", "mask", or a tensor of word vectors.
         layer: at the attention level, which attention to cut at: "final", or its number in the forward pass; for the
-            method "attention" also "mean" over all layers.
+            method that averages layers also "mean" over all layers.
         head: at the attention level, one head to cut; all by default.
-        epsilon: the stabiliser of "lrp".
+        epsilon: the stabiliser of LRP.
         max_length: texts are truncated to this many tokens, with a note; by default to the limit of the model.
         batch_size: the number of texts in a pass.
         seed: of random rankings.
@@ -87,19 +89,16 @@ class Attributor(Attribution):
         if not isinstance(layer, str):
             layer = validation.whole_number(layer, "layer ('final', 'mean' or a number)")
         head = None if head is None else validation.whole_number(head, "head")
+        self.method: Method = find_method(level, method)
         model, tokenizer = load_model(model, tokenizer)
-        elsewhere = (layer, head) != ("final", None) and (level, method, layer, head) != (
-            "input",
-            "attention",
-            "mean",
-            None,
-        )
+        average = layer == "mean" and head is None and self.method.averages_layers
+        elsewhere = (layer, head) != ("final", None) and not (average and level == "input")
         if elsewhere and (isinstance(model, Cut) or level != "attention"):
             raise InputError("layer= and head= say where to cut: they go with level='attention' and an uncut model.")
-        self.cut = model if isinstance(model, Cut) else cut(model, **where_to_cut(layer, head, method))
+        place = where_to_cut(layer, head, averages_layers=self.method.averages_layers)
+        self.cut = model if isinstance(model, Cut) else cut(model, **place)
         super().__init__(self.cut.model)
-        self.method: Method = find_method(level, method)
-        self.output = output or ("log_odds" if method == "lrp" else "probability")
+        self.output = output or self.method.default_output
         self._asked = output is not None
         self.target, self.kind = target, decision
         self.batch_size = validation.whole_number(batch_size, "batch_size", least=1)
@@ -229,16 +228,20 @@ class Attributor(Attribution):
             text_ids=tuple(range(batch)) if text_ids is None else text_ids,
             given=capture,
         ).with_settings(**settings)
-        return request, self.method.run(request)
+        scores = self.method.run(request)
+        inexact = InexactScores.of_scores(scores)
+        if inexact is not None and inexact.texts:
+            warnings.warn(inexact.message(display_name((self.method.level, self.method.name))), stacklevel=2)
+        return request, scores
 
     @property
     def multiplies_by_inputs(self) -> bool:
         """Whether scores are inputs (or weights) times a factor; used by captum's infidelity."""
-        return self.method.name in ("gradient_x_attention", "gradient_x_input", "integrated_gradients", "lrp")
+        return self.method.multiplies_by_inputs
 
     def has_convergence_delta(self) -> bool:
         """Whether the scores have a convergence delta, see ``return_convergence_delta``."""
-        return self.method.name in ("integrated_gradients", "lrp")
+        return self.method.has_completeness_gap
 
     def _targets(self, target: Any, capture: Capture, decision: Decision) -> Tensor:
         batch = len(capture.logits)
@@ -303,7 +306,7 @@ class Attributor(Attribution):
             target_probability=target_probability,
             gap=None if scores.gap is None else float(scores.gap[row]),
             absorbed=None if scores.absorbed is None else float(scores.absorbed[row]),
-            note=scores.note,
+            note=scores.note if scores.inexact is None or scores.inexact[row] else "",
         )
 
     def _name(self, number: int) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnfaith.adapters.adapter import Affine
 from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
-from attnfaith.attribution.method import Request, Scores, method
+from attnfaith.attribution.method import PlotStyle, Request, Scores, method
 
 _PAPER = "Serrano & Smith 2019, section 5.2"
 
@@ -74,27 +74,35 @@ def _through(affine: Affine, gradient: Tensor) -> Tensor:
     return (gradient @ affine.contributions.transpose(1, 2)).unsqueeze(2)
 
 
-@method("attention", "gradient", cost="1 tail, forward and backward", reference=_PAPER)
+@method("attention", "gradient", passes=1, backward=True, reference=_PAPER)
 def gradient_at_attention(request: Request) -> Scores:
     """The gradient dd/dw_i, summed over distributions."""
     return request.scores(weight_gradient(request, request.capture.weights.unsqueeze(1))[:, 0].sum(1))
 
 
-@method("attention", "gradient_x_attention", cost="1 tail, forward and backward", reference=_PAPER)
+@method(
+    "attention",
+    "gradient_x_attention",
+    passes=1,
+    backward=True,
+    reference=_PAPER,
+    multiplies_by_inputs=True,
+    style=PlotStyle("#0072B2", "^"),
+)
 def gradient_x_attention(request: Request) -> Scores:
     """The weight times its gradient, w_i dd/dw_i, summed over distributions."""
     weights = request.capture.weights
     return request.scores((weights * weight_gradient(request, weights.unsqueeze(1))[:, 0]).sum(1))
 
 
-@method("input", "gradient", cost="1 forward and backward", reference="Simonyan et al. 2014", signed=False)
+@method("input", "gradient", passes=1, backward=True, reference="Simonyan et al. 2014", signed=False)
 def gradient_at_input(request: Request) -> Scores:
     """The Euclidean norm of the gradient at each token's vector: sensitivity."""
     gradient = vector_gradient(request, token_vectors(request).unsqueeze(1))[:, 0]
     return request.scores(gradient.norm(dim=-1), request.tokens)
 
 
-@method("input", "gradient_x_input", cost="1 forward and backward", reference="Denil et al. 2014")
+@method("input", "gradient_x_input", passes=1, backward=True, reference="Denil et al. 2014", multiplies_by_inputs=True)
 def gradient_x_input(request: Request) -> Scores:
     """The dot product of each token's vector with its gradient."""
     vectors = token_vectors(request)

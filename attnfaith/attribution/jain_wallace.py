@@ -37,7 +37,17 @@ class DetachedAttention(FunctionInterceptor):
         return output.detach()
 
 
-@method("input", "gradient_attention_fixed", cost="1 forward and backward", reference=_PAPER, signed=False)
+@method(
+    "input",
+    "gradient_attention_fixed",
+    display_name="gradient (attention held constant)",
+    short_name="detached gradient",
+    passes=1,
+    backward=True,
+    reference=_PAPER,
+    signed=False,
+    on_request=True,
+)
 def gradient_attention_fixed(request: Request) -> Scores:
     """The absolute gradient x input with all attention weights held constant, normalised to sum to 1."""
     detached = DetachedAttention()
@@ -54,7 +64,16 @@ def gradient_attention_fixed(request: Request) -> Scores:
     return request.scores(sizes / sizes.sum(-1, keepdim=True).clamp_min(1e-300), request.tokens)
 
 
-@method("input", "leave_one_out", cost="N forward, each a token shorter", reference=_PAPER, signed=False)
+@method(
+    "input",
+    "leave_one_out",
+    display_name="leave-one-out",
+    passes=1,
+    passes_per="item",
+    reference=_PAPER,
+    signed=False,
+    on_request=True,
+)
 def leave_one_out(request: Request) -> Scores:
     """The total variation distance between the outputs with and without a token; the tokens after it move up.
 

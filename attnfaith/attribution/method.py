@@ -1,98 +1,269 @@
-"""What a method is, and which exist: a registry by level and name."""
+"""What a method is, and which exist: a registry by level and name.
+
+A ranking is what a method makes of a text. All facts about a ranking stand where its method is registered.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from attnfaith import validation
 from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.token_deletion import logits_when_shorter
 from attnfaith.errors import InputError
-from attnfaith.functional.decision import Decision
+from attnfaith.functional.decision import OUTPUTS, Decision
 from attnfaith.registry import Registry
 from attnfaith.types import Capture
 
 LEVELS = ("attention", "input")
+YOURS = "yours"
+"""The level of a ranking whose scores a user gives with the data; there is no method behind it."""
+ATTENTION = "attention"
+"""The name, at both levels, of the ranking that is judged."""
+CONTROL = "random"
+"""The name, at both levels, of the ranking that every other one must beat."""
+
+ROLES = ("ordinary", "search", "control")
+PASSES_PER = ("text", "item", "pair")
+_COUNTS = {"text": "{0:g}", "item": "{0:g} N", "pair": "{0:g} N x N"}
+
+
+class PlotStyle(NamedTuple):
+    """How a ranking that stands out is drawn in figures; the others are thin and grey."""
+
+    colour: str
+    marker: str
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to score items.
+    """One way to score items: a function, and all that other parts of the library need to know about it.
 
     Attributes:
         level: "attention" (through the tail of the cut only) or "input" (through the whole model).
-        name: what it is called.
+        name: what it is called in code, tables and options.
         run: from a request to scores.
-        cost: in passes, in words.
-        needs: what the model must have beyond a cut; empty for nothing.
+        display_name: what it is called in sentences, figures and listings; by default its name, without underscores.
+        short_name: the same for labels in figures, where the display name is too long for them.
+        passes: how many passes a text costs beyond its capture: through the tail at the attention level, through the
+            whole model at the input level. None where it is not known.
+        passes_per: what costs as much: "text", "item" (each of the N items of a text) or "pair" (of items, N x N).
+        backward: whether a pass goes backward too.
+        cost: the cost in words; by default made from the three above.
+        needs: what the model must have beyond a cut, in words; empty for nothing.
+        needs_affine_tail: whether it needs an affine tail, and so ranks only what is erased at its own level.
         reference: where it is defined.
+        default_output: what it explains unless told otherwise: "probability", "logit" or "log_odds".
+        role: "ordinary"; "search" for one that looks for the smallest flipping set, and that nobody would read as an
+            explanation; or "control" for one that knows nothing.
+        on_request: whether it is run only where it is named, and left out of "all".
         signed: whether scores below zero speak against the target.
         seeded: whether it draws random numbers.
+        multiplies_by_inputs: whether scores are inputs (or weights) times something; captum's infidelity needs to know.
+        has_completeness_gap: whether its scores should sum to something, so that there is a gap to report.
+        same_at_both_levels: whether, where items are tokens, the method of this name at the other level is as good, so
+            that one of the two is enough.
+        averages_layers: whether it can average over all layers, with ``layer="mean"``.
+        style: colour and marker in figures; None for a thin grey line.
     """
 
     level: str
     name: str
     run: Callable[[Request], Scores]
-    cost: str
+    display_name: str = ""
+    short_name: str = ""
+    passes: float | None = None
+    passes_per: str = "text"
+    backward: bool = False
+    cost: str = ""
     needs: str = ""
+    needs_affine_tail: bool = False
     reference: str = ""
+    default_output: str = "probability"
+    role: str = "ordinary"
+    on_request: bool = False
     signed: bool = True
     seeded: bool = False
+    multiplies_by_inputs: bool = False
+    has_completeness_gap: bool = False
+    same_at_both_levels: bool = False
+    averages_layers: bool = False
+    style: PlotStyle | None = None
+
+    def __post_init__(self) -> None:
+        display_name = self.display_name or name_in_words(self.name)
+        defaults = {"display_name": display_name, "short_name": display_name, "cost": self._cost_in_words()}
+        for field_name, value in defaults.items():
+            if not getattr(self, field_name):
+                object.__setattr__(self, field_name, value)  # the class is frozen
+
+    @property
+    def grows_with_length(self) -> bool:
+        """Whether a long text costs more passes than a short one."""
+        return self.passes_per != "text"
+
+    def passes_for(self, items: int) -> float | None:
+        """How many passes a text of so many items costs."""
+        return None if self.passes is None else self.passes * items ** PASSES_PER.index(self.passes_per)
+
+    def _cost_in_words(self) -> str:
+        if self.passes is None:
+            return "unknown"
+        if not self.passes:
+            return "none beyond the capture"
+        count = _COUNTS[self.passes_per].format(self.passes)
+        if self.grows_with_length:
+            count = count.removeprefix("1 ")
+        unit = "tail" if self.level == "attention" else "pass"
+        plural = {"tail": "tails", "pass": "passes"}[unit]
+        return f"{count} {unit if count == '1' else plural}{', forward and backward' if self.backward else ''}"
 
 
 methods: Registry[tuple[str, str], Method] = Registry("method")
 """Methods by (level, name)."""
 
 
-def method(level: str, name: str, *, cost: str, **facts: Any) -> Callable[[Callable[[Request], Scores]], Any]:
-    """Return a decorator that files a function from a request to scores as a method."""
+def name_in_words(name: str) -> str:
+    """A name of a method, or of a ranking that a user gives, without underscores.
+
+    Example:
+        >>> name_in_words("gradient_x_attention"), name_in_words("__my__own_"), name_in_words("___")
+        ('gradient x attention', 'my own', "'___'")
+    """
+    return " ".join(name.replace("_", " ").split()) or repr(name)
+
+
+def method(level: str, name: str, **facts: Any) -> Callable[[Callable[[Request], Scores]], Any]:
+    """Return a decorator that registers a function from a request to scores as a method; see `Method` for the facts."""
 
     def file(run: Callable[[Request], Scores]) -> Callable[[Request], Scores]:
-        methods.register((level, name))(Method(level, name, run, cost, **facts))
+        methods.register((level, name))(Method(level, name, run, **facts))
         return run
 
     return file
 
 
-def register_method(name: str, *, level: str = "attention", cost: str = "unknown", signed: bool = True) -> Any:
+def register_method(
+    name: str,
+    *,
+    level: str = "attention",
+    display_name: str = "",
+    short_name: str = "",
+    passes: float | None = None,
+    passes_per: str = "text",
+    backward: bool = False,
+    cost: str = "",
+    needs: str = "",
+    reference: str = YOURS,
+    default_output: str = "probability",
+    role: str = "ordinary",
+    on_request: bool = False,
+    signed: bool = True,
+    seeded: bool = False,
+    multiplies_by_inputs: bool = False,
+    has_completeness_gap: bool = False,
+    style: Sequence[str] | None = None,
+) -> Any:
     """Return a decorator that adds a method of yours; it can then be used wherever a built-in one can.
 
+    At the attention level the function takes ``(capture, cut, target)``. At the input level it takes ``(model, inputs,
+    target)``: the model as it was cut, and its inputs as a dict. Both return scores ``[B, N]``, higher = more
+    important; with ``has_completeness_gap=True`` they return ``(scores, gap)``, the gap being ``[B]``, what the scores
+    should sum to minus their sum.
+
     Args:
-        name: what it is called, unique at its level.
-        level: "attention": the function takes ``(capture, cut, target)``; "input": it takes ``(model, inputs,
-            target)``, the model as it was cut and its inputs as a dict. Both return scores ``[B, N]``, higher = more
-            important.
-        cost: for the table of methods.
+        name: what it is called in code, tables and options, unique at its level.
+        level: "attention" or "input".
+        display_name: what it is called in sentences, figures and listings; by default the name without underscores.
+        short_name: the same, short enough for a label in a figure.
+        passes: how many passes a text costs: through the tail at the attention level, else through the model.
+        passes_per: "text", "item" or "pair" (of items): what costs so many passes.
+        backward: whether a pass goes backward too.
+        cost: the cost in words, where the three above do not say it.
+        needs: what the model must have, in words.
+        reference: where the method is defined.
+        default_output: what the scores explain: "probability", "logit" or "log_odds".
+        role: "ordinary", or "search" for a method that looks for the smallest flipping set, and is not compared with
+            attention as a rival.
+        on_request: whether an evaluation runs it only where it is named.
         signed: whether scores below zero speak against the target.
+        seeded: whether it draws random numbers.
+        multiplies_by_inputs: whether scores are inputs (or weights) times something.
+        has_completeness_gap: see above.
+        style: colour and marker of matplotlib, for a ranking that stands out in figures.
 
     Example:
         >>> import attnfaith as af
-        >>> @af.register_method("longest_weight_last", level="attention")
+        >>> @af.register_method("longest_weight_last", level="attention", passes=0)
         ... def upside_down(capture, cut, target):
         ...     return -capture.weights.mean(1)
-        >>> ("attention", "longest_weight_last") in af.attribution.methods
-        True
+        >>> af.attribution.methods["attention", "longest_weight_last"].display_name
+        'longest weight last'
         >>> del af.attribution.methods["attention", "longest_weight_last"]
     """
-    if level not in LEVELS:
-        raise InputError(f"Expected level to be one of {', '.join(LEVELS)}, got {level!r}.")
+    validation.one_of(level, LEVELS, "level")
+    validation.one_of(passes_per, PASSES_PER, "passes_per")
+    validation.one_of(default_output, OUTPUTS, "default_output")
+    validation.one_of(role, [known for known in ROLES if known != "control"], "role")
+    validation.text(name, "the name of a method")
+    if passes is not None:
+        validation.number(passes, "passes", least=0)
+    if style is not None and not (isinstance(style, tuple) and [type(part) for part in style] == [str, str]):
+        raise InputError(f"Expected style to be a colour and a marker, such as ('#009E73', 'D'); got {style!r}.")
 
-    def file(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def file(function: Callable[..., Any]) -> Callable[..., Any]:
         def run(request: Request) -> Scores:
             if level == "attention":
-                return request.scores(function(request.capture, request.cut, request.target))
-            return request.scores(function(request.cut.model, dict(request.inputs), request.target), request.tokens)
+                result, mask = function(request.capture, request.cut, request.target), None
+            else:
+                result, mask = function(request.cut.model, dict(request.inputs), request.target), request.tokens
+            if not has_completeness_gap:
+                return request.scores(result, mask)
+            values, gap = _with_gap(name, result, len(request.target))
+            return request.scores(values, mask, gap=gap)
 
-        methods.register((level, name))(Method(level, name, run, cost, reference="yours", signed=signed))
+        registered = Method(
+            level,
+            name,
+            run,
+            display_name=display_name,
+            short_name=short_name,
+            passes=passes,
+            passes_per=passes_per,
+            backward=backward,
+            cost=cost,
+            needs=needs,
+            reference=reference,
+            default_output=default_output,
+            role=role,
+            on_request=on_request,
+            signed=signed,
+            seeded=seeded,
+            multiplies_by_inputs=multiplies_by_inputs,
+            has_completeness_gap=has_completeness_gap,
+            style=None if style is None else PlotStyle(*style),
+        )
+        methods.register((level, name))(registered)
         return function
 
     return file
+
+
+def _with_gap(name: str, result: Any, texts: int) -> tuple[Tensor, Tensor]:
+    """What a registered function with a completeness gap returned, checked."""
+    if isinstance(result, tuple) and len(result) == 2 and getattr(result[1], "shape", None) == (texts,):
+        return result
+    raise InputError(
+        f"The method {name!r} was registered with has_completeness_gap=True; expected it to return a tuple of scores "
+        f"and gap, the gap one number for each of the {texts} texts."
+    )
 
 
 def find_method(level: str, name: str) -> Method:
@@ -111,7 +282,7 @@ def find_method(level: str, name: str) -> Method:
 
 
 def list_methods() -> MethodList:
-    """What exists: level, name, cost, needs and reference of every method.
+    """What exists: a row of facts about every method; `Method` says what they mean.
 
     Example:
         >>> import attnfaith as af
@@ -122,8 +293,15 @@ def list_methods() -> MethodList:
         {
             "level": level,
             "name": name,
+            "display_name": entry.display_name,
+            "role": entry.role,
+            "on_request": entry.on_request,
             "signed": entry.signed,
+            "default_output": entry.default_output,
             "cost": entry.cost,
+            "passes": entry.passes,
+            "passes_per": entry.passes_per,
+            "grows_with_length": entry.grows_with_length,
             "needs": entry.needs,
             "reference": entry.reference,
         }
@@ -136,9 +314,10 @@ class MethodList(list[dict[str, Any]]):
 
     def __repr__(self) -> str:
         """One line for each method, in columns."""
-        names = ("level", "name", "cost", "needs", "reference")
-        lines = [names, *(tuple(str(row[name]) for name in names) for row in self)]
-        widths = [max(len(line[place]) for line in lines) for place in range(len(names))]
+        columns = ("level", "name", "display_name", "cost", "needs", "reference")
+        header = tuple(name.replace("_", " ") for name in columns)
+        lines = [header, *(tuple(str(row[name]) for name in columns) for row in self)]
+        widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         )
@@ -152,15 +331,53 @@ class Scores:
         values: ``[B, N]``, higher = more important; 0 at padding, NaN where undefined.
         mask: ``[B, N]``, True for items.
         gap: ``[B]``, how far the scores are from summing to what they should, for methods with such a law; else None.
+        inexact: ``[B]``, True where that gap is too large for a reader not to be warned; None where nobody judges it.
         absorbed: ``[B]``, the part that biases took, for methods that know it; else None.
-        note: why scores are undefined, where some are.
+        note: why scores are undefined or inexact, where some are.
     """
 
     values: Tensor
     mask: Tensor
     gap: Tensor | None = None
+    inexact: Tensor | None = None
     absorbed: Tensor | None = None
     note: str = ""
+
+
+@dataclass(frozen=True)
+class InexactScores:
+    """How many texts have scores that do not sum to what they should, and by how much.
+
+    Attributes:
+        texts: how many texts have inexact scores.
+        of: how many texts were scored.
+        gap: the largest completeness gap among them.
+        note: what is wrong with the scores, and what helps.
+    """
+
+    texts: int
+    of: int
+    gap: float
+    note: str
+
+    @classmethod
+    def of_scores(cls, scores: Scores) -> InexactScores | None:
+        """Count in a batch; None where the method does not judge how exact its scores are."""
+        if scores.inexact is None or scores.gap is None:
+            return None
+        gap = float(scores.gap.abs().masked_fill(~scores.inexact, 0.0).max())
+        return cls(int(scores.inexact.sum()), len(scores.inexact), gap, scores.note)
+
+    def __add__(self, other: InexactScores) -> InexactScores:
+        note = self.note or other.note
+        return InexactScores(self.texts + other.texts, self.of + other.of, max(self.gap, other.gap), note)
+
+    def message(self, name: str) -> str:
+        """The warning about a ranking, by its name in words."""
+        return (
+            f"The scores of {name} are inexact on {self.texts} of {self.of} texts (completeness gap up "
+            f"to {self.gap:.2g}): {self.note}."
+        )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from attnfaith import validation
 from attnfaith.adapters.cut import Cut
+from attnfaith.attribution.method import methods
 from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
 from attnfaith.validation import short_repr
 
@@ -65,12 +66,13 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def where_to_cut(layer: int | str, head: int | None, method: str) -> dict[str, Any]:
+def where_to_cut(layer: int | str, head: int | None, *, averages_layers: bool) -> dict[str, Any]:
     """The arguments of `cut` for a layer and a head."""
     if isinstance(layer, str) and layer not in ("final", "mean"):
         raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {short_repr(layer)}.")
-    if layer == "mean" and (method != "attention" or head is not None):
-        raise InputError("layer='mean' is for the method 'attention', all heads together; others need one attention.")
+    if layer == "mean" and (not averages_layers or head is not None):
+        able = ", ".join(sorted({repr(name) for (_, name), entry in methods.items() if entry.averages_layers}))
+        raise InputError(f"layer='mean' is for the method {able}, all heads together; others need one attention.")
     return {"layer": layer if isinstance(layer, int) else None, "heads": None if head is None else [head]}
 
 

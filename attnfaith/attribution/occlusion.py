@@ -12,14 +12,24 @@ ROUNDINGS = 8
 """Two numbers that differ by fewer machine epsilons count as equal, since batches of other shapes round differently."""
 
 
-@method("attention", "occlusion", cost="N tails", reference="Serrano & Smith 2019, section 4")
+@method("attention", "occlusion", passes=1, passes_per="item", reference="Serrano & Smith 2019, section 4")
 def occlusion_at_attention(request: Request) -> Scores:
     """d(w) - d(w without item i, rescaled)."""
     whole = request.quantity(request.capture.logits).unsqueeze(-1)
     return request.scores(fall(whole, request.quantity(request.without_each)))
 
 
-@method("attention", "greedy", cost="N x N / 2 tails", reference="steepest descent of the margin", signed=False)
+@method(
+    "attention",
+    "greedy",
+    display_name="greedy order",
+    passes=0.5,
+    passes_per="pair",
+    reference="steepest descent of the margin",
+    role="search",
+    on_request=True,
+    signed=False,
+)
 def greedy_at_attention(request: Request) -> Scores:
     """At each step the item whose removal lowers the margin of the decision most; the first removed has the score N."""
     capture = request.capture
@@ -38,7 +48,7 @@ def greedy_at_attention(request: Request) -> Scores:
     return request.scores(values)
 
 
-@method("input", "occlusion", cost="N forward", reference="Zeiler & Fergus 2014")
+@method("input", "occlusion", passes=1, passes_per="item", reference="Zeiler & Fergus 2014")
 def occlusion_at_input(request: Request) -> Scores:
     """The fall of the explained number when a token's vector is replaced by the baseline."""
     vectors = token_vectors(request)
@@ -52,7 +62,7 @@ def occlusion_at_input(request: Request) -> Scores:
     return request.scores(fall(whole, torch.cat(columns, dim=1)), request.tokens)
 
 
-@method("input", "omission", cost="N forward, each a token shorter", reference="Jain & Wallace 2019, leave-one-out")
+@method("input", "omission", passes=1, passes_per="item", reference="Jain & Wallace 2019, leave-one-out")
 def omission(request: Request) -> Scores:
     """The fall of the explained number when a token is left out of the ids; the tokens after it move up.
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
-from attnfaith.attribution.method import Request, Scores, method
+from attnfaith.attribution.method import PlotStyle, Request, Scores, method
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.decision import Decision
 from attnfaith.functional.optimum import Optimum, optimum_for
 from attnfaith.functional.ranking import ranks_of
 from attnfaith.types import Capture
 
+OPTIMAL = ("attention", "optimal")
+"""The level and name of this ranking."""
+
 
 @method(
-    "attention",
-    "optimal",
-    cost="O(C N log N), no tail",
+    *OPTIMAL,
+    display_name="optimal order",
+    passes=0,
     needs="an affine tail with one distribution (HAN, FLAN)",
+    needs_affine_tail=True,
     reference="exact optimum of the erasure protocol",
+    role="search",
     signed=False,
+    style=PlotStyle("#000000", "s"),
 )
 def optimal_at_attention(request: Request) -> Scores:
     """An order of removal that flips the decision as early as possible; the first item has the score N."""

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import torch
 
-from attnfaith.attribution.method import Request, Scores, method
+from attnfaith.attribution.method import CONTROL, PlotStyle, Request, Scores, method
+
+_FACTS: dict[str, Any] = {
+    "display_name": "random order",
+    "passes": 0,
+    "reference": "Serrano & Smith 2019",
+    "role": "control",
+    "signed": False,
+    "seeded": True,
+    "same_at_both_levels": True,
+    "style": PlotStyle("#707070", "x"),
+}
 
 
 def keyed_generator(*key: object) -> torch.Generator:
@@ -24,18 +36,18 @@ def _uniform(request: Request, level: str) -> torch.Tensor:
     mask = request.capture.mask if level == "attention" else request.tokens
     values = torch.zeros(mask.shape, dtype=torch.float64)
     for row, (text, items) in enumerate(zip(request.text_ids, mask.cpu(), strict=True)):
-        generator = keyed_generator(request.settings.seed, text, "random", level)
+        generator = keyed_generator(request.settings.seed, text, CONTROL, level)
         values[row, items] = torch.rand(int(items.sum()), generator=generator, dtype=torch.float64)
     return values.to(mask.device)
 
 
-@method("attention", "random", cost="none", reference="Serrano & Smith 2019", signed=False, seeded=True)
+@method("attention", CONTROL, **_FACTS)
 def random_items(request: Request) -> Scores:
     """A uniform draw for each item, keyed by seed and text."""
     return request.scores(_uniform(request, "attention"))
 
 
-@method("input", "random", cost="none", reference="Serrano & Smith 2019", signed=False, seeded=True)
+@method("input", CONTROL, **_FACTS)
 def random_tokens(request: Request) -> Scores:
     """A uniform draw for each token, keyed by seed and text."""
     return request.scores(_uniform(request, "input"), request.tokens)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from attnfaith.attribution.display_names import display_name
 from attnfaith.escaping import visible
 from attnfaith.text.encoded import BLANKS
 
@@ -132,7 +133,8 @@ def _headline(explanation: Explanation, *, bold: bool = False) -> str:
 
 
 def _source(explanation: Explanation) -> str:
-    return f"{explanation.method} ({explanation.level} level)"
+    name = display_name((explanation.level, explanation.method))
+    return f"{name} ({explanation.level} level)"
 
 
 def _legend(explanation: Explanation, size: float) -> str:

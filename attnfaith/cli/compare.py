@@ -28,8 +28,6 @@ MAIN = {
     "skill": "skill",
     "only_top": "only the top one flips",
     "only_drawn": "only a drawn one flips",
-    "tau:input/gradient_attention_fixed": "tau with the gradient (attention held constant)",
-    "tau:input/leave_one_out": "tau with leave-one-out",
     "median_tvd": "output change when shuffled (median)",
     "never_changes": "no shuffle changes the decision",
     "js_mean": "divergence an adversary reaches (mean, nats)",
@@ -38,7 +36,7 @@ MAIN = {
     "auprc": "AUPRC of what people marked",
     "kept": "correlation with itself, all layers drawn anew",
 }
-"""The figures of the table; JSON has all."""
+"""The figures of the table, with those of `_agreements`; JSON has all."""
 
 
 def compare(
@@ -187,7 +185,8 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
     from rich.text import Text
 
     header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
-    rows = [_cells(row) for row in found[found["figure"].isin(MAIN)].itertuples(index=False)]
+    titles = MAIN | _agreements()
+    rows = [_cells(row, titles) for row in found[found["figure"].isin(titles)].itertuples(index=False)]
     print_lines()
     console = Console()
     if console.is_terminal:
@@ -201,15 +200,26 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
         print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _cells(row: Any) -> list[str]:
+def _agreements() -> dict[str, str]:
+    """The agreement of attention with each measure of Jain & Wallace."""
+    from attnfaith.attribution.display_names import display_name
+    from attnfaith.evaluation.tests.agreement.summary import MEASURES
+
+    return {f"tau:input/{name}": f"tau with {display_name(('input', name))}" for name in MEASURES}
+
+
+def _cells(row: Any, titles: dict[str, str]) -> list[str]:
+    from attnfaith.attribution.display_names import display_name
+
     interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{_signed(row.low)}, {_signed(row.high)}]"
     difference = row.note or ("undefined" if math.isnan(row.difference) else f"{_signed(row.difference)}{interval}")
     texts = str(row.texts_a) if row.texts_a == row.texts_b else f"{row.texts_a}, {row.texts_b}"
     own = row.ranking_level in ("", row.erase_level)
-    ranking = row.ranking if own else f"{row.ranking_level}/{row.ranking}"
+    ranking = display_name((row.ranking_level, row.ranking)) if row.ranking else ""
+    ranking += "" if own else f" ({row.ranking_level} level)"
     single = row.test == "single_weight"
     place = "one at a time" if single else "" if row.test == "texts" else row.erase_level
-    return [visible(place), visible(ranking), MAIN[row.figure], _value(row.a), _value(row.b), difference, texts]
+    return [visible(place), visible(ranking), titles[row.figure], _value(row.a), _value(row.b), difference, texts]
 
 
 def _value(number: float) -> str:

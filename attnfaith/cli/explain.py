@@ -21,7 +21,9 @@ def explain(
     second_text: Annotated[
         str | None, typer.Option(help="The second text of a pair; of every pair, when lines are read.")
     ] = None,
-    method: Annotated[str, typer.Option(help="The ranking, such as attention or lrp.")] = "gradient_x_attention",
+    method: Annotated[
+        str, typer.Option(help="The ranking, such as attention. A name that is not known lists them.")
+    ] = "gradient_x_attention",
     level: Annotated[
         str,
         typer.Option(

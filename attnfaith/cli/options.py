@@ -216,7 +216,8 @@ Output = Annotated[Path, typer.Option(help="The folder of the results: new, or o
 Rankings = Annotated[
     str,
     typer.Option(
-        help='"all", or names with commas: gradient wherever there is one, input/gradient for one.',
+        help='"all", or names with commas: gradient wherever there is one, input/gradient for one. A name that is not '
+        "known lists them.",
         rich_help_panel=_RUN,
     ),
 ]

@@ -108,6 +108,8 @@ def highlighted(explanation: Explanation, pieces: list[Piece], signs: tuple[str,
 
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:
     """What was read, decided and explained."""
+    from attnfaith.attribution.display_names import display_name
+
     encoded, valued = explanation.encoded, explanation.probability is None
     facts = [("text", encoded.text)]
     if encoded.pair is not None:
@@ -116,7 +118,8 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
     of = f"the {'value' if valued else _EXPLAINED.get(explanation.output, explanation.output)} of {explanation.target}"
     if explanation.prediction != explanation.target and not valued:
         of += _chance(explanation.target_probability)
-    facts.append(("explained", f"{of}, by {explanation.method} at the {explanation.level} level"))
+    method = display_name((explanation.level, explanation.method))
+    facts.append(("explained", f"{of}, by {method} at the {explanation.level} level"))
     facts += [("note", note) for note in explanation.notes]
     return [(name, _shown(value)) for name, value in facts]
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.explanation import Explanation
+from attnfaith.attribution.method import ATTENTION
+from attnfaith.attribution.optimal import OPTIMAL
 from attnfaith.data.source import open_data
 from attnfaith.demo import report
 from attnfaith.demo.corpus import Review
@@ -16,7 +19,8 @@ from attnfaith.demo.steps import STARS, explain
 from attnfaith.evaluation.evaluator import Evaluator
 from attnfaith.evaluation.results import Results
 
-SHOWN = ("attention", "gradient_x_attention", "optimal")
+SHOWN = (ATTENTION, report.RIVAL[1], OPTIMAL[1])
+"""Rankings of the attention level that are shown of each text."""
 ROWS_SEARCHED = 1000
 """Rows of a user's data among which examples are chosen."""
 ITEMS_SHOWN = 5
@@ -32,7 +36,7 @@ def planted_examples(
     that the model classifies wrongly.
     """
     correct = results.table("texts")["correct"].fillna(False).astype(bool).to_numpy()
-    attention = explained["attention"]
+    attention = explained[ATTENTION]
     truths = [truth(explanation.encoded) for explanation in attention]
     agreement = np.array(
         [agreement_of(explanation.ranking(), scores) for explanation, scores in zip(attention, truths, strict=True)]
@@ -65,11 +69,12 @@ def user_examples(results: Results, evaluator: Evaluator, data: Any, column: str
     here = table[(table["erase_level"] == "attention") & (table["ranking_level"] == "attention")]
     fractions = here.assign(used=here["fraction"].fillna(1.0)).pivot(index="text_id", columns="ranking", values="used")
     fractions = fractions[fractions.index < ROWS_SEARCHED]
-    if not len(fractions) or not {"attention", "gradient_x_attention"} <= set(fractions.columns):
+    if not len(fractions) or not {ATTENTION, report.RIVAL[1]} <= set(fractions.columns):
         return []
-    ahead = fractions["gradient_x_attention"] - fractions["attention"]
-    kinds = {"Attention leads to a flip sooner than gradient × attention": ahead.idxmax()} if ahead.max() > 0 else {}
-    kinds |= {"Attention leads to a flip later than gradient × attention": ahead.idxmin()} if ahead.min() < 0 else {}
+    ahead = fractions[report.RIVAL[1]] - fractions[ATTENTION]
+    rival = display_name(report.RIVAL)
+    kinds = {f"Attention leads to a flip sooner than {rival}": ahead.idxmax()} if ahead.max() > 0 else {}
+    kinds |= {f"Attention leads to a flip later than {rival}": ahead.idxmin()} if ahead.min() < 0 else {}
     if not kinds:
         return []
     _, rows = next(iter(open_data(data, input_column=column, label_column=None).shards(ROWS_SEARCHED)))
@@ -77,7 +82,7 @@ def user_examples(results: Results, evaluator: Evaluator, data: Any, column: str
     for title, number in kinds.items():
         explained = explain(results, evaluator.cut, evaluator.tokenizer, [rows[number].text], SHOWN)
         by_ranking = {name: explanations[0] for name, explanations in explained.items()}
-        explanation = by_ranking["attention"]
+        explanation = by_ranking[ATTENTION]
         probability = "" if explanation.probability is None else f" (probability {explanation.probability:.2f})"
         prediction = f"The model predicts {explanation.prediction}{probability}."
         text, removed = report.escape_markdown(rows[number].text), _removed(results, int(number))

@@ -8,29 +8,24 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.explanation import Explanation
+from attnfaith.attribution.method import ATTENTION, CONTROL, YOURS
 from attnfaith.demo.corpus import Review
 from attnfaith.demo.steps import Plan
 from attnfaith.escaping import visible
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent
 from attnfaith.estimates.pivot import Key
-from attnfaith.evaluation.rankings import YOURS
 from attnfaith.evaluation.results import Results
 
-_WORDS = {
-    "gradient_x_attention": "gradient × attention",
-    "gradient_x_input": "gradient × input",
-    "integrated_gradients": "integrated gradients",
-    "lrp": "LRP",
-    "optimal": "optimal (the smallest set that flips)",
-    "planted": "planted (the decisive words first)",
-    "random": "random (the control)",
-}
+PLANTED = (YOURS, "planted")
+"""The ranking of a demo's own: the decisive words first, in the order of the text."""
+RIVAL = ("attention", "gradient_x_attention")
+"""The ranking that reports show beside attention."""
 _FIGURES = {
     "erasure": "Decisions kept while items are removed, by ranking",
     "single_weight": "What single weights do to the decision",
 }
-_COMPARED = {"gradient_x_attention": "gradient x attention:", "by chance": "by chance:"}
 _NEVER_FLIPS = "A decision that never flips counts as everything removed."
 
 
@@ -86,17 +81,18 @@ def about(results: Results) -> list[str]:
     return [" ".join([line, *notes, *results.manifest["notes"]])]
 
 
-def terminal_lines(display_name: str, results: Results, planted: pd.DataFrame) -> list[str]:
+def terminal_lines(name: str, results: Results, planted: pd.DataFrame) -> list[str]:
     """The main results of one model, in a few lines for a terminal."""
     right = percent(float(results.table("texts")["correct"].dropna().mean()))
     label, evidence, *_ = str(results.verdict).splitlines()
     share = dict(zip(planted["ranking"], planted["agreement"], strict=True))
     unit = results.manifest["facts"]["unit"]["attention"]
-    others = ", ".join(f"{words} {percent(share[name])}" for name, words in _COMPARED.items() if name in share)
+    compared = {RIVAL[1]: display_name(RIVAL), "by chance": "by chance"}
+    others = ", ".join(f"{words}: {percent(share[ranking])}" for ranking, words in compared.items() if ranking in share)
     return [
-        f"{display_name}: right on {right} of {len(results.table('texts'))} held-out reviews. {label}",
+        f"{name}: right on {right} of {len(results.table('texts'))} held-out reviews. {label}",
         f"  {evidence}",
-        f"  Of the {unit} that attention puts first, {percent(share['attention'])} are decisive ({others}).",
+        f"  Of the {unit} that attention puts first, {percent(share[ATTENTION])} are decisive ({others}).",
     ]
 
 
@@ -163,10 +159,10 @@ def truth_lines(results: Results, planted: pd.DataFrame) -> list[str]:
     figures, level = SummaryLookup(results.summary()), "attention"
     unit = results.manifest["facts"]["unit"][level]
     share = {row.ranking: percent(row.agreement, row.low, row.high) for row in planted.itertuples()}
-    line = f"Of the {unit} that attention puts first, {share['attention']} are decisive; by chance it would be "
+    line = f"Of the {unit} that attention puts first, {share[ATTENTION]} are decisive; by chance it would be "
     lines = [f"- {line}{percent(dict(zip(planted['ranking'], planted['agreement'], strict=True))['by chance'])}."]
-    first, other = (YOURS, "planted"), (level, "attention")
-    planted_fraction, random = (figures.get(level, "mean_fraction", key) for key in (first, (level, "random")))
+    first, other = PLANTED, (level, ATTENTION)
+    planted_fraction, random = (figures.get(level, "mean_fraction", key) for key in (first, (level, CONTROL)))
     lines.append(
         f"- With the decisive {unit} removed first, the decision flips after {planted_fraction} of all {unit}; at "
         f"random {random}."
@@ -228,14 +224,14 @@ def example(
         items = [_item(explanation, index) for index in explanation.ranking()[:first]]
         count = removed.get(name)
         flips = "never" if count is None else f"{count} of {total}"
-        rows.append([_WORDS.get(name, name), ", ".join(items), flips])
+        rows.append([display_name((explanation.level, name)), ", ".join(items), flips])
     head = ["ranking", f"its first {first}" if first > 1 else "its first", "removed until the decision flips"]
     return [*lines, *_markdown(head, rows), ""]
 
 
 def _item(explanation: Explanation, index: int) -> str:
     score = explanation.scores[index]
-    weight = f" ({percent(score)})" if explanation.method == "attention" else ""
+    weight = f" ({percent(score)})" if explanation.method == ATTENTION else ""
     return f"“{escape_markdown(explanation.tokens[index].strip())}”{weight}"
 
 
@@ -250,8 +246,8 @@ def _shown(figure: SummaryValue) -> str:
 
 
 def _name(key: Key, level: str) -> str:
-    words = _WORDS.get(key[1], escape_markdown(key[1].replace("_", " ")))
-    return words if key[0] in (level, "yours") else f"{words}, {key[0]} level"
+    words = escape_markdown(display_name(key)) + (" (the decisive words first)" if key == PLANTED else "")
+    return words if key[0] in (level, YOURS) else f"{words}, {key[0]} level"
 
 
 def _order(value: float) -> float:

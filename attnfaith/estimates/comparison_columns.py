@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from attnfaith.attribution.method import CONTROL
 from attnfaith.estimates.pivot import Array, ErasureMatrix, Key, Pivot, grids, numbers
-from attnfaith.evaluation.rankings import CONTROL
 from attnfaith.evaluation.tests.erasure.summary import efficiencies, restricted
 from attnfaith.evaluation.tests.single_weight.summary import LEVEL, quantities
 from attnfaith.functional.statistics import Resamples, means_of, medians_of

@@ -8,20 +8,12 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from attnfaith.attribution.display_names import display_name, role_of
+from attnfaith.attribution.method import ATTENTION, CONTROL, YOURS
 from attnfaith.estimates.pivot import Key, levels_of
 from attnfaith.estimates.summary_table import written
-from attnfaith.evaluation.rankings import CONTROL, YOURS
 
-_NAMES = {
-    "gradient_x_attention": "gradient x attention",
-    "gradient_x_input": "gradient x input",
-    "integrated_gradients": "integrated gradients",
-    "lrp": "LRP",
-    "gradient_attention_fixed": "the gradient with attention held constant",
-    "leave_one_out": "leave-one-out",
-}
 OF_EACH = "never_flipped"  # the figure that every ranking of the erasure test has
-SEARCHES = ("optimal", "greedy")  # look for the smallest set itself: no rival that a reader could use instead
 
 
 Unit = str | Mapping[str, str]
@@ -94,7 +86,7 @@ class SummaryLookup:
 
     def rivals(self, level: str, key: Key) -> list[Key]:
         """The rankings that could be read in a ranking's stead, the one that removes least first."""
-        keys = [one for one in self.keys(level) if one != key and one[1] not in (CONTROL, *SEARCHES)]
+        keys = [one for one in self.keys(level) if one != key and role_of(one) == "ordinary"]
         return sorted(keys, key=lambda one: self.get(level, "mean_fraction", one).value)
 
     def against_control(self, level: str, key: Key) -> str:
@@ -106,7 +98,7 @@ class SummaryLookup:
         """
         control = self.control(level)
         gap = self.get(level, "mean_difference", key, control)
-        planned = key == self.place(level, "attention") or key[0] == YOURS
+        planned = key == self.place(level, ATTENTION) or key[0] == YOURS
         if planned or self._apart(level, key, control):
             if gap.high < 0:
                 return "better"
@@ -124,20 +116,6 @@ class SummaryLookup:
     def said(self, level: str, key: Key) -> str:
         """A ranking's name in words; with its level where two of this name were run."""
         return display_name(key, self.keys(level))
-
-
-def display_name(key: Key, keys: Iterable[Key]) -> str:
-    """A ranking's name in words; with its level where several of the rankings have this name.
-
-    Example:
-        >>> (
-        ...     display_name(("input", "lrp"), [("input", "lrp"), ("attention", "lrp")]),
-        ...     display_name(("input", "rollout"), []),
-        ... )
-        ('LRP (input level)', 'rollout')
-    """
-    name = _NAMES.get(key[1], key[1].replace("_", " "))
-    return f"{name} ({key[0]} level)" if sum(one[1] == key[1] for one in keys) > 1 else name
 
 
 def unit_at(unit: Unit, erase_level: str) -> str:

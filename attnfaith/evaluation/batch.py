@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,10 +13,10 @@ from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.attention import attention_at_input, mean_distribution
-from attnfaith.attribution.method import MethodOptions, Request, Scores
+from attnfaith.attribution.method import YOURS, InexactScores, MethodOptions, Request, Scores
 from attnfaith.data.source import Row
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.evaluation.rankings import YOURS, Ranking
+from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.token_hiding import Hiding
 from attnfaith.functional.decision import Decision
 from attnfaith.text.annotations import align_scores
@@ -65,6 +64,7 @@ class Batch:
         inputs: the model inputs.
         capture: the final attention of the texts.
         orders: the orders of removal that a test has computed already, by erase level and ranking.
+        inexact: how many texts have inexact scores, by ranking, for rankings that were used and judge it.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Batch:
         device = self.capture.mask.device
         self.inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
         self.orders: dict[tuple[str, Ranking], Tensor] = {}
+        self.inexact: dict[Ranking, InexactScores] = {}
         self._scores: dict[Ranking, tuple[Scores, str]] = {}  # with the level of the items that are scored
 
     @property
@@ -170,25 +171,12 @@ class Batch:
         return by_token
 
     def _computed(self, ranking: Ranking) -> tuple[Scores, str]:
-        output = self._output("log_odds" if ranking.name == "lrp" else "probability")
+        output = self._output(ranking.method.default_output)
         request = self.request if output == self.request.output else replace(self.request, output=output)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            result = ranking.method.run(request)
-        inexact = False
-        for warning in caught:
-            if warning.category is UserWarning:  # a method warns of its precision so
-                inexact = True
-            else:
-                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-        warned = self.setup.cache.setdefault("inexact rankings", set())
-        if inexact and ranking not in warned:  # the method's warning has numbers of this batch; say it once for the run
-            warned.add(ranking)
-            warnings.warn(
-                f"Some scores of the ranking {ranking} are not as exact as they should be (an Attributor with the "
-                "method says by how much); more steps= may help.",
-                stacklevel=2,
-            )
+        result = ranking.method.run(request)
+        inexact = InexactScores.of_scores(result)
+        if inexact is not None:
+            self.inexact[ranking] = inexact
         mask = self.capture.mask if ranking.level == "attention" else self.request.tokens
         return replace(result, mask=mask), ranking.level
 

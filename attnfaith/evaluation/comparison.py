@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from attnfaith.attribution.display_names import display_name
+from attnfaith.attribution.method import ATTENTION
 from attnfaith.errors import InputError
 from attnfaith.estimates.comparison_columns import (
     ComparisonColumns,
@@ -18,7 +20,7 @@ from attnfaith.estimates.comparison_columns import (
     drawn_of,
     side_of_texts,
 )
-from attnfaith.estimates.lookup import display_name, listed, percent
+from attnfaith.estimates.lookup import listed, percent
 from attnfaith.estimates.summary_table import check
 from attnfaith.evaluation.tests.base import tests
 from attnfaith.evaluation.verdict_text import PLACES
@@ -132,12 +134,12 @@ def _sentences(comparison: pd.DataFrame, names: tuple[str, str]) -> Iterator[str
         here, where = erasure[erasure["erase_level"] == level], f"Erased at {PLACES[level]}"
         rows = _named(here, "erasure", "mean_fraction")
         keys = [(row.ranking_level, row.ranking) for row in rows]
-        own = next((key for key in keys if key[1] == "attention"), None)  # of the final attention, where it was run
+        own = next((key for key in keys if key[1] == ATTENTION), None)  # of the final attention, where it was run
         for figure, told in _TOLD.items():
             for row in _named(here, "erasure", figure):
                 if (row.ranking_level, row.ranking) == own and (row.a, row.b) != (0, 0):
                     yield f"{where}, attention {told.format(_both(row, names, _OF[figure]))}."
-        others = [(key, row) for key, row in zip(keys, rows, strict=True) if key[1] != "attention"]
+        others = [(key, row) for key, row in zip(keys, rows, strict=True) if key[1] != ATTENTION]
         apart = [f"{display_name(key, keys)} ({_points(row)})" for key, row in others if _clear(row)]
         if apart:
             yield f"{where}, these other rankings differ in the share removed: {listed(apart)}."

@@ -6,18 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnfaith.attribution.method import LEVELS, Method, find_method, methods
+from attnfaith.attribution.method import CONTROL, YOURS, Method, find_method, methods
 from attnfaith.errors import InputError
 from attnfaith.text.encoded import EncodedText
 from attnfaith.validation import short_repr
 
-YOURS = "yours"
-CONTROL = "random"
 Explain = str | Callable[[EncodedText], Sequence[float]]
 """An explanation that a user brings: a column of scores, or a function from a text as the model reads it to scores."""
-
-_ON_REQUEST = {"greedy", "gradient_attention_fixed", "leave_one_out"}
-"""The first costs as much as all others together; the others are what the agreement test adds by itself."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +38,10 @@ class Ranking:
     def signed(self) -> bool:
         """Whether scores below zero speak against the target."""
         return self.level != YOURS and self.method.signed
+
+    def repeats(self, level: str) -> bool:
+        """Whether, where items are tokens, a ranking of this level says the same."""
+        return self.level not in (YOURS, level) and self.method.same_at_both_levels
 
     def __str__(self) -> str:
         return f"{self.level}/{self.name}"
@@ -72,7 +71,7 @@ def rankings_for(
     """
     own = _possible(erase_level, by_token=by_token, affine=affine)
     # where only the final attention is erased, rankings through the whole model are for those who name them
-    usual = [key for key in own if key[1] not in _ON_REQUEST and (erase_level == "input" or key[0] == erase_level)]
+    usual = [key for key in own if not methods[key].on_request and (erase_level == "input" or key[0] == erase_level)]
     if isinstance(asked, str):
         if asked != "all":
             raise InputError(
@@ -110,14 +109,14 @@ def _is_all(name: Any) -> bool:
 
 def _possible(erase_level: str, *, by_token: bool, affine: bool) -> list[tuple[str, str]]:
     """Keys of all methods whose scores are one for each item erased there; the level's own come first."""
-    found = []
-    for level in (erase_level, *(other for other in LEVELS if other != erase_level)):
-        for at, name in methods:
-            duplicate = level != erase_level and (name == CONTROL or (name == "attention" and by_token))
-            fits = level == erase_level or by_token
-            if at == level and fits and not duplicate and (name != "optimal" or (affine and erase_level == level)):
-                found.append((at, name))
-    return found
+
+    def fits(method: Method) -> bool:
+        if method.level == erase_level:
+            return affine or not method.needs_affine_tail
+        return by_token and not method.same_at_both_levels and not method.needs_affine_tail
+
+    fitting = [key for key, method in methods.items() if fits(method)]
+    return sorted(fitting, key=lambda key: key[0] != erase_level)  # a stable sort: else in the order of registration
 
 
 def _named(name: Any, own: list[tuple[str, str]], erase_level: str) -> list[tuple[str, str]]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import torch
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
+from attnfaith.attribution.display_names import display_name
+from attnfaith.attribution.method import InexactScores
 from attnfaith.data.source import DataSource, Row
 from attnfaith.errors import AttnFaithError, InputError, NumericalError
 from attnfaith.evaluation.batch import Batch, RunConfig
+from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, outcome_type, schema_of, to_cell
 from attnfaith.functional.decision import Decision
 from attnfaith.storage.fingerprint import fingerprint_rows
@@ -54,6 +58,7 @@ class Runner:
         batch_size: texts in a batch.
         room: the most tokens in a batch, padding included; infinite until memory runs out. Then it is half of the
             batch that was too large, and it grows a little after each batch that filled it.
+        inexact: how many texts have inexact scores, by ranking.
     """
 
     setup: RunConfig
@@ -61,6 +66,7 @@ class Runner:
     tests: Sequence[Test]
     batch_size: int
     room: float = math.inf
+    inexact: dict[Ranking, InexactScores] = field(default_factory=dict)
 
     def run(
         self, source: DataSource, store: Store, advance: Callable[[int], None], *, index: int = 0, of: int = 1
@@ -81,6 +87,7 @@ class Runner:
                 advance(len(rows))
             else:
                 store.write(number, self.shard(rows, advance), digest)
+        self._warn_of_inexact_scores()
 
     def shard(self, rows: Sequence[Row], advance: Callable[[int], None] = lambda amount: None) -> dict[str, pa.Table]:
         """Compute the tables of some rows."""
@@ -146,7 +153,20 @@ class Runner:
     def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
         rows, encoded = [row for row, _ in members], [text for _, text in members]
         batch = Batch(self.setup, rows, encoded, self.texts.collate(encoded))
-        return {TEXTS: _text_columns(batch), **{test.name: test.run(batch) for test in self.tests}}
+        columns = {TEXTS: _text_columns(batch), **{test.name: test.run(batch) for test in self.tests}}
+        for ranking, counted in batch.inexact.items():  # only now: a batch that fails is run again in halves
+            before = self.inexact.get(ranking)
+            self.inexact[ranking] = counted if before is None else before + counted
+        return columns
+
+    def _warn_of_inexact_scores(self) -> None:
+        """Once for each ranking of the run, with the numbers of all texts."""
+        rankings = dict.fromkeys(ranking for listed in self.setup.rankings.values() for ranking in listed)
+        keys = [(ranking.level, ranking.name) for ranking in rankings]
+        for ranking, key in zip(rankings, keys, strict=True):
+            counted = self.inexact.get(ranking)
+            if counted is not None and counted.texts:
+                warnings.warn(counted.message(display_name(key, keys)), stacklevel=2)
 
 
 def schemas_of(tests: Sequence[Test], decision: Decision) -> dict[str, pa.Schema]:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from attnfaith.attribution.method import CONTROL, YOURS
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, listed, percent, points, unit_at
 from attnfaith.estimates.pivot import Key
-from attnfaith.evaluation.rankings import CONTROL, YOURS
 from attnfaith.evaluation.verdict_rule import (
     FAITHFUL,
     FEW,

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from attnfaith.evaluation.tests.single_weight.plot import single_weight_figure as single_weight_figure
     from attnfaith.plots.curves import survival as survival
     from attnfaith.plots.dots import efficiency as efficiency
-    from attnfaith.plots.labels import words_for as words_for
     from attnfaith.plots.matrix import agreement_figure as agreement_figure
     from attnfaith.plots.matrix import agreements as agreements
     from attnfaith.plots.matrix import wins as wins
@@ -63,7 +62,6 @@ _HOMES = {
     "taus": "attnfaith.evaluation.tests.agreement.plot",
     "wins": "attnfaith.plots.matrix",
     "wins_figure": "attnfaith.evaluation.tests.erasure.plot",
-    "words_for": "attnfaith.plots.labels",
 }
 __all__ = sorted(_HOMES)
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

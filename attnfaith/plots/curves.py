@@ -15,7 +15,7 @@ from attnfaith.estimates.pivot import numbers
 from attnfaith.plots.labels import Key, labels_for
 from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty, write
 from attnfaith.plots.panels import counted, joined, keys_of, of_level, place_of, require_columns, rows_of
-from attnfaith.plots.style import COLUMN, HIGHLIGHT, MUTED, RULE, LineStyle, axes, looks_for, name_axes, percent
+from attnfaith.plots.style import COLUMN, MUTED, RULE, LineStyle, axes, looks_for, name_axes, percent
 
 CURVES = ("erase_level", "ranking_level", "ranking", "fraction", "kept", "low", "high")
 
@@ -41,7 +41,7 @@ def survival(
         axis: Where to draw; new axes when None.
         erase_level: Which rows to draw; may be left out where there is only one level.
         unit: What an item is, in the plural; or that for each erase level.
-        highlight: Names of the rankings that stand out; None: attention, gradient × attention, optimal and random.
+        highlight: Names of the rankings that stand out; None: those that are registered with a style.
         texts: The number of texts, where ``curves`` does not tell it.
 
     Example:
@@ -112,15 +112,15 @@ def _undefined(labels: list[str]) -> str:
     return f"undefined: {listed}" if labels else ""
 
 
-def resolve_highlight(highlight: Sequence[str] | None, keys: Sequence[Key]) -> Sequence[str]:
-    """The names of the rankings that stand out, refused where there is no such ranking.
+def resolve_highlight(highlight: Sequence[str] | None, keys: Sequence[Key]) -> Sequence[str] | None:
+    """The names of the rankings that stand out, refused where there is no such ranking; None for the usual ones.
 
     Example:
         >>> resolve_highlight(["lrp"], [("attention", "lrp"), ("attention", "random")])
         ['lrp']
     """
     if highlight is None:
-        return HIGHLIGHT
+        return None
     if isinstance(highlight, str):
         raise InputError(f"highlight is the text {highlight!r}: give a list of names, as [{highlight!r}].")
     names = sorted({name for _, name in keys})

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 from matplotlib.axes import Axes
 
+from attnfaith.attribution.display_names import role_of
 from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.pivot import numbers
 from attnfaith.plots.labels import Key, labels_for
@@ -73,7 +74,7 @@ def efficiency(
         ...     for name, value in (("random", 0.1), ("lrp", 0.6))
         ... ]
         >>> [label.get_text() for label in efficiency(pd.DataFrame(rows)).get_yticklabels()]
-        ['LRP (input)', 'random control']
+        ['LRP (input)', 'random order']
     """
     require_columns(summary, SUMMARY, figure="efficiency")
     table, level = of_level(all_texts_rows(summary, "erasure"), erase_level, figure="efficiency")
@@ -110,8 +111,7 @@ def draw_dots(table: pd.DataFrame, axis: Axes, shown: Callable[[float], str]) ->
     columns = zip(*(numbers(table[name]) for name in ("value", "low", "high")), strict=True)
     for row, (key, found) in enumerate(zip(keys, columns, strict=True)):
         _dot(axis, row, found, looks[key], key, shown)
-    names = [labels[key].replace("random", "random control", key[1] == "random") for key in keys]
-    name_rows(axis, range(len(keys)), keys, names)
+    name_rows(axis, range(len(keys)), keys, [labels[key] for key in keys])
     axis.set_ylim(len(keys) - 0.4, -0.6)
     axis.grid(axis="x", color=RULE, linewidth=0.5)
     hide_frame(axis, "left")
@@ -138,7 +138,7 @@ def _dot(
         write(axis, "undefined", (1, row), (5, 0), size=SMALL, **placed)
         return
     write(axis, shown(value), (1, row), (5, 0), size=SMALL, colour=INK, **placed)
-    colour, control = look.colour if look.highlighted else MUTED, key[1] == "random"
+    colour, control = look.colour if look.highlighted else MUTED, role_of(key) == "control"
     marker, face = "D" if control else "o", "white" if key[0] == "input" else colour
     (dot,) = axis.plot([value], [row], color=colour, marker=marker, markerfacecolor=face, markersize=3.8, zorder=4)
     dot.set_clip_on(False)  # a dot at 0 or 1 is whole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
@@ -13,6 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from attnfaith.attribution.method import ATTENTION
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.plots.labels import Key, labels_for
@@ -73,7 +74,7 @@ def wins(
         ...     for a, b, value in (("random", "lrp", 0.1), ("lrp", "random", 0.7))
         ... ]
         >>> [label.get_text() for label in wins(pd.DataFrame(rows)).get_yticklabels()]
-        ['LRP (input) 1', 'random 2']
+        ['LRP (input) 1', 'random order 2']
     """
     require_columns(summary, SUMMARY, figure="wins")
     table, level = of_level(all_texts_rows(summary, "erasure"), erase_level, figure="wins")
@@ -207,7 +208,7 @@ def agreements(summary: pd.DataFrame, axis: Axes | None = None, *, erase_level: 
     axis.pcolormesh(tau, cmap=_TAU_SHADES, vmin=-1, vmax=1, edgecolors="white", linewidth=0.8)
     for row, column in np.ndindex(tau.shape):
         _tau_cell(axis, row, column, float(tau[row, column]))
-    labels, middles = labels_at_one_level(keys), [place + 0.5 for place in range(len(keys))]
+    labels, middles = labels_for(keys, one_level=True), [place + 0.5 for place in range(len(keys))]
     name_rows(axis, middles, keys, [f"{labels[key]} {place}" for place, key in enumerate(keys, 1)])
     axis.set_xticks(middles, [str(place) for place in range(1, len(keys) + 1)])
     axis.tick_params(axis="x", length=0, labelsize=SMALL)
@@ -229,7 +230,7 @@ def _dots(axis: Axes, table: pd.DataFrame, where: str) -> Axes:
     for place, tau in zip(places, value, strict=True):
         if np.isnan(tau):
             write(axis, "undefined", (0, place), (3, 0), size=SMALL, xycoords="data", va="center")
-    labels = labels_at_one_level([("", ""), *keys])
+    labels = labels_for([("", ""), *keys], one_level=True)
     name_rows(axis, places, keys, [labels[key] for key in keys])
     left = min(-0.05, float(np.nanmin(np.append(low, value))) - 0.05)
     axis.set_xlim(left, 1)
@@ -277,7 +278,7 @@ def _matrix(table: pd.DataFrame) -> tuple[list[Key], Array]:
     place, tau = {key: number for number, key in enumerate(keys)}, np.full((len(keys), len(keys)), np.nan)
     for one, two, value in zip(firsts, seconds, numbers(table["value"]), strict=True):
         tau[place[one], place[two]] = tau[place[two], place[one]] = value
-    first = next((number for number, key in enumerate(keys) if key[1] == "attention"), 0)
+    first = next((number for number, key in enumerate(keys) if key[1] == ATTENTION), 0)
     like = np.nan_to_num(tau[first], nan=-2.0) if keys else np.zeros(0)
     order = sorted(range(len(keys)), key=lambda number: (number != first, -like[number]))
     return [keys[number] for number in order], tau[np.ix_(order, order)]
@@ -309,14 +310,6 @@ def _tau_cell(axis: Axes, row: int, column: int, tau: float) -> None:
     red, green, blue, _ = _TAU_SHADES((tau + 1) / 2)
     colour = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.42 else INK
     write(axis, shown(tau).replace("0.", "."), at, size=SMALL, colour=colour, **placed)
-
-
-def labels_at_one_level(keys: Collection[Key]) -> dict[Key, str]:
-    """Labels with a level only where two rankings have the same name: all of them rank the same items."""
-    names = [name for _, name in keys]
-    plain = {key: ("attention", key[1]) if names.count(key[1]) == 1 else key for key in keys}
-    labels = labels_for(list(plain.values()))
-    return {key: labels[plain[key]] for key in keys}
 
 
 def _height(rankings: int) -> float:

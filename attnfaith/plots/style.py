@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import cycle
 from typing import TypeAlias
 
 from matplotlib.axes import Axes
@@ -12,6 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import PercentFormatter
 
+from attnfaith.attribution.display_names import role_of, style_of
+from attnfaith.attribution.method import PlotStyle
 from attnfaith.escaping import visible
 from attnfaith.plots.labels import Key
 
@@ -22,14 +25,8 @@ TITLE, TEXT, SMALL = 8.0, 7.0, 6.0  # points
 INK, MUTED, FAINT, RULE = "#1a1a1a", "#5f5f5f", "#a6a6a6", "#e3e3e3"
 PLAIN, ALERT = "#0072B2", "#D55E00"  # what is usual, and what a reader should look at
 
-HIGHLIGHT = ("attention", "gradient_x_attention", "optimal", "random")
-# Okabe and Ito's colours, told apart by colour-blind readers; marker and line tell the same in grey.
-_LOOKS = {
-    "attention": ("#D55E00", "o"),
-    "gradient_x_attention": ("#0072B2", "^"),
-    "optimal": ("#000000", "s"),
-    "random": ("#707070", "x"),
-}
+# Okabe and Ito's colours, told apart by colour-blind readers; marker and line tell the same in grey. Others of them are
+# the styles that stand in the registration of methods.
 _SPARE = (("#009E73", "D"), ("#CC79A7", "v"), ("#56B4E9", "P"), ("#B8860B", "*"), ("#4B0082", "p"))
 _DOTTED: Dashes = (0, (1.2, 1.4))
 _LINES: dict[str, Dashes] = {"attention": "-", "input": (0, (4.0, 1.6))}
@@ -51,20 +48,29 @@ class LineStyle:
         return 1.5 if self.highlighted else 0.7
 
 
-def looks_for(keys: Iterable[Key], highlight: Sequence[str] = HIGHLIGHT) -> dict[Key, LineStyle]:
-    """Colour, marker and line of each ranking; those named in ``highlight`` stand out, the others are thin and grey.
+def looks_for(keys: Iterable[Key], highlight: Sequence[str] | None = None) -> dict[Key, LineStyle]:
+    """Colour, marker and line of each ranking; those that stand out in colour, the others thin and grey.
+
+    Args:
+        keys: the rankings.
+        highlight: names of those that stand out; None for those that are registered with a style.
 
     Example:
         >>> looks_for([("attention", "attention"), ("attention", "lrp")])["attention", "lrp"].colour
         '#a6a6a6'
     """
-    spare = iter(_SPARE * (1 + len(highlight) // len(_SPARE)))
-    chosen = {name: _LOOKS.get(name) or next(spare) for name in dict.fromkeys(highlight)}
+    keys = list(keys)
+    styles = {key: style for key in keys if (style := style_of(key))}
+    if highlight is not None:
+        spare = cycle(_SPARE)
+        registered = {name: style for (_, name), style in styles.items()}
+        chosen = {name: registered.get(name) or PlotStyle(*next(spare)) for name in dict.fromkeys(highlight)}
+        styles = {key: chosen[key[1]] for key in keys if key[1] in chosen}
     looks = {}
-    for level, name in keys:
-        colour, marker = chosen.get(name, (FAINT, ""))
-        line = _DOTTED if name == "random" else _LINES.get(level, _YOURS)
-        looks[level, name] = LineStyle(colour, marker, line, name in chosen)
+    for key in keys:
+        colour, marker = styles.get(key, (FAINT, ""))
+        line = _DOTTED if role_of(key) == "control" else _LINES.get(key[0], _YOURS)
+        looks[key] = LineStyle(colour, marker, line, key in styles)
     return looks
 
 

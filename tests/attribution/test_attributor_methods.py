@@ -5,7 +5,7 @@ import torch
 
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
-from attnfaith.attribution.method import methods
+from attnfaith.attribution.method import method, methods
 from attnfaith.tiny_models import tiny_model
 from tests.helpers.comparing import inputs_of, model_of
 from tests.helpers.labelled_models import TEXTS, named, word_piece
@@ -128,3 +128,17 @@ def test_a_method_of_ones_own(level):
 def test_bad_settings_are_refused_at_the_door(settings, said):
     with pytest.raises(af.InputError, match=said):
         Attributor(named(), word_piece(), method="integrated_gradients", level="input", **settings)(TEXTS)
+
+
+def test_only_texts_with_inexact_scores_have_a_note_about_them():
+    @method("attention", "of_ones_own_inexact")
+    def inexact(request):
+        gap = torch.tensor([0.0, 0.5])
+        return request.scores(request.capture.weights.mean(1), gap=gap, inexact=gap > 0.1, note="the path is too short")
+
+    try:
+        with pytest.warns(UserWarning, match=r"of ones own inexact are inexact on 1 of 2 texts .*up to 0.5"):
+            exact, other = Attributor(named(), word_piece(), method="of_ones_own_inexact")(TEXTS[:2])
+    finally:
+        del methods["attention", "of_ones_own_inexact"]
+    assert sorted([exact.note, other.note]) == ["", "the path is too short"]

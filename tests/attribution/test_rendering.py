@@ -27,7 +27,7 @@ def test_html_holds_the_original_text_and_nothing_of_it_as_markup(text, make, ma
 def test_html_says_what_is_explained():
     html = explain(PAIR, max_length=12, target="bad", target_probability=0.2, gap=0.01)._repr_html_()
     plain = unescape(re.sub(r"<[^>]*>", " ", html))
-    said = "predicted good (probability 0.75), explained bad (probability 0.20)|lrp (input level)|log-odds of bad"
+    said = "predicted good (probability 0.75), explained bad (probability 0.20)|LRP (input level)|log-odds of bad"
     said += "|First text|Second text|[BOS]|against bad|for bad|sub-words: sum"
     said += "|tokens were cut off: max_length is 12|completeness gap +0.01"
     for part in said.split("|"):
@@ -62,7 +62,7 @@ VALUE = {"prediction": "2.371", "target": "<stars>", "probability": None, "targe
 
 def test_a_regression_is_drawn_with_its_value():
     explanation = explain("a man", words(), **VALUE)
-    assert "predicted <stars> = 2.371; lrp" in repr(explanation)
+    assert "predicted <stars> = 2.371; LRP" in repr(explanation)
     html = explanation._repr_html_()
     assert "predicted <b>&lt;stars&gt;</b> = <b>2.371</b>" in html
     for part in ("lowers &lt;stars&gt;", "raises &lt;stars&gt;", "explaining the value of &lt;stars&gt;"):

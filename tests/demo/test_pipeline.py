@@ -87,7 +87,7 @@ def test_the_report_says_what_the_tables_say(small, name):
     own = re.split("^## ", report, flags=re.MULTILINE)[1 + KINDS.index(name)]
     summary = pd.read_csv(folder / "tables" / f"{name}-summary.csv")
     agreed = pd.read_csv(folder / "tables" / f"{name}-planted.csv").set_index("ranking")
-    for words, ranking in {"attention": "attention", "gradient × attention": "gradient_x_attention"}.items():
+    for words, ranking in {"attention": "attention", "gradient x attention": "gradient_x_attention"}.items():
         cells = rows_of(own.split("### The words")[0], words)[0]
         for place, figure in ((1, "mean_fraction"), (2, "efficiency"), (3, "never_flipped")):
             row = found_in(summary, figure, ranking)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution.method import methods
+from attnfaith.attribution.method import method, methods
 from attnfaith.evaluation import runner as running
 from attnfaith.evaluation.tests.base import tests
 
@@ -259,19 +259,41 @@ def test_what_is_asked_for_wrongly_is_refused_at_the_door(flan, rows):
         af.Evaluator(flan[0])
 
 
-def test_scores_that_are_not_exact_are_mentioned_once_however_many_batches_there_are(flan, rows):
-    def rough(capture, cut, target):
-        warnings.warn("the path is too short", stacklevel=1)
-        return capture.weights.mean(1)
+def test_inexact_scores_are_counted_over_all_batches_and_warned_of_once(flan, rows):
+    gaps = {}
 
-    af.register_method("rough", level="attention")(rough)
+    @method("attention", "rough", has_completeness_gap=True)
+    def rough(request):
+        gap = torch.tensor([0.001 * number for number in request.text_ids])
+        gaps.update(zip(request.text_ids, gap.tolist(), strict=True))
+        return request.scores(request.capture.weights.mean(1), gap=gap, inexact=gap > 0.0105, note="what helps")
+
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             evaluated(flan, rows, rankings=["rough"], batch_size=8)
     finally:
         del methods["attention", "rough"]
-    assert sum("ranking attention/rough are not as exact" in str(one.message) for one in caught) == 1
+    large = [gap for gap in gaps.values() if gap > 0.0105]
+    assert 8 < len(large) < len(gaps)
+    said = [str(one.message) for one in caught if "inexact" in str(one.message)]
+    assert said == [
+        f"The scores of rough are inexact on {len(large)} of {len(gaps)} texts (completeness gap up to "
+        f"{max(large):.2g}): what helps."
+    ]
+
+
+def test_warnings_of_a_method_reach_the_user(flan, rows):
+    def rough(capture, cut, target):
+        warnings.warn("the path is too short", stacklevel=1)
+        return capture.weights.mean(1)
+
+    af.register_method("rough", level="attention")(rough)
+    try:
+        with pytest.warns(UserWarning, match="the path is too short"):
+            evaluated(flan, rows, rankings=["rough"])
+    finally:
+        del methods["attention", "rough"]
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 2, 1] * 3, [5, 0, 1, 2] * 3])

@@ -17,7 +17,7 @@ from tests.helpers.comparing import NO_DOUBLE, REFUSED, Prepared, computes_in_fl
 METHODS = sorted(methods)
 PRESETS = ["FLANrnn", "HANrnn", "FLANconv", "FLANnoenc"]
 QUICK = [*PRESETS, *"bert gpt2 llama bart t5 deberta-v2 xlnet eurobert modernbert".split()]
-FEW_STEPS = pytest.mark.filterwarnings("ignore:The integrated gradients of")
+FEW_STEPS = pytest.mark.filterwarnings("ignore:The scores of integrated gradients are inexact")
 """Of a few steps, integrated gradients warn; these tests compare like with like."""
 
 

@@ -67,7 +67,7 @@ def test_what_is_highlighted_stands_out():
     axis = survival(made_up_tables.curves(), erase_level="attention")
     colours = {line.get_label(): to_hex(line.get_color()) for line in axis.lines}
     strong = {line.get_label() for line in axis.lines if line.get_linewidth() > 1}
-    assert strong == {"attention", "gradient × attention", "optimal", "random"}
+    assert strong == {"attention", "gradient x attention", "optimal order", "random order"}
     assert len({colours[label] for label in strong}) == 4
     assert {colours[label] for label in set(colours) - strong} == {"#a6a6a6"}
     for text in end_labels(axis):
@@ -91,8 +91,8 @@ def test_levels_and_the_control_are_told_by_the_line():
     axis = survival(made_up_tables.curves(), erase_level="input")
     dashes = {line.get_label(): str(line._unscaled_dash_pattern) for line in axis.lines}
     assert dashes["gradient"] == dashes["attention"] == dashes["LRP"]
-    assert dashes["gradient (input)"] == dashes["rollout (input)"] == dashes["gradient × input"]
-    kinds = {dashes[label] for label in ("gradient", "gradient (input)", "shap values (yours)", "random")}
+    assert dashes["gradient (input)"] == dashes["rollout (input)"] == dashes["gradient x input"]
+    kinds = {dashes[label] for label in ("gradient", "gradient (input)", "shap values (yours)", "random order")}
     assert len(kinds) == 4
     assert line_of(axis, "attention (input)").get_markerfacecolor() == "white"
     assert line_of(axis, "attention").get_markerfacecolor() != "white"
@@ -129,8 +129,8 @@ def test_undefined_rankings_are_named_and_not_drawn():
     table = made_up_tables.curves(("attention",))
     table.loc[table.ranking.isin(["lrp", "greedy"]), ["kept", "low", "high"]] = np.nan
     axis = survival(table, texts=150)
-    assert "150 texts; shaded: intervals\nundefined: LRP, greedy" in texts_of(axis)
-    assert not {"LRP", "greedy"} & {line.get_label() for line in axis.lines}
+    assert "150 texts; shaded: intervals\nundefined: LRP, greedy order" in texts_of(axis)
+    assert not {"LRP", "greedy order"} & {line.get_label() for line in axis.lines}
     table.loc[~table.ranking.isin(["random"]), "kept"] = np.nan
     assert any(
         f"undefined: {len(made_up_tables.AT_ATTENTION) - 1} rankings" in text for text in texts_of(survival(table))

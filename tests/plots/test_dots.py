@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 
+from attnfaith.attribution.display_names import display_name
 from attnfaith.errors import InputError
 from attnfaith.plots import efficiency
-from attnfaith.plots.labels import words_for
 from tests.helpers import made_up_tables
 from tests.helpers.reading_figures import texts_of, unreadable
 
@@ -33,7 +33,7 @@ def test_values_intervals_and_order_are_those_of_the_table(level, figure):
     names = [label.get_text() for label in axis.get_yticklabels()]
     assert axis.get_ylim()[0] > axis.get_ylim()[1]  # the first row is on top
     for row, (name, (_, wanted)) in enumerate(zip(names, expected.iterrows(), strict=True)):
-        assert name.startswith(words_for(wanted.ranking))
+        assert name.startswith(display_name((wanted.ranking_level, wanted.ranking), short=True))
         assert dots(axis)[row] == wanted.value
         assert intervals(axis)[row] == pytest.approx((wanted.low, wanted.high))
         shown = f"{wanted.value:.2f}" if figure == "efficiency" else f"{100 * wanted.value:.0f} %"
@@ -56,14 +56,14 @@ def test_titles_say_what_and_of_how_many_texts():
 def test_the_control_is_marked_and_its_value_goes_down_the_whole_figure():
     summary = made_up_tables.summary()
     axis = efficiency(summary, erase_level="attention")
-    assert [label.get_text() for label in axis.get_yticklabels()][-1] == "random control"
+    assert [label.get_text() for label in axis.get_yticklabels()][-1] == "random order"
     control = rows_of(summary, "attention", "efficiency").set_index("ranking").loc["random"]
     across = [line for line in axis.lines if len(line.get_xdata()) == 2]
     assert [list(line.get_xdata()) for line in across] == [[control.value] * 2]
     (band,) = axis.patches
     assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((control.low, control.high))
     two = [label.get_text() for label in efficiency(summary, erase_level="input").get_yticklabels()]
-    assert {"random control", "random control (input)"} <= set(two)
+    assert {"random order", "random order (input)"} <= set(two)
 
 
 def test_open_dots_are_of_the_input_level():
@@ -72,7 +72,7 @@ def test_open_dots_are_of_the_input_level():
     for line in axis.lines:
         if len(line.get_xdata()) == 1:
             name = names[int(line.get_ydata()[0])]
-            of_input = name.endswith("(input)") or name == "gradient × input"
+            of_input = name.endswith("(input)") or name == "gradient x input"
             assert (line.get_markerfacecolor() == "white") == of_input, name
 
 
@@ -82,7 +82,7 @@ def test_undefined_goes_last_and_is_said():
     summary.loc[mine, ["value", "low", "high"]] = np.nan
     axis = efficiency(summary)
     names = [label.get_text() for label in axis.get_yticklabels()]
-    assert names[-1] == "optimal"
+    assert names[-1] == "optimal order"
     assert texts_of(axis).count("undefined") == 1
     assert len(names) - 1 not in dots(axis)
 

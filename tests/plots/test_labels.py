@@ -5,10 +5,10 @@ import re
 import pytest
 
 import attnfaith as af
-from attnfaith.plots.labels import LONGEST, labels_for, shortened, words_for
-from attnfaith.plots.style import HIGHLIGHT
+from attnfaith.attribution.display_names import display_name
+from attnfaith.plots.labels import LONGEST, labels_for, shortened
 
-REGISTERED = sorted(set(re.findall(r"^(attention|input) +(\S+)", str(af.methods()), re.M)))
+REGISTERED = [(row["level"], row["name"]) for row in af.methods()]
 
 
 def test_all_methods_are_found():
@@ -17,8 +17,8 @@ def test_all_methods_are_found():
 
 @pytest.mark.parametrize(("level", "name"), REGISTERED)
 def test_every_method_has_a_name_in_words(level, name):
-    words = words_for(name)
-    assert re.fullmatch(r"[A-Za-z× ]+", words)
+    words = display_name((level, name), short=True)
+    assert re.fullmatch(r"[A-Za-z -]+", words)
     label = labels_for(REGISTERED)[level, name]
     assert label.startswith(words)
     assert len(label) <= LONGEST, "a name of our own is never shortened"
@@ -27,31 +27,27 @@ def test_every_method_has_a_name_in_words(level, name):
 @pytest.mark.parametrize(
     ("ranking", "words"),
     [
-        ("gradient_x_attention", "gradient × attention"),
-        ("gradient_x_input", "gradient × input"),
-        ("integrated_gradients", "integrated gradients"),
-        ("lrp", "LRP"),
         ("max_x", "max x"),
         ("SHAP", "SHAP"),
         ("__my__own_", "my own"),
         ("___", "'___'"),
     ],
 )
-def test_words(ranking, words):
-    assert words_for(ranking) == words
+def test_the_name_of_a_ranking_that_is_not_registered(ranking, words):
+    assert display_name(("yours", ranking)) == words
 
 
 def test_the_input_level_is_marked_where_the_name_does_not_say_it():
     labels = labels_for(REGISTERED)
     assert labels["input", "gradient"] == "gradient (input)"
     assert labels["input", "rollout"] == "rollout (input)"
-    assert labels["input", "gradient_x_input"] == "gradient × input"
+    assert labels["input", "gradient_x_input"] == "gradient x input"
     assert labels["attention", "gradient"] == "gradient"
-    assert labels["input", "random"] == "random (input)"
+    assert labels["input", "random"] == "random order (input)"
 
 
 def test_the_only_control_needs_no_level():
-    assert labels_for([("input", "random"), ("input", "lrp")])["input", "random"] == "random"
+    assert labels_for([("input", "random"), ("input", "lrp")])["input", "random"] == "random order"
     assert labels_for([("yours", "shap_values")]) == {("yours", "shap_values"): "shap values (yours)"}
 
 
@@ -81,5 +77,6 @@ def test_a_shortened_name_keeps_both_ends():
     assert shortened("short", 20) == "short"
 
 
-def test_what_stands_out_exists():
-    assert set(HIGHLIGHT) <= {name for _, name in REGISTERED}
+def test_at_one_level_only_a_shared_name_has_its_level():
+    labels = labels_for([("input", "lrp"), ("input", "gradient"), ("attention", "gradient")], one_level=True)
+    assert list(labels.values()) == ["LRP", "gradient (input)", "gradient"]

@@ -55,7 +55,10 @@ def test_every_pair_stands_in_both_of_its_cells(level):
     with_attention = [number(written[0, column]) for column in range(1, len(names))]
     assert with_attention == sorted(with_attention, reverse=True)
     assert sorted(map(number, written.values())) == pytest.approx(sorted([*made.value.round(2)] * 2), abs=1e-9)
-    assert written[names.index(f"random {[name.startswith('random') for name in names].index(True) + 1}"), 0] == ".00"
+    assert (
+        written[names.index(f"random order {[name.startswith('random') for name in names].index(True) + 1}"), 0]
+        == ".00"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_attention_alone_is_a_dot_and_an_interval_for_each_other_ranking():
 
 def test_levels_are_named_only_where_names_are_alike():
     names = [label.get_text().rsplit(" ", 1)[0] for label in agreements(summary()).get_yticklabels()]
-    assert {"leave one out", "detached gradient", "gradient", "gradient (input)", "LRP (input)"} <= set(names)
+    assert {"leave-one-out", "detached gradient", "gradient", "gradient (input)", "LRP (input)"} <= set(names)
     assert len(set(names)) == len(names)
 
 

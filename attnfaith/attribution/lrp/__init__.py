@@ -12,7 +12,15 @@ from attnfaith.attribution.gradient import weight_gradient
 from attnfaith.attribution.lrp.rules import Rules, relevance_rules
 from attnfaith.attribution.method import Request, Scores, method
 
-_PAPERS = "Bach et al. 2015; Arras et al. 2017; Ali et al. 2022"
+_FACTS: dict[str, Any] = {
+    "display_name": "LRP",
+    "passes": 1,
+    "backward": True,
+    "reference": "Bach et al. 2015; Arras et al. 2017; Ali et al. 2022",
+    "default_output": "log_odds",  # a logit by itself changes when all grow alike, although the decision does not
+    "multiplies_by_inputs": True,
+    "has_completeness_gap": True,
+}
 
 
 def under_rules(request: Request) -> tuple[Request, list[Rules]]:
@@ -32,7 +40,7 @@ def _scores(request: Request, values: Tensor, mask: Tensor, logits: Tensor, ente
     return request.scores(values, mask, gap=gap.detach(), absorbed=absorbed)
 
 
-@method("attention", "lrp", cost="1 tail, forward and backward", reference=_PAPERS)
+@method("attention", "lrp", **_FACTS)
 def relevance_at_attention(request: Request) -> Scores:
     """The relevance of each item's contribution to the attended vector."""
     changed, entered = under_rules(request)
@@ -41,7 +49,7 @@ def relevance_at_attention(request: Request) -> Scores:
     return _scores(request, (capture.weights * gradient).sum(1), capture.mask, capture.logits, entered)
 
 
-@method("input", "lrp", cost="1 forward and backward", reference=_PAPERS)
+@method("input", "lrp", **_FACTS)
 def relevance_at_input(request: Request) -> Scores:
     """The relevance of each token's vector."""
     changed, entered = under_rules(request)

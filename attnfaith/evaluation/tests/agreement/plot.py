@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from attnfaith.escaping import visible
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.agreement.summary import MEASURES
-from attnfaith.plots.labels import shortened
+from attnfaith.plots.labels import labels_for, shortened
 from attnfaith.plots.lettering import TitleBlock, draw_empty
-from attnfaith.plots.matrix import labels_at_one_level, shown
+from attnfaith.plots.matrix import shown
 from attnfaith.plots.panels import counted, joined, masks_by_class, panels, place_of, require_columns
 from attnfaith.plots.style import (
     ALERT,
@@ -147,7 +147,7 @@ def _panels(table: pd.DataFrame, others: Sequence[str] | None) -> list[tuple[str
         chosen = [key for key in keys if key[1] in wanted]
         if others is None and not chosen:
             chosen = keys[:PANELS]
-        words, where = labels_at_one_level([("", ""), *keys]), place_of(level) if len(levels) > 1 else ""
+        words, where = labels_for([("", ""), *keys], one_level=True), place_of(level) if len(levels) > 1 else ""
         for key in chosen:
             found.append((words[key], where, rows[(rows["other_level"] == key[0]) & (rows["other"] == key[1])]))
     return found

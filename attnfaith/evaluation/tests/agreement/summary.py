@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from attnfaith.attribution.display_names import display_name
+from attnfaith.attribution.method import ATTENTION
 from attnfaith.estimates.comparison_columns import ComparisonColumns, Name
-from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, display_name
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Array, Key, Pivot
 from attnfaith.estimates.summary_table import (
     EstimateTable,
@@ -31,9 +33,9 @@ TOO_SHORT = "fewer than two items to order"
 CONSTANT = "one of the two is constant on the items that both score, or there are fewer than two of them"
 
 _PAIR = ("ranking_level", "ranking", "other_level", "other")
-_WORDS = {"gradient_attention_fixed": "the gradient (attention held constant)", "leave_one_out": "leave-one-out"}
 _PLACES = {"attention": "the final attention", "input": "the input level"}
-_NEXT = (("attention", "gradient"), ("attention", "gradient_x_attention"))  # where the measures score other items
+_INSTEAD: tuple[Key, ...] = (("attention", "gradient"), ("attention", "gradient_x_attention"))
+"""What sentences compare attention with where the measures of Jain & Wallace score other items than it."""
 
 
 def summarise(
@@ -112,7 +114,7 @@ def sides(agreement: pd.DataFrame) -> dict[str, ComparisonColumns]:
         means: dict[Name, Array] = {
             (f"tau:{written(key[2:])}", (key[0], key[1])): tau[:, place]
             for place, key in enumerate(pivot.keys)
-            if key[:2] == (level, "attention")
+            if key[:2] == (level, ATTENTION)
         }
         found[level] = ComparisonColumns(pivot.text_ids, means)
     return found
@@ -132,14 +134,13 @@ def sentences(figures: SummaryLookup) -> Iterator[str]:
 
 def _said(figures: SummaryLookup, level: str) -> Iterator[str]:
     """Parts of a sentence, one for each other ranking."""
-    own: Key = (level, "attention")
+    own: Key = (level, ATTENTION)
     measures: list[Key] = [("input", name) for name in MEASURES]
     others = [key for key in measures if figures.get(level, "tau", own, key).known]
-    for key in others or [key for key in _NEXT if figures.get(level, "tau", own, key).known]:
+    for key in others or [key for key in _INSTEAD if figures.get(level, "tau", own, key).known]:
         tau, share, lost = (figures.get(level, name, own, key) for name in ("tau", "significant", "undefined"))
-        words = _WORDS.get(key[1], display_name(key, []))
         missing = f" and undefined on {lost}" if lost.value > 0.05 else ""
-        yield f"{mean_of(tau)} with {words}, significant on {share} of them{missing}{_conclusion(tau)}"
+        yield f"{mean_of(tau)} with {display_name(key)}, significant on {share} of them{missing}{_conclusion(tau)}"
 
 
 def _conclusion(tau: SummaryValue) -> str:

@@ -12,11 +12,12 @@ import pyarrow as pa
 import torch
 
 from attnfaith.adapters.self_check import tolerance_of
+from attnfaith.attribution.method import ATTENTION
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.batch import Batch
-from attnfaith.evaluation.rankings import CONTROL, Ranking
+from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import MARGIN
 from attnfaith.evaluation.tests.agreement import summary as summaries
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from attnfaith.evaluation.results import Results
 
-PAIRS = ("all", "attention")
+PAIRS = ("all", ATTENTION)
 OF_TOKENS = tuple(Ranking(name, "input") for name in summaries.MEASURES)
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -94,8 +95,8 @@ class Agreement(Test):
         scores = torch.stack([batch.scores(one, level).double() for one in rankings], 1)[texts]
         mask, near = mask[texts], MARGIN * tolerance_of(batch.logits)
         one, two = torch.triu_indices(len(rankings), len(rankings), 1, device=mask.device)
-        if self.pairs == "attention":
-            own = [rankings[place] == Ranking("attention", level) for place in one.tolist()]
+        if self.pairs == ATTENTION:
+            own = [rankings[place] == Ranking(ATTENTION, level) for place in one.tolist()]
             one, two = one[own], two[own]
         found = kendall(scores, mask, near=near)
         figures = {
@@ -154,10 +155,8 @@ def _compared(batch: Batch) -> dict[str, tuple[Ranking, ...]]:
     found = {}
     for level in levels:
         listed = [ranking for one in (level, *(other for other in given if by_token)) for ranking in given[one]]
-        first = [Ranking("attention", level), *(OF_TOKENS if by_token or level == "input" else ())]
-        there = "attention" if level == "input" else "input"
-        same = {Ranking(name, there) for name in ("attention", CONTROL) if by_token}
-        found[level] = tuple(one for one in dict.fromkeys([*first, *listed]) if one not in same)
+        first = [Ranking(ATTENTION, level), *(OF_TOKENS if by_token or level == "input" else ())]
+        found[level] = tuple(one for one in dict.fromkeys([*first, *listed]) if not (by_token and one.repeats(level)))
     return found
 
 

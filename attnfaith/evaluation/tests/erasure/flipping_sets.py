@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnfaith.attribution.method import ATTENTION, CONTROL
 from attnfaith.attribution.optimal import optimum_of
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import AttentionEraser, Eraser
@@ -28,15 +29,15 @@ VERSION = 1
 """Of the search; runs with different versions cannot be compared."""
 PANEL = {
     "attention": (
-        Ranking("attention", "attention"),
-        Ranking("random", "attention"),
+        Ranking(ATTENTION, "attention"),
+        Ranking(CONTROL, "attention"),
         Ranking("gradient", "attention"),
         Ranking("gradient_x_attention", "attention"),
         Ranking("occlusion", "attention"),
     ),
     "input": (
-        Ranking("attention", "input"),
-        Ranking("random", "input"),
+        Ranking(ATTENTION, "input"),
+        Ranking(CONTROL, "input"),
         Ranking("gradient_x_attention", "attention"),
         Ranking("gradient_x_input", "input"),
         Ranking("lrp", "input"),

@@ -45,7 +45,7 @@ def erasure_figure(
 
     def draw(axis: Axes, level: str) -> Axes:
         here = {name for _, name in keys_of(table[table["erase_level"] == level])}
-        shown = [name for name in chosen if name in here]
+        shown = None if chosen is None else [name for name in chosen if name in here]
         return survival(table, axis, erase_level=level, unit=unit, highlight=shown)
 
     return _by_level(curves, draw, lambda count: max(2.8, 0.8 + 0.112 * count), path)

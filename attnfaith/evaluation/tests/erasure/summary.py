@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from attnfaith.attribution.method import ATTENTION, CONTROL, YOURS
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import Array, ErasureMatrix, grids
 from attnfaith.estimates.summary_table import (
@@ -19,7 +20,6 @@ from attnfaith.estimates.summary_table import (
     start_slice,
     written,
 )
-from attnfaith.evaluation.rankings import CONTROL, YOURS
 from attnfaith.functional.statistics import Estimate, Resamples, holm, means_of, sign_test, survival, wilson
 
 NOT_REACHED = "not reached: fewer than half flip"
@@ -214,7 +214,7 @@ def _pairs(rows: EstimateTable, grid: ErasureMatrix, resamples: Resamples, taken
 
 def _is_planned(grid: ErasureMatrix, one: int, two: int) -> bool:
     """Whether two rankings are a random order and what is judged against it."""
-    control, attention = grid.place(CONTROL, grid.level), grid.place("attention", "attention")
+    control, attention = grid.place(CONTROL, grid.level), grid.place(ATTENTION, "attention")
     others = {one, two} - {control}
     return len(others) == 1 and all(place == attention or grid.keys[place][0] == YOURS for place in others)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +11,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from attnfaith.attribution.optimal import OPTIMAL
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.estimates.comparison_columns import ComparisonColumns, sides_of_erasure
 from attnfaith.evaluation.batch import Batch
@@ -108,7 +108,7 @@ class Erasure(Test):
         if not texts:
             return {}
         exact = optimal_sets(eraser)
-        panel = [] if exact is not None else _panel(eraser, rankings)
+        panel = [] if exact is not None else _panel(eraser)
         # the panel comes first and in its own order, so that ties in the search do not depend on what was asked for
         every = [*panel, *(one for one in rankings if one not in panel)]
         scores = [
@@ -161,18 +161,12 @@ class Erasure(Test):
         return search_sets(eraser, orders, sizes, bounds=self.bounds)
 
 
-def _panel(eraser: Eraser, rankings: Sequence[Ranking]) -> list[Ranking]:
-    """The rankings that the search for small flipping sets starts from, without those that the model does not support.
-
-    Nobody asked for the scores of the others, so warnings about their precision are not shown.
-    """
+def _panel(eraser: Eraser) -> list[Ranking]:
+    """The rankings that the search for small flipping sets starts from; without those that this model does not have."""
     supported = []
     for ranking in PANEL[eraser.level]:
         try:
-            with warnings.catch_warnings():
-                if ranking not in rankings:
-                    warnings.simplefilter("ignore", UserWarning)
-                eraser.batch.scores(ranking, eraser.level)
+            eraser.batch.scores(ranking, eraser.level)
         except UnsupportedModelError:
             continue
         supported.append(ranking)
@@ -180,7 +174,7 @@ def _panel(eraser: Eraser, rankings: Sequence[Ranking]) -> list[Ranking]:
 
 
 def _is_optimal(ranking: Ranking) -> bool:
-    return (ranking.level, ranking.name) == ("attention", "optimal")
+    return (ranking.level, ranking.name) == OPTIMAL
 
 
 def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor]) -> tuple[Tensor, list[int]]:

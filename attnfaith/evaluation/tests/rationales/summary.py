@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from attnfaith.attribution.method import ATTENTION, CONTROL
 from attnfaith.estimates.comparison_columns import ComparisonColumns, columns
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, unit_at
 from attnfaith.estimates.pivot import Array, Pivot, levels_of, numbers
@@ -19,7 +20,6 @@ from attnfaith.estimates.summary_table import (
     start_slice,
     written,
 )
-from attnfaith.evaluation.rankings import CONTROL
 from attnfaith.functional.rationale import agreement, f1, top_count
 from attnfaith.functional.statistics import Resamples, means_of
 
@@ -244,7 +244,7 @@ def said(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     order = ("attention", "input") if facts["tail_is_affine"] else ("input", "attention")
     places = ((level, key) for level in order for key in figures.keys(level, "comprehensiveness"))
     level, key = min(
-        (place for place in places if place[1][1] == "attention"),
+        (place for place in places if place[1][1] == ATTENTION),
         key=lambda place: (order.index(place[0]), place[1][0] != "attention"),
         default=("", ("", "")),
     )

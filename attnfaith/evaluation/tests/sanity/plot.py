@@ -60,7 +60,7 @@ def sanity(
         summary: The long table of figures; rows of the slice "all" are drawn.
         axis: Where to draw; new axes when None.
         measure: "spearman", "spearman_absolute" or "tau".
-        highlight: Names of the rankings that stand out; None: attention, gradient × attention, optimal and random.
+        highlight: Names of the rankings that stand out; None: those that are registered with a style.
 
     Example:
         >>> import pandas as pd

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from attnfaith.attribution.display_names import display_name, role_of
 from attnfaith.estimates.comparison_columns import ComparisonColumns, columns
-from attnfaith.estimates.lookup import SEARCHES, SummaryLookup, SummaryValue, display_name, listed
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, listed
 from attnfaith.estimates.pivot import Array, Key, Pivot
 from attnfaith.estimates.summary_table import (
     EstimateTable,
@@ -18,7 +19,6 @@ from attnfaith.estimates.summary_table import (
     start_slice,
     written,
 )
-from attnfaith.evaluation.rankings import CONTROL
 from attnfaith.evaluation.verdict_rule import FEW
 from attnfaith.functional.statistics import Estimate, Resamples
 
@@ -118,7 +118,7 @@ def sentences(figures: SummaryLookup) -> Iterator[str]:
     key = next((one for one in sorted(keys) if one[1] == "attention"), None)
     if key is not None:
         yield from _own(figures, key)
-    rankings = [one for one in keys if one != key and one[1] not in (CONTROL, *SEARCHES)]
+    rankings = [one for one in keys if one != key and role_of(one) == "ordinary"]
     others = [one for one in rankings if _verdict(figures, one) == "keeps"]
     if others:
         told = listed(f"{display_name(one, keys)} ({said(figures.get('', 'kept', one))})" for one in others)
@@ -130,7 +130,7 @@ def sentences(figures: SummaryLookup) -> Iterator[str]:
 
 def _own(figures: SummaryLookup, key: Key) -> Iterator[str]:
     keys, kept = figures.keys("", "kept"), figures.get("", "kept", key)
-    chance = figures.get("", "kept", next((one for one in keys if one[1] == CONTROL), ("", "")))
+    chance = figures.get("", "kept", next((one for one in keys if role_of(one) == "control"), ("", "")))
     beside = f" (a random order: {said(chance)})" if chance.known else ""
     if not kept.known:
         yield (

@@ -14,12 +14,13 @@ from torch import Tensor, nn
 
 from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import tolerance_of
+from attnfaith.attribution.method import YOURS
 from attnfaith.attribution.model_loading import load_model, positive_int
 from attnfaith.errors import InputError
 from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.batch import Batch
-from attnfaith.evaluation.rankings import YOURS, Ranking
+from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import MARGIN
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.sanity import summary as summaries

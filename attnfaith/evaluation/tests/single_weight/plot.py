@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
-from attnfaith.plots.labels import shortened, words_for
+from attnfaith.evaluation.tests.single_weight.summary import LEVEL
+from attnfaith.plots.labels import labels_for
 from attnfaith.plots.lettering import TitleBlock, draw_empty, write
 from attnfaith.plots.panels import counted, joined, require_columns, saved
 from attnfaith.plots.style import (
@@ -205,7 +206,8 @@ def _of_ranking(table: pd.DataFrame, ranking: str | None, *, figure: str) -> tup
     if ranking is not None and names and ranking not in names:
         raise InputError(f"ranking is {ranking!r}; the table holds {names}.")
     name = ranking or (names[0] if names else "")
-    return table[table["ranking"] == name], shortened(words_for(name)) if name else "Single weights"
+    key = (LEVEL, name)
+    return table[table["ranking"] == name], labels_for([key])[key] if name else "Single weights"
 
 
 def _undefined(known: NDArray[np.bool_]) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from attnfaith.attribution.method import ATTENTION
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
 from attnfaith.estimates.comparison_columns import ComparisonColumns, sides_of_single_weight
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from attnfaith.evaluation.results import Results
 
-RANKINGS = ("attention", "gradient", "gradient_x_attention")
+RANKINGS = (ATTENTION, "gradient", "gradient_x_attention")
+"""The rankings of the attention level whose top items the paper looks at."""
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
     ("ranking", pa.string()),
@@ -84,7 +86,7 @@ class SingleWeight(Test):
         edges = torch.minimum(decision.margin(before, without).abs(), decision.margin(before, before).abs())
         near = (edges.double() <= eraser.tolerance.unsqueeze(1)).cpu().numpy()
         weights, decided = batch.weights.cpu().numpy(), decision_cells(decision, batch.logits)
-        tops = [_tops(eraser, Ranking(name, "attention"), divergence).tolist() for name in RANKINGS]
+        tops = [_tops(eraser, Ranking(name, LEVEL), divergence).tolist() for name in RANKINGS]
         sums = [(values * eraser.erasable.cpu().numpy()).sum(1) for values in (moved, flips)]
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text, row in enumerate(batch.rows):
@@ -125,7 +127,7 @@ class SingleWeight(Test):
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """How often the most attended item decides, and how often a drawn one."""
-        top, drawn = (figures.get(LEVEL, name, (LEVEL, "attention")) for name in ("only_top", "only_drawn"))
+        top, drawn = (figures.get(LEVEL, name, (LEVEL, ATTENTION)) for name in ("only_top", "only_drawn"))
         if top.known:
             unit = unit_at(facts["unit"], LEVEL)
             yield (

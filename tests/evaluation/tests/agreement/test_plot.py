@@ -67,7 +67,7 @@ def test_other_rankings_can_be_asked_for_and_levels_are_named():
     both = table(levels=("attention", "input"))
     figure = agreement_distributions(both, others=["random"])
     titles = [axis.get_title(loc="left") for axis in figure.axes]
-    assert [title.split(":")[0] for title in titles] == ["random", "random"]
+    assert [title.split(":")[0] for title in titles] == ["random order", "random order"]
     for axis, where in zip(figure.axes, ("the final attention, 190 texts", "the input, 190 texts"), strict=True):
         assert any(text.startswith(where) for text in texts_of(axis))
     without = table(others=[("attention", "gradient"), ("attention", "lrp"), ("attention", "random")])

@@ -179,7 +179,7 @@ def test_what_is_said():
     summary = said([(0.34, 0.33, 0.35), (0.8, CLOSE + 0.01, 0.9)])
     first, last = sentences(SummaryLookup(summary, "agreement"))
     assert first == (
-        "Kendall's tau of attention is, on average over the texts, 0.34 [0.33, 0.35] with the gradient (attention held "
+        "Kendall's tau of attention is, on average over the texts, 0.34 [0.33, 0.35] with gradient (attention held "
         "constant), significant on 50 % [40, 60] of them (little agreement); 0.80 [0.71, 0.90] with leave-one-out, "
         "significant on 50 % [40, 60] of them (close agreement)."
     )

@@ -56,7 +56,7 @@ def test_texts_are_those_the_ranking_was_run_on():
 def test_a_ranking_of_one_level_can_be_highlighted():
     figure = erasure_figure(CURVES, highlight=["optimal"])
     strong = [[line.get_label() for line in axis.lines if line.get_linewidth() > 1] for axis in figure.axes]
-    assert strong == [["optimal"], []]
+    assert strong == [["optimal order"], []]
     with pytest.raises(InputError, match="highlight names"):
         erasure_figure(CURVES, highlight=["optimum"])
 
@@ -67,9 +67,9 @@ def test_single_weights_share_their_scale():
     upper, lower = figure.axes[::2], figure.axes[1::2]
     assert len(upper) == len(lower) == 3
     assert len({(*axis.get_xlim(), *axis.get_ylim()) for axis in upper}) == 1
-    assert [title.split("\n")[0] for title in titles(figure)[::2]] == ["attention", "gradient", "gradient × attention"]
+    assert [title.split("\n")[0] for title in titles(figure)[::2]] == ["attention", "gradient", "gradient x attention"]
     assert all(title.endswith("negative") for title in titles(figure)[::2])
-    assert titles(figure)[1::2] == ["attention: flips", "gradient: flips", "gradient × attention: flips"]
+    assert titles(figure)[1::2] == ["attention: flips", "gradient: flips", "gradient x attention: flips"]
     shown = sum(len(group.get_offsets()) for axis in upper for group in axis.collections)
     assert shown == len(table)
 

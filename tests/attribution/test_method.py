@@ -1,0 +1,80 @@
+"""What is registered with a method, and what is made of it."""
+
+import pytest
+
+import attnfaith as af
+from attnfaith.attribution.method import InexactScores, Method, methods
+
+DEFAULTS = {"level": "attention", "name": "my_own", "run": None}
+
+
+@pytest.mark.parametrize(
+    ("facts", "cost", "of_ten"),
+    [
+        ({}, "unknown", None),
+        ({"passes": 0}, "none beyond the capture", 0),
+        ({"passes": 1}, "1 tail", 1),
+        ({"passes": 20, "backward": True}, "20 tails, forward and backward", 20),
+        ({"passes": 1, "passes_per": "item"}, "N tails", 10),
+        ({"passes": 2, "passes_per": "item", "level": "input"}, "2 N passes", 20),
+        ({"passes": 0.5, "passes_per": "pair"}, "0.5 N x N tails", 50),
+        ({"passes": 1, "level": "input"}, "1 pass", 1),
+        ({"passes": 1, "cost": "next to nothing"}, "next to nothing", 1),
+    ],
+)
+def test_cost_is_a_number_and_words(facts, cost, of_ten):
+    method = Method(**DEFAULTS | facts)
+    assert (method.cost, method.passes_for(10)) == (cost, of_ten)
+    assert method.grows_with_length == (facts.get("passes_per", "text") != "text")
+
+
+def test_names_are_made_of_the_name_where_none_is_given():
+    assert (Method(**DEFAULTS).display_name, Method(**DEFAULTS).short_name) == ("my own", "my own")
+    named = Method(**DEFAULTS, display_name="a long name")
+    assert (named.display_name, named.short_name) == ("a long name", "a long name")
+    assert Method(**DEFAULTS, display_name="a long name", short_name="name").short_name == "name"
+
+
+def test_there_is_one_control_at_each_level_and_searches_are_no_controls():
+    controls = [key for key, method in methods.items() if method.role == "control"]
+    assert sorted(controls) == [("attention", "random"), ("input", "random")]
+    assert {name for (_, name), method in methods.items() if method.role == "search"} == {"greedy", "optimal"}
+
+
+def test_a_listing_can_be_a_table():
+    import pandas as pd
+
+    table = pd.DataFrame(af.methods()).set_index(["level", "name"])
+    assert table.loc[("input", "lrp"), "default_output"] == "log_odds"
+    assert table.loc[("attention", "occlusion"), "passes_per"] == "item"
+    assert table["on_request"].sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("facts", "argument"),
+    [
+        ({"level": "words"}, "level"),
+        ({"passes": -1}, "passes"),
+        ({"passes": "many"}, "passes"),
+        ({"passes_per": "batch"}, "passes_per"),
+        ({"default_output": "odds"}, "default_output"),
+        ({"role": "rival"}, "role"),
+        ({"style": ("red",)}, "style"),
+        ({"style": "red"}, "style"),
+    ],
+)
+def test_wrong_facts_are_refused_before_anything_is_registered(facts, argument):
+    before = dict(methods)
+    with pytest.raises(af.InputError, match=f"{argument} to be"):
+        af.register_method("my_own", **facts)(lambda capture, cut, target: capture.weights.mean(1))
+    with pytest.raises(af.InputError, match="name of a method"):
+        af.register_method("")
+    assert methods == before
+
+
+def test_inexact_scores_of_batches_add_up():
+    one, two = InexactScores(0, 8, 0.0, ""), InexactScores(3, 4, 0.25, "more steps help")
+    assert one + two == two + one == InexactScores(3, 12, 0.25, "more steps help")
+    assert two.message("LRP") == (
+        "The scores of LRP are inexact on 3 of 4 texts (completeness gap up to 0.25): more steps help."
+    )
