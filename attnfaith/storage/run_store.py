@@ -121,7 +121,7 @@ class Store:
             if "counts" not in store.manifest or len(done) < store.manifest["shards"] or not store._has_concluded():
                 of = f" of {store._expected}" if store._expected is not None else ""
                 raise InputError(
-                    f"The run in {str(path)!r} is not complete: it has {len(done)}{of} shards. The same command as "
+                    f"The run in {str(path)!r} is not complete: {len(done)}{of} shards are stored. The same command as "
                     "before continues it."
                 )
             store._compare_digests()

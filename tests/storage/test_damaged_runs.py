@@ -95,7 +95,7 @@ def forged(run, folder, path, value):
         ("counts.rows", 29, "counts.rows is 29; expected 30"),
         ("counts.aside", {"empty": 3}, "expected 30 rows less 3 set aside"),
         ("counts", [], r"counts is \[\]; expected an object"),
-        ("digests", ..., "digests is not; expected all of shards, counts, digests"),
+        ("digests", ..., "it has shards and no digests; expected all of shards, counts, digests"),
         ("digests.shards", {"../texts": "0" * 64}, "the table '../texts'; expected a plain name"),
         ("digests.shards.erasure", "0" * 64, "'erasure' in .* are not those that the run was finished with"),
     ],

@@ -153,5 +153,5 @@ def test_finishing_what_is_not_done(tmp_path):
     stream.write(1, tables_of(1), "")
     with pytest.raises(StorageError, match=r"the shards"):
         stream.finish({})
-    with pytest.raises(InputError, match=r"not complete: it has 1 shards"):
+    with pytest.raises(InputError, match=r"not complete: 1 shards are stored"):
         Store.load(tmp_path / "stream")

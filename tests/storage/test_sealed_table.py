@@ -111,7 +111,7 @@ def test_more_values_than_memory(tmp_path, monkeypatch):
     path = forged(pa.table({"a": pa.array([1] * 10**6)}), tmp_path / "file.parquet")
     assert path.stat().st_size < 10_000
     assert len(sealed_table.read(path, None)[0]) == 10**6
-    monkeypatch.setattr(sealed_table, "MOST_BYTES", 10**6)
+    monkeypatch.setattr(sealed_table, "MAX_BYTES", 10**6)
     with pytest.raises(
         StorageError, match=r"claims to hold .* bytes when it is decompressed; expected at most 1,000,000"
     ):

@@ -27,9 +27,8 @@ class Linear(torch.autograd.Function):
         ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float, note: Callable[[Tensor], None]
     ) -> Tensor:
         """The output of the layer."""
-        output = F.linear(
-            inputs, weight, bias
-        )  # Some models change the output in place, which torch refuses for a view from a custom function.
+        output = F.linear(inputs, weight, bias)
+        # Some models change the output in place, which torch refuses for a view from a custom function.
         if output._is_view():
             output = output.clone()
         ctx.save_for_backward(weight, bias, damping(output, epsilon, -1))
