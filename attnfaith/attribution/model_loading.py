@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from attnfaith import validation
 from attnfaith.adapters.cut import Cut
 from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
+from attnfaith.models.auto_classes import register
 from attnfaith.validation import short_repr
 
 
@@ -98,6 +99,7 @@ _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
 
 def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
     """A classifier from a folder or a name on the hub, and its tokenizer where none is given."""
+    register()  # importing attnfaith has done so, except in the process of the command line
     name = short_repr(str(model), _PATH)
     try:
         _check_sizes(Path(model))

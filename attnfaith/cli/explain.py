@@ -21,7 +21,7 @@ def explain(
     second_text: Annotated[
         str | None, typer.Option(help="The second text of a pair; of every pair, when lines are read.")
     ] = None,
-    method: Annotated[str, typer.Option(help="The ranking, such as attention or lrp.")] = "gradient_x_attention",
+    method: Annotated[str, typer.Option(help="The ranking: {rankings}.")] = "gradient_x_attention",
     level: Annotated[
         str,
         typer.Option(
@@ -68,8 +68,8 @@ def explain(
     3  the page cannot be written
     130  interrupted
     """
+    from attnfaith.cli.explanation_view import show
     from attnfaith.cli.options import bars, class_of, model_path
-    from attnfaith.cli.terminal import show
 
     texts = _texts(text, second_text)
     with bars(quiet):

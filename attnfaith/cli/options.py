@@ -217,7 +217,8 @@ Output = Annotated[Path, typer.Option(help="The folder of the results: new, or o
 Rankings = Annotated[
     str,
     typer.Option(
-        help='"all", or names with commas: gradient wherever there is one, input/gradient for one.',
+        help='"all", or names with commas, such as gradient (at every level that has it) or input/gradient. '
+        "Known: {rankings}.",
         rich_help_panel=_RUN,
     ),
 ]
@@ -232,8 +233,7 @@ Explanations = Annotated[
 Tests = Annotated[
     str,
     typer.Option(
-        help='"all", or names with commas: erasure, single_weight, agreement, permutation, adversarial, information, '
-        "rationales, sanity.",
+        help='"all", or names with commas: {tests}.',
         rich_help_panel=_RUN,
     ),
 ]
