@@ -20,6 +20,7 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.summary_table import MOST_RESAMPLES
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
+from attnfaith.evaluation.manifest_schema import check_conditions, check_manifest
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.results import Results
@@ -31,7 +32,6 @@ from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import counting
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
 from attnfaith.storage.run_store import Store
-from attnfaith.storage.schema import check_conditions, check_manifest
 from attnfaith.text.encoder import TextEncoder, special_ids_of
 
 MOST_STEPS = 10**6

@@ -29,7 +29,7 @@ _FINISHED = ("shards", "counts", "digests")  # what the manifest says only when 
 def read_manifest(directory: Path) -> dict[str, Any]:
     """The manifest of a run; one that is damaged, or of another layout, is refused.
 
-    What every run has is checked here; what an evaluation keeps, by `attnfaith.storage.schema`.
+    What every run has is checked here; what an evaluation keeps, by `attnfaith.evaluation.manifest_schema`.
     """
     path = directory / NAME
     try:
