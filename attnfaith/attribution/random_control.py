@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import torch
 
 from attnfaith.attribution.method import Request, Scores, method
-
-
-def keyed_generator(*key: object) -> torch.Generator:
-    """A generator whose draws depend on the key alone: not on batches, processes, or what was drawn before.
-
-    Example:
-        >>> torch.rand(1, generator=keyed_generator(0, 17)) == torch.rand(1, generator=keyed_generator(0, 17))
-        tensor([True])
-    """
-    digest = hashlib.sha256(repr(key).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+from attnfaith.randomness import keyed_generator
 
 
 def _uniform(request: Request, level: str) -> torch.Tensor:

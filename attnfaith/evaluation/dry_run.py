@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from accelerate.utils.memory import should_reduce_batch_size
 
@@ -12,18 +11,18 @@ from attnfaith.data.source import DataSource
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Explain, Ranking, check_available, is_named, rankings_for
-from attnfaith.evaluation.runner import SHARD, encode, too_long
+from attnfaith.evaluation.runner import encode, too_long
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.token_hiding import hiding_for
 from attnfaith.text.encoder import TextEncoder
 
 TRIED = 64
+"""At most so many of the first texts are tried, until one can be classified."""
 
 
 def first_text(setup: RunConfig, texts: TextEncoder, source: DataSource) -> Batch:
     """The longest of the first texts that the model reads without trouble."""
-    rows = next(iter(source.shards(SHARD)))[1]
-    rows = list(islice(rows, TRIED))
+    rows = next(iter(source.shards(TRIED)))[1]
     encoded, aside = encode(texts, rows, gold=setup.target == "gold")
     for place in sorted(encoded, key=lambda place: -len(encoded[place].ids)):
         try:

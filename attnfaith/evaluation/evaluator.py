@@ -25,7 +25,7 @@ from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import counts_of, run_conditions
-from attnfaith.evaluation.runner import SHARD, Runner, encode
+from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
@@ -51,6 +51,9 @@ class Evaluator:
             4096 for a model without limit.
         device: where a model that is loaded from a path goes; by default where accelerate puts it.
 
+    Attributes:
+        shard_size: rows of the data that are written together, and lost together when a run is killed.
+
     Example:
         >>> import attnfaith as af
         >>> texts = ["a fine film", "a dull film", "fine acting", "a dull plot"] * 10
@@ -60,6 +63,8 @@ class Evaluator:
         >>> len(results.table("erasure")) == 40 * 8  # seven rankings and the exact optimum
         True
     """
+
+    shard_size: int = 256
 
     def __init__(
         self,
@@ -228,7 +233,7 @@ class Evaluator:
             statistics=statistics,
             notes=[*source.notes, *notes],
         )
-        runner = Runner(setup, self.texts, chosen, batch_size)
+        runner = Runner(setup, self.texts, chosen, batch_size, self.shard_size)
         return self._run(runner, source, manifest, output_dir, quiet=quiet)
 
     def _run(
@@ -236,7 +241,7 @@ class Evaluator:
     ) -> Results:
         """The loop, in this process and the others; the first one opens and closes the files."""
         processes, temporary = self.processes, None
-        manifest |= {"shard_size": SHARD, "rows": source.rows}
+        manifest |= {"shard_size": runner.shard_size, "rows": source.rows}
         check_conditions(manifest)
         if output_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")

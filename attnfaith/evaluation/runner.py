@@ -21,8 +21,6 @@ from attnfaith.storage.run_store import Store
 from attnfaith.text.encoded import EncodedText
 from attnfaith.text.encoder import TextEncoder
 
-SHARD = 256
-"""Rows of the data that are written together, and lost together when a run is killed."""
 SQUARES = 2**25
 """At most this many squares of items in one batch: a very long text goes by itself."""
 GROWTH = 1.02
@@ -52,6 +50,7 @@ class Runner:
         texts: reads texts for the model.
         tests: what is run.
         batch_size: texts in a batch.
+        shard_size: rows of the data that are written together.
         room: tokens in a batch, padding included, for which there is memory; infinite until memory runs out. Half of
             what was too much is tried next, and a little more after each batch that used it up.
     """
@@ -60,6 +59,7 @@ class Runner:
     texts: TextEncoder
     tests: Sequence[Test]
     batch_size: int
+    shard_size: int
     room: float = math.inf
 
     def run(
@@ -74,7 +74,7 @@ class Runner:
             index: which process this is.
             of: how many there are.
         """
-        for number, rows in source.shards(SHARD, index=index, of=of):
+        for number, rows in source.shards(self.shard_size, index=index, of=of):
             digest = fingerprint_rows(rows)
             if store.done(number):
                 store.check(number, digest)

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from attnfaith.adapters.positions import choose_inputs
 from attnfaith.attribution.model_loading import positive_int
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
 from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
@@ -25,6 +24,7 @@ from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests
 from attnfaith.functional.attention_limits import reach_of
 from attnfaith.functional.counterfactual import EditableAttention, freedom_of, most_of, search
 from attnfaith.functional.decision import Decision
+from attnfaith.randomness import keyed_generator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

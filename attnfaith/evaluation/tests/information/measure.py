@@ -14,7 +14,6 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.functional.clustering import MOST, first_centres, number_of_clusters, quantised, singletons
 from attnfaith.functional.information import (
     codes_of,
@@ -25,6 +24,7 @@ from attnfaith.functional.information import (
     mutual_information,
     usable_ranks,
 )
+from attnfaith.randomness import keyed_generator
 from attnfaith.storage.run_store import TEXTS, Store
 
 COLUMNS: list[tuple[str, pa.DataType]] = [

@@ -8,12 +8,12 @@ import torch
 from scipy.spatial.distance import jensenshannon
 
 import attnfaith as af
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.evaluation.tests.adversarial import test as searching
 from attnfaith.evaluation.tests.adversarial.test import Adversarial
 from attnfaith.evaluation.tests.permutation.test import Permutation
 from attnfaith.functional.counterfactual import permute, random_permutations
 from attnfaith.metrics import AdversarialDivergence, PermutationDistance
+from attnfaith.randomness import keyed_generator
 from tests.helpers.metric_runs import INTERVALS, agree, summary_of, texts_of
 
 
