@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from attnfaith.errors import InputError
 from attnfaith.text.encoder import TextEncoder
+from attnfaith.validation import did_you_mean
 
 
 def column(data: Any, name: str, what: str) -> list[Any]:
@@ -52,9 +52,9 @@ def _readable(data: Any, what: str) -> Any:
 
 
 def _no_column(name: str, where: str, known: list[Any]) -> str:
-    near = difflib.get_close_matches(name, map(str, known), n=3)
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"{where} has no column {name!r}.{hint} There is {', '.join(map(repr, known)) or 'none'}."
+    return (
+        f"{where} has no column {name!r}.{did_you_mean(name, known)} There is {', '.join(map(repr, known)) or 'none'}."
+    )
 
 
 def label_tensor(labels: list[Any], kind: str, num_labels: int, what: str) -> Tensor:

@@ -177,7 +177,7 @@ GOOD = {
         ({"outputs": [[[0.5, 0.3, 0.2]]]}, "classes in every input of text 0"),
         ({"original_output": [[-1.0, 2.0]]}, "original_output of text 0 .* negative"),
         ({"epsilon": 2}, "epsilon to be between 0 and 1"),
-        ({"near": 90}, "near to be between 0 and 1"),
+        ({"near": 90}, "near to be above 0 and at most 1"),
     ],
 )
 def test_bad_input_is_refused(changes, message):
