@@ -6,16 +6,16 @@ read from the folders of the tests, and from the source of the rankings.
 
 from __future__ import annotations
 
+import ast
 import pkgutil
-import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from typer.core import TyperCommand
 
 PACKAGE = Path(__file__).parents[1]
-_RANKING = re.compile(r'^@method\(\s*"(?:attention|input)",\s*"(\w+)"', re.MULTILINE)
 
 
 def names_of_tests() -> list[str]:
@@ -41,8 +41,22 @@ def names_of_rankings() -> list[str]:
     loaded = sys.modules.get("attnfaith.attribution.method")
     if loaded is not None:
         return sorted({name for _, name in loaded.methods})
-    files = (PACKAGE / "attribution").rglob("*.py")
-    return sorted({name for file in files for name in _RANKING.findall(file.read_text(encoding="utf-8"))})
+    trees = [ast.parse(file.read_bytes()) for file in (PACKAGE / "attribution").rglob("*.py")]
+    assigned = [node for tree in trees for node in tree.body if isinstance(node, ast.Assign)]
+    constants = {node.targets[0].id: node.value for node in assigned if isinstance(node.targets[0], ast.Name)}
+    functions = [node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
+    decorators = [call for node in functions for call in node.decorator_list if isinstance(call, ast.Call)]
+    return sorted({_name(call, constants) for call in decorators if getattr(call.func, "id", "") == "method"})
+
+
+def _name(call: ast.Call, constants: Mapping[str, ast.expr]) -> str:
+    """The second argument of ``@method(level, name)``; both may be constants of another file, or one starred pair."""
+    values: list[str] = []
+    for argument in call.args:
+        node = argument.value if isinstance(argument, ast.Starred) else argument
+        value = ast.literal_eval(constants[node.id] if isinstance(node, ast.Name) else node)
+        values += [value] if isinstance(value, str) else value
+    return values[1]
 
 
 class CommandWithNames(TyperCommand):
