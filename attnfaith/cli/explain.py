@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnfaith.cli import options as given
-from attnfaith.cli.options import lines_of, one_of
+from attnfaith.cli.json_output import write
+from attnfaith.cli.options import bars, class_of, lines_of, model_path, one_of
 from attnfaith.cli.terminal import print_lines
+from attnfaith.errors import InputError, StorageError
 
 if TYPE_CHECKING:
     from attnfaith.attribution.explanation import Explanation
@@ -69,7 +71,6 @@ def explain(
     130  interrupted
     """
     from attnfaith.cli.explanation_view import show
-    from attnfaith.cli.options import bars, class_of, model_path
 
     texts = _texts(text, second_text)
     with bars(quiet):
@@ -99,8 +100,6 @@ def explain(
 
 def _texts(text: str, second: str | None) -> list[Any]:
     """The texts, or pairs, to explain; blank lines are left out, and said to be."""
-    from attnfaith.errors import InputError
-
     lines = [text]
     if text == "-":
         try:
@@ -117,7 +116,6 @@ def _texts(text: str, second: str | None) -> list[Any]:
 
 def _print_json(explanation: Explanation, *, words: bool) -> None:
     from attnfaith.attribution.rendering import finite
-    from attnfaith.cli.json_output import write
 
     more: dict[str, Any] = {}
     if words:
@@ -129,8 +127,6 @@ def _print_json(explanation: Explanation, *, words: bool) -> None:
 
 
 def _write(path: Path, explanations: list[Explanation]) -> None:
-    from attnfaith.errors import StorageError
-
     shown = "\n".join(explanation._repr_html_() for explanation in explanations)
     page = f'<!doctype html>\n<html>\n<meta charset="utf-8">\n<title>attnfaith explain</title>\n{shown}\n</html>\n'
     try:
