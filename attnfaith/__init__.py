@@ -3,42 +3,50 @@
 # ruff: noqa: E402 (the order of these imports matters)
 
 # First of all: importing the rest takes seconds, and an interrupt of the command must not show a traceback meanwhile.
-from attnfaith.interrupts import install_for_command
+from attnfaith.interrupts import install_for_command, started_as_command
 
 install_for_command()
 
 from typing import TYPE_CHECKING
 
-from attnfaith import attribution, models
 from attnfaith._lazy import lazy_exports
-from attnfaith.adapters.adapter import Adapter, Affine, register_adapter
-from attnfaith.adapters.cut import Cut, cut
-from attnfaith.attribution.captum_perturbation import perturb_tokens
-from attnfaith.attribution.method import list_methods as methods
-from attnfaith.attribution.method import register_method
 from attnfaith.errors import AttnFaithError, InputError, NumericalError, StorageError, UnsupportedModelError
-from attnfaith.types import Capture, Items
 
 if TYPE_CHECKING:
-    from attnfaith import metrics
+    from attnfaith import attribution, metrics, models
+    from attnfaith.adapters.adapter import Adapter, Affine, register_adapter
+    from attnfaith.adapters.cut import Cut, cut
     from attnfaith.attribution.attributor import Attributor
+    from attnfaith.attribution.captum_perturbation import perturb_tokens
     from attnfaith.attribution.explanation import Explanation
+    from attnfaith.attribution.method import list_methods as methods
+    from attnfaith.attribution.method import register_method
     from attnfaith.evaluation import tests
     from attnfaith.evaluation.evaluator import Evaluator
     from attnfaith.evaluation.results import Results, load_results
+    from attnfaith.types import Capture, Items
 
-models.register()
-
-_LAZY = {  # these need captum or pandas: loaded when first asked for
+_LAZY = {  # loaded when first asked for: torch, Transformers, captum and pandas take seconds
+    "Adapter": "attnfaith.adapters.adapter",
+    "Affine": "attnfaith.adapters.adapter",
     "Attributor": "attnfaith.attribution.attributor",
+    "Capture": "attnfaith.types",
+    "Cut": "attnfaith.adapters.cut",
     "Evaluator": "attnfaith.evaluation.evaluator",
     "Explanation": "attnfaith.attribution.explanation",
+    "Items": "attnfaith.types",
     "Results": "attnfaith.evaluation.results",
+    "attribution": "attnfaith.attribution",
+    "cut": "attnfaith.adapters.cut",
     "load_results": "attnfaith.evaluation.results",
+    "methods": "attnfaith.attribution.method:list_methods",
     "metrics": "attnfaith.metrics",
+    "models": "attnfaith.models",
+    "perturb_tokens": "attnfaith.attribution.captum_perturbation",
+    "register_adapter": "attnfaith.adapters.adapter",
+    "register_method": "attnfaith.attribution.method",
     "tests": "attnfaith.evaluation",
 }
-
 
 __getattr__, __dir__ = lazy_exports(__name__, _LAZY)
 __version__ = "0.1.0.dev0"
@@ -68,3 +76,11 @@ __all__ = [
     "register_method",
     "tests",
 ]
+
+# After `import attnfaith`, Transformers' Auto classes load the models of this library. The command line does not need
+# that before it loads a model (see `attribution.model_loading.load`), and its help should not wait for Transformers.
+if not started_as_command():
+    from attnfaith.models.auto_classes import register
+
+    register()
+    del register

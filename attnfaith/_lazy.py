@@ -13,14 +13,16 @@ def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str]
 
     Args:
         package: its name, ``__name__``.
-        homes: from each exported name to the full name of the module that defines it, or to the module itself.
+        homes: from each exported name to the full name of the module that defines it, or to the module itself;
+            ``"module:name"`` where the module has it under another name.
     """
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(homes[name])
-        value = module if homes[name] == f"{package}.{name}" else getattr(module, name)
+        home, _, attribute = homes[name].partition(":")
+        module = importlib.import_module(home)
+        value = module if home == f"{package}.{name}" else getattr(module, attribute or name)
         # A module that is imported later may share a lazy name (``attnfaith.metrics``), so the value is stored.
         setattr(sys.modules[package], name, value)
         return value

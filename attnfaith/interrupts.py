@@ -32,7 +32,7 @@ def install_for_command() -> None:
     A handler other than Python's default was set on purpose (``nohup`` and background jobs ignore interrupts), and
     stays.
     """
-    if threading.current_thread() is not threading.main_thread() or not _is_command(sys.argv, sys.orig_argv):
+    if threading.current_thread() is not threading.main_thread() or not started_as_command():
         return
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
@@ -60,6 +60,11 @@ def _interrupted(signum: int, frame: FrameType | None) -> None:
     # os._exit: an exception would be caught or printed by the code that is importing or shutting down at this moment.
     os.write(2, b"Interrupted.\n")
     os._exit(INTERRUPTED)
+
+
+def started_as_command() -> bool:
+    """True if this process is the command line, and not a program that imports attnfaith."""
+    return _is_command(sys.argv, sys.orig_argv)
 
 
 def _is_command(argv: list[str], original: list[str]) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from attnfaith.errors import InputError
-from attnfaith.validation import short_repr
+from attnfaith.validation import did_you_mean, short_repr
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -47,7 +46,5 @@ class Registry(dict[Key, Value]):
         return file
 
     def __missing__(self, key: Key) -> Value:
-        near = difflib.get_close_matches(str(key)[:100], [str(known) for known in self], n=3)
-        hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         known = ", ".join(sorted(repr(name) for name in self)) or "none"
-        raise InputError(f"There is no {self.noun} {short_repr(key)}.{hint} Known: {known}.")
+        raise InputError(f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} Known: {known}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 import warnings
@@ -22,6 +21,7 @@ from attnfaith.adapters.self_check import SelfCheck
 from attnfaith.errors import AttnFaithError, InputError
 from attnfaith.tiny_models import model_types as known_types
 from attnfaith.tiny_models import tiny_model
+from attnfaith.validation import did_you_mean, short_repr
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,9 @@ def survey(model_types: Iterable[str] | None = None) -> Iterator[Family]:
     chosen = known if model_types is None else list(model_types)
     for name in chosen:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3)
             raise InputError(
-                f"Transformers {transformers.__version__} has no text classifier of the model type {name!r}."
-                + (f" Did you mean {' or '.join(map(repr, near))}?" if near else "")
+                f"Transformers {transformers.__version__} has no text classifier of the model type {short_repr(name)}."
+                f"{did_you_mean(name, known)}"
             )
     return map(_try_family, chosen)
 

@@ -7,7 +7,6 @@ also of nested configurations. What a family needs beyond that is in ``SPECIAL``
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import re
 import zlib
@@ -24,6 +23,7 @@ from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
 from attnfaith.errors import AttnFaithError, InputError
+from attnfaith.validation import did_you_mean, short_repr
 
 WIDTH, HEADS, KEY_VALUE_HEADS, HEAD_WIDTH, INNER, LAYERS, VOCABULARY, POSITIONS = 32, 4, 2, 8, 64, 2, 99, 128
 WINDOW = 8  # shorter than the default dummy text, so that a sliding window really hides something
@@ -172,11 +172,9 @@ def tiny_model(
         torch.Size([1, 3])
     """
     if model_type not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
-        near = difflib.get_close_matches(str(model_type), model_types(), n=3)
         raise InputError(
-            f"Transformers has no text classifier of the type {model_type!r}."
-            + (f" Did you mean {' or '.join(map(repr, near))}?" if near else "")
-            + " attnfaith.tiny_models.model_types() lists them."
+            f"Transformers has no text classifier of the type {short_repr(model_type)}."
+            f"{did_you_mean(model_type, model_types())} attnfaith.tiny_models.model_types() lists them."
         )
     settings: dict[str, Any] = {"dtype": dtype}
     if attn_implementation is not None:

@@ -6,6 +6,7 @@ under which name. An odd value may be anything, also one whose ``==`` or ``repr`
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 import os
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 
 LARGEST = 2**63 - 1
 
@@ -32,8 +34,34 @@ def short_repr(value: Any, length: int = 60) -> str:
     return shown if len(shown) <= length else shown[: length - 3] + "..."
 
 
-def whole_number(value: Any, name: str, *, least: int = -LARGEST, most: int = LARGEST) -> int:
+def did_you_mean(value: Any, known: Iterable[Any], shown: Callable[[str], str] = repr) -> str:
+    """A question that names what looks like a misspelt name, to stand after a sentence; empty where nothing does.
+
+    Args:
+        value: what was given.
+        known: what could be given.
+        shown: how a known name is written.
+
+    Example:
+        >>> did_you_mean("Atention", ["attention", "input"])
+        " Did you mean 'attention'?"
+        >>> did_you_mean("weights", ["attention", "input"])
+        ''
+    """
+    folded = {name.strip().casefold(): name for name in reversed([str(name) for name in known])}
+    near = difflib.get_close_matches(str(value)[:100].strip().casefold(), folded, n=3)
+    return f" Did you mean {' or '.join(shown(folded[name]) for name in near)}?" if near else ""
+
+
+def whole_number(value: Any, name: str, *, least: int = -LARGEST, most: int = LARGEST, also: str = "") -> int:
     """A whole number; True and False are none.
+
+    Args:
+        value: what was given.
+        name: of the parameter.
+        least: the smallest that fits.
+        most: the largest that fits.
+        also: what else can be given, for the message.
 
     Example:
         >>> whole_number(3, "steps", least=1)
@@ -43,47 +71,63 @@ def whole_number(value: Any, name: str, *, least: int = -LARGEST, most: int = LA
         attnfaith.errors.InputError: Expected steps to be a whole number of at least 1, got 0.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= int(value) <= most:
-        wanted = "a whole number"
+        wanted = f"{also} or a whole number" if also else "a whole number"
         wanted += f" of at least {least:,}" if least > -LARGEST else ""
         wanted += f"{' and' if least > -LARGEST else ' of'} at most {most:,}" if most < LARGEST else ""
-        raise InputError(f"Expected {name} to be {wanted}, got {short_repr(value)}.")
+        raise InputError(f"Expected {parameter(name)} to be {wanted}, got {short_repr(value)}.")
     return int(value)
 
 
 def number(value: Any, name: str, *, above: float = -math.inf, least: float = -math.inf) -> float:
     """A finite number, above a limit, or at least as large as one."""
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    try:
-        fits = real and math.isfinite(value) and above < value and least <= value
-    except OverflowError:  # a whole number that is no float
-        fits = False
-    if not fits:
+    if not is_number(value) or not (above < value and least <= value):
         limits = [f"above {above:g}"] if above > -math.inf else []
         limits += [f"of at least {least:g}"] if least > -math.inf else []
         wanted = " ".join(["a finite number", " and ".join(limits)]).strip()
-        raise InputError(f"Expected {name} to be {wanted}, got {short_repr(value)}.")
+        raise InputError(f"Expected {parameter(name)} to be {wanted}, got {short_repr(value)}.")
     return float(value)
 
 
-def share(value: Any, name: str, *, one: bool = False) -> float:
-    """A number above 0 and below 1 (or 1 itself).
+def share(value: Any, name: str, *, zero: bool = False, one: bool = False) -> float:
+    """A number between 0 and 1; 0 and 1 themselves only where it is said.
 
     Example:
         >>> share(0.95, "confidence_level")
         0.95
     """
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    found = float(value) if real and 0 < value <= 1 else math.nan
-    if not (found < 1 or (one and found == 1)):
-        wanted = "above 0 and at most 1" if one else "between 0 and 1, such as 0.95"
-        raise InputError(f"Expected {name} {wanted}; got {short_repr(value)}.")
-    return found
+    if not is_share(value, zero=zero, one=one):
+        if zero or one:
+            wanted = f"to be {'at least' if zero else 'above'} 0 and {'at most' if one else 'below'} 1"
+        else:
+            wanted = "to be between 0 and 1"
+        raise InputError(f"Expected {parameter(name)} {wanted}; got {short_repr(value)}.")
+    return float(value)
+
+
+def is_number(value: Any) -> bool:
+    """True for a finite number; True and False are none, and neither is a whole number that no float can hold."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def is_share(value: Any, *, zero: bool = False, one: bool = False) -> bool:
+    """True for a number between 0 and 1, or one of the ends where it is allowed.
+
+    Example:
+        >>> is_share(1), is_share(1, one=True), is_share(True, one=True)
+        (False, True, False)
+    """
+    return is_number(value) and (0 < value < 1 or (zero and value == 0) or (one and value == 1))
 
 
 def flag(value: Any, name: str) -> bool:
     """True or False."""
     if not isinstance(value, bool):
-        raise InputError(f"Expected {name} to be True or False, got {short_repr(value)}.")
+        raise InputError(f"Expected {parameter(name)} to be True or False, got {short_repr(value)}.")
     return value
 
 
@@ -97,21 +141,21 @@ def one_of(value: Any, known: Iterable[str | int | None], name: str) -> Any:
     known = list(known)
     if isinstance(value, bool) or not (value is None or isinstance(value, str | int)) or value not in known:
         listed = ", ".join(map(repr, known))
-        raise InputError(f"Expected {name} to be one of {listed}; got {short_repr(value)}.")
+        raise InputError(f"Expected {parameter(name)} to be one of {listed}; got {short_repr(value)}.")
     return value
 
 
 def text(value: Any, name: str, what: str = "a name") -> str:
     """A string that is not empty."""
     if not isinstance(value, str) or not value:
-        raise InputError(f"Expected {name} to be {what} (a str), got {short_repr(value)}.")
+        raise InputError(f"Expected {parameter(name)} to be {what} (a str), got {short_repr(value)}.")
     return value
 
 
 def column(value: Any, name: str) -> Any:
     """The name of a column; tables may have numbers for names."""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InputError(f"Expected {name} to be the name of a column, got {short_repr(value)}.")
+        raise InputError(f"Expected {parameter(name)} to be the name of a column, got {short_repr(value)}.")
     return value
 
 
@@ -126,10 +170,11 @@ def several(value: Any, name: str) -> str | list[Any]:
         return value
     if isinstance(value, str):
         raise InputError(
-            f"Expected {name} to be 'all' or a list, got {short_repr(value)}. Use {name}=[{short_repr(value)}]."
+            f"Expected {parameter(name)} to be 'all' or a list, got {short_repr(value)}. "
+            f"Use {parameter(name)}=[{short_repr(value)}]."
         )
     if not isinstance(value, Sequence | set | frozenset) or isinstance(value, bytes | bytearray | memoryview):
-        raise InputError(f"Expected {name} to be 'all' or a list, got {short_repr(value)}.")
+        raise InputError(f"Expected {parameter(name)} to be 'all' or a list, got {short_repr(value)}.")
     return list(value)
 
 
@@ -138,17 +183,21 @@ def mapping(value: Any, name: str, fits: Callable[[Any], bool], wanted: str) -> 
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise InputError(f"Expected {name} to be a dict, got {short_repr(value)}.")
+        raise InputError(f"Expected {parameter(name)} to be a dict, got {short_repr(value)}.")
     for key, inner in value.items():
         if not isinstance(key, str | numbers.Real) or not fits(inner):
-            raise InputError(f"Expected {name} to be a dict of {wanted}; got {short_repr(key)}: {short_repr(inner)}.")
+            raise InputError(
+                f"Expected {parameter(name)} to be a dict of {wanted}; got {short_repr(key)}: {short_repr(inner)}."
+            )
     return dict(value)
 
 
 def path(value: Any, name: str) -> str | os.PathLike[str]:
     """A path of a file or folder."""
     if not isinstance(value, str | os.PathLike) or not (raw := os.fspath(value)) or isinstance(raw, bytes):
-        raise InputError(f"Expected {name} to be a path (a str or Path), got {short_repr(value)}.")
+        raise InputError(f"Expected {parameter(name)} to be a path (a str or Path), got {short_repr(value)}.")
     if "\0" in raw:
-        raise InputError(f"Expected {name} to be a path; {short_repr(raw)} holds the character NUL, which no path can.")
+        raise InputError(
+            f"Expected {parameter(name)} to be a path; {short_repr(raw)} holds the character NUL, which no path can."
+        )
     return value

@@ -16,6 +16,7 @@ from attnfaith import validation
 from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.method import methods
 from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
+from attnfaith.models.auto_classes import register
 from attnfaith.validation import short_repr
 
 MAX_LABELS, MAX_LAYERS = 10**6, 10**4
@@ -99,6 +100,7 @@ def positive_int(number: Any, name: str, *, most: int = validation.LARGEST) -> i
 
 def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
     """Load a classifier from a folder or a name on the hub, and its tokenizer unless one is given."""
+    register()  # importing attnfaith has done so, except in the process of the command line
     name = short_repr(str(model), _PATH_LENGTH)
     try:
         _check_sizes(Path(model))

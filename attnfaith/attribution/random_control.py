@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import torch
 
 from attnfaith.attribution.method import CONTROL, PlotStyle, Request, Scores, method
+from attnfaith.randomness import keyed_generator
 
 _FACTS: dict[str, Any] = {
     "display_name": "random order",
@@ -19,17 +19,6 @@ _FACTS: dict[str, Any] = {
     "same_at_both_levels": True,
     "style": PlotStyle("#707070", "x"),
 }
-
-
-def keyed_generator(*key: object) -> torch.Generator:
-    """A random generator seeded by a key alone: draws do not depend on batches, processes or earlier draws.
-
-    Example:
-        >>> torch.rand(1, generator=keyed_generator(0, 17)) == torch.rand(1, generator=keyed_generator(0, 17))
-        tensor([True])
-    """
-    digest = hashlib.sha256(repr(key).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
 def _uniform(request: Request, level: str) -> torch.Tensor:

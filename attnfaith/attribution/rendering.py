@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from html import escape
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from attnfaith.attribution.coloured_text import (
+    AGAINST,
+    FAINT,
+    FOR,
+    ColouredPiece,
+    coloured_pieces,
+    explained,
+    format_score,
+    headline,
+    largest_score,
+    meanings,
+    strength,
+)
 from attnfaith.attribution.display_names import display_name
 from attnfaith.escaping import visible
 from attnfaith.text.encoded import BLANKS
 
 if TYPE_CHECKING:
     from attnfaith.attribution.explanation import Explanation, Piece
-    from attnfaith.text.offsets import Span
 
-FOR, AGAINST = (230, 97, 1), (33, 113, 240)  # orange and blue: distinct for colour-blind readers
-_STRONGEST = 0.72  # opacity that keeps text readable on white and on black
-_EXPLAINED = {"probability": "probability", "logit": "logit", "log_odds": "log-odds"}
+_STRONGEST = 0.72  # opacity: the text over it can be read on white and on black
 _BOX = "max-width:60em; padding:8px 2px; line-height:1.5; font-family:sans-serif"
 _TEXT = "line-height:1.9; white-space:pre-wrap; overflow-wrap:anywhere; margin-top:4px"
 _MUTED = "font-size:85%; opacity:.8"
@@ -31,28 +39,26 @@ def line(explanation: Explanation) -> str:
     """One line: the text, the decision, and the three strongest items."""
     pieces = [piece for piece in _pieces(explanation) if math.isfinite(piece.score)]
     strongest = sorted(pieces, key=lambda piece: -abs(piece.score))[:3]
-    listed = ", ".join(f"{_short(piece.text, 24)} {_number(explanation, piece.score)}" for piece in strongest)
+    listed = ", ".join(f"{_short(piece.text, 24)} {format_score(explanation, piece.score)}" for piece in strongest)
     text = _short(explanation.encoded.text, 40)
-    return visible(f"<Explanation {text!r}: {_headline(explanation)}; {_source(explanation)}: {listed}>")
+    return visible(f"<Explanation {text!r}: {headline(explanation)}; {_source(explanation)}: {listed}>")
 
 
 def html(explanation: Explanation) -> str:
     """The original text with its words (or a HAN's sentences) highlighted."""
-    encoded, pieces = explanation.encoded, _pieces(explanation)
-    size = max((abs(piece.score) for piece in pieces if math.isfinite(piece.score)), default=0.0)
-    paired = encoded.pair is not None
+    pieces = _pieces(explanation)
+    size, texts = largest_score(pieces), coloured_pieces(explanation, pieces)
     blocks = []
-    for segment, text in enumerate([encoded.text, encoded.pair][: 1 + paired]):
-        title = f'<div style="{_MUTED}">{("First text", "Second text")[segment]}</div>' if paired else ""
-        inside = [piece for piece in pieces if piece.segment == segment and piece.start is not None]
-        shown = _marked(explanation, text or "", inside, size, segment)
+    for number, parts in enumerate(texts):
+        title = f'<div style="{_MUTED}">{("First text", "Second text")[number]}</div>' if len(texts) > 1 else ""
+        shown = "".join(_shown(explanation, part, size) for part in parts)
         blocks.append(f'{title}<div dir="auto" style="{_TEXT}">{shown}</div>')
     chips = [piece for piece in _unplaced(explanation) if finite(piece.score)]
     if chips:
         marked = " ".join(_mark(explanation, _safe(piece.text), piece.score, size, number=True) for piece in chips)
         blocks.append(f'<div style="{_MUTED}; margin-top:6px">Besides the text: {marked}</div>')
     notes = "".join(f'<div style="{_MUTED}">Note: {_safe(note)}.</div>' for note in explanation.notes)
-    head = f"<div>{_headline(explanation, bold=True)}</div>"
+    head = f"<div><b>{_safe(headline(explanation))}</b></div>"
     return f'<div style="{_BOX}">{head}{"".join(blocks)}{_legend(explanation, size)}{notes}</div>'
 
 
@@ -81,7 +87,7 @@ def plot(explanation: Explanation, axis: Any, top: int) -> Any:
     axis.axvline(0, color="grey", linewidth=0.8)
     source = visible(_source(explanation)) + (f": the {top} largest of {count}" if count > top else "")
     axis.set_xlabel(source, parse_math=False)
-    axis.set_title(visible(_headline(explanation)), parse_math=False)
+    axis.set_title(visible(headline(explanation)), parse_math=False)
     return axis
 
 
@@ -117,90 +123,42 @@ def _unplaced(explanation: Explanation) -> list[Piece]:
     return [piece for piece in explanation.words(special=True) if piece.start is None]
 
 
-def _headline(explanation: Explanation, *, bold: bool = False) -> str:
-    def name(label: str) -> str:
-        return f"<b>{_safe(label)}</b>" if bold else label
-
-    def chance(probability: float | None) -> str:
-        return "" if probability is None else f" (probability {probability:.2f})"
-
-    if explanation.probability is None:
-        return f"predicted {name(explanation.target)} = {name(explanation.prediction)}"
-    decided = f"predicted {name(explanation.prediction)}{chance(explanation.probability)}"
-    if explanation.prediction == explanation.target:
-        return decided
-    return f"{decided}, explained {name(explanation.target)}{chance(explanation.target_probability)}"
-
-
 def _source(explanation: Explanation) -> str:
     name = display_name((explanation.level, explanation.method))
     return f"{name} ({explanation.level} level)"
 
 
 def _legend(explanation: Explanation, size: float) -> str:
-    signed, target = explanation.signed, _safe(explanation.target)
-    valued = explanation.probability is None  # a regression has no classes
+    signed = explanation.signed
     steps = (-1, -0.5, 0, 0.5, 1) if signed else (0, 0.25, 0.5, 0.75, 1)
     boxes = "".join(_mark(explanation, "&nbsp;&nbsp;&nbsp;", step * size, size) for step in steps)
-    sides = (f"lowers {target}", f"raises {target}") if valued else (f"against {target}", f"for {target}")
-    ends = sides if signed else ("less important", "more important")
-    of = f"{'value' if valued else _EXPLAINED.get(explanation.output, explanation.output)} of {target}"
+    high, low = (_safe(meaning) for meaning in meanings(explanation))
+    limits = [format_score(explanation, -size) if signed else "0", format_score(explanation, size)]
     merged = "" if explanation.unit == "sentence" else f" · sub-words: {explanation.merging}"
     gap = "" if explanation.gap is None else f" · completeness gap {explanation.gap:+.2g}"
-    limits = [_number(explanation, -size) if signed else "0", _number(explanation, size)]
     return (
-        f'<div style="{_MUTED}; margin-top:6px">{ends[0]} {limits[0]} {boxes} {limits[1]} {ends[1]}<br>'
-        f"{_safe(_source(explanation))}, explaining the {of}{merged}{gap}</div>"
+        f'<div style="{_MUTED}; margin-top:6px">{low} {limits[0]} {boxes} {limits[1]} {high}<br>'
+        f"explained: {_safe(explained(explanation))}{merged}{gap}</div>"
     )
 
 
-def _marked(explanation: Explanation, text: str, pieces: Sequence[Piece], size: float, segment: int) -> str:
-    """A text with its pieces highlighted; the part that the model did not read is struck out."""
-    parts, done = [], 0
-    first, last = _read_range(explanation, text, segment)
-    for piece in sorted(pieces, key=lambda piece: piece.start or 0):
-        start, end = max(done, piece.start or 0), piece.end or 0
-        if start >= end:
-            continue
-        parts += [
-            _plain(explanation, text, done, start, first, last),
-            _mark(explanation, _safe(text[start:end]), piece.score, size),
-        ]
-        done = end
-    return "".join([*parts, _plain(explanation, text, done, len(text), first, last)])
-
-
-def _plain(explanation: Explanation, text: str, start: int, end: int, first: int, last: int) -> str:
-    cuts = sorted({start, min(max(first, start), end), min(max(last, start), end), end})
-    parts = []
-    for a, b in pairwise(cuts):
-        unread = (b <= first or a >= last) and text[a:b].strip()
-        shown = _safe(text[a:b])
-        parts.append(f'<s style="opacity:.5" title="not read">{shown}</s>' if unread else shown)
-    return "".join(parts)
-
-
-def _read_range(explanation: Explanation, text: str, segment: int) -> Span:
-    encoded = explanation.encoded
-    spans = [span for span, number in zip(encoded.offsets, encoded.segments, strict=True) if span and number == segment]
-    if not encoded.truncated:
-        return 0, len(text)
-    return min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=0)
+def _shown(explanation: Explanation, piece: ColouredPiece, size: float) -> str:
+    """A piece of a text, highlighted; what the model did not read is struck out."""
+    text = _safe(piece.text)
+    if piece.score is not None:
+        return _mark(explanation, text, piece.score, size)
+    return f'<s style="opacity:.5" title="not read">{text}</s>' if piece.unread else text
 
 
 def _mark(explanation: Explanation, html: str, score: float, size: float, *, number: bool = False) -> str:
     if not math.isfinite(score):
         return f'<span title="undefined" style="border-bottom:1px dotted currentColor">{html}</span>'
-    strength = min(1.0, abs(score) / size) if size else 0.0
+    opacity = strength(score, size)
     red, green, blue = AGAINST if score < 0 else FOR
-    line = "; box-shadow:inset 0 -2px rgb(33,113,240)" if score < 0 and strength >= 0.05 else ""
-    style = f"background:rgba({red},{green},{blue},{_STRONGEST * strength:.3f}){line}; {_MARK}"
-    after = f"&nbsp;{_number(explanation, score)}" if number else ""
-    return f'<span title="{_number(explanation, score)}" style="{style}">{html}{after}</span>'
-
-
-def _number(explanation: Explanation, score: float) -> str:
-    return f"{score:+.3g}" if explanation.signed else f"{score:.3g}"
+    line = "; box-shadow:inset 0 -2px rgb(33,113,240)" if score < 0 and opacity >= FAINT else ""
+    style = f"background:rgba({red},{green},{blue},{_STRONGEST * opacity:.3f}){line}; {_MARK}"
+    after = f"&nbsp;{format_score(explanation, score)}" if number else ""
+    return f'<span title="{format_score(explanation, score)}" style="{style}">{html}{after}</span>'
 
 
 def _short(text: str, length: int = 40) -> str:

@@ -11,6 +11,7 @@ from attnfaith.cli.demo import demo
 from attnfaith.cli.evaluate import evaluate
 from attnfaith.cli.exit_codes import ErrorReportingGroup
 from attnfaith.cli.explain import explain
+from attnfaith.cli.known_names import CommandWithNames
 from attnfaith.cli.models import models
 
 app = typer.Typer(
@@ -46,4 +47,4 @@ def main(
 
 
 for command in (evaluate, explain, compare, models, demo):
-    app.command()(command)
+    app.command(cls=CommandWithNames)(command)

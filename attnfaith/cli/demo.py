@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from attnfaith.cli import options as given
+from attnfaith.cli.options import bars, model_path
+from attnfaith.errors import InputError
 
 
 def demo(
@@ -41,9 +43,6 @@ def demo(
     3  the output cannot be written
     130  interrupted
     """
-    from attnfaith.cli.options import bars, model_path
-    from attnfaith.errors import InputError
-
     if (model is None) != (data is None):
         lacking, alone = ("--data", "--model") if data is None else ("--model", "--data")
         raise InputError(f"{alone} goes with {lacking}: give both, or neither for the data and models of the demo.")

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnfaith.cli import options as given
+from attnfaith.cli.json_output import rows_of, write
+from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, rankings_of
 from attnfaith.cli.terminal import print_lines
+from attnfaith.cli.test_options import parsed_tests
+from attnfaith.errors import AttnFaithError
 
 if TYPE_CHECKING:
     from attnfaith.evaluation.results import Results
@@ -79,9 +83,6 @@ def evaluate(
     3  results cannot be written or read
     130  interrupted: what is done is kept, and the same command goes on
     """
-    from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, rankings_of
-    from attnfaith.cli.test_options import parsed_tests
-
     chosen = parsed_tests(tests, option, bounds=bounds)
     chosen_rankings = rankings_of(rankings)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
@@ -131,8 +132,6 @@ def _tell(results: Results, *, json: bool) -> None:
         lines = [str(verdict), *(f"Note: {' '.join(note.split())}" for note in notes)]
         print_lines("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
         return
-    from attnfaith.cli.json_output import rows_of, write
-
     write(
         {
             "label": verdict.label,
@@ -158,7 +157,6 @@ def _kept(output: Path) -> Iterator[None]:
 
 
 def _progress(output: Path) -> str:
-    from attnfaith.errors import AttnFaithError
     from attnfaith.storage.manifest import NAME, read_manifest
     from attnfaith.storage.run_store import Store
 

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from attnfaith.cli.terminal import print_lines, usable_size, visible_logs
+from attnfaith.errors import AttnFaithError, InputError, StorageError
 from attnfaith.escaping import visible
 from attnfaith.interrupts import INTERRUPTED, raising
 
@@ -38,7 +39,6 @@ class ErrorReportingGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         from attnfaith.cli.wording import for_the_command_line
-        from attnfaith.errors import AttnFaithError, InputError, StorageError
 
         try:
             with raising(), _plain_warnings(), _visible_refusals():

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnfaith.cli import options as given
-from attnfaith.cli.options import lines_of, one_of
+from attnfaith.cli.json_output import write
+from attnfaith.cli.options import bars, class_of, lines_of, model_path, one_of
 from attnfaith.cli.terminal import print_lines
+from attnfaith.errors import InputError, StorageError
 
 if TYPE_CHECKING:
     from attnfaith.attribution.explanation import Explanation
@@ -21,9 +23,7 @@ def explain(
     second_text: Annotated[
         str | None, typer.Option(help="The second text of a pair; of every pair, when lines are read.")
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="The ranking, such as attention. A name that is not known lists them.")
-    ] = "gradient_x_attention",
+    method: Annotated[str, typer.Option(help="The ranking: {rankings}.")] = "gradient_x_attention",
     level: Annotated[
         str,
         typer.Option(
@@ -70,8 +70,7 @@ def explain(
     3  the page cannot be written
     130  interrupted
     """
-    from attnfaith.cli.options import bars, class_of, model_path
-    from attnfaith.cli.terminal import show
+    from attnfaith.cli.explanation_view import show
 
     texts = _texts(text, second_text)
     with bars(quiet):
@@ -101,8 +100,6 @@ def explain(
 
 def _texts(text: str, second: str | None) -> list[Any]:
     """The texts, or pairs, to explain; blank lines are left out, and said to be."""
-    from attnfaith.errors import InputError
-
     lines = [text]
     if text == "-":
         try:
@@ -119,7 +116,6 @@ def _texts(text: str, second: str | None) -> list[Any]:
 
 def _print_json(explanation: Explanation, *, words: bool) -> None:
     from attnfaith.attribution.rendering import finite
-    from attnfaith.cli.json_output import write
 
     more: dict[str, Any] = {}
     if words:
@@ -131,8 +127,6 @@ def _print_json(explanation: Explanation, *, words: bool) -> None:
 
 
 def _write(path: Path, explanations: list[Explanation]) -> None:
-    from attnfaith.errors import StorageError
-
     shown = "\n".join(explanation._repr_html_() for explanation in explanations)
     page = f'<!doctype html>\n<html>\n<meta charset="utf-8">\n<title>attnfaith explain</title>\n{shown}\n</html>\n'
     try:

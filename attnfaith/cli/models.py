@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnfaith.cli.terminal import print_lines
+from attnfaith.errors import InputError
 
 if TYPE_CHECKING:
     from attnfaith.survey import Family
@@ -45,7 +46,6 @@ def models(
     from rich.console import Console
     from rich.progress import track
 
-    from attnfaith.errors import InputError
     from attnfaith.survey import summary, survey, table_json, table_markdown
     from attnfaith.tiny_models import model_types as known_types
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +13,11 @@ import typer
 
 from attnfaith.cli.exit_codes import process_number
 from attnfaith.errors import InputError
+from attnfaith.validation import did_you_mean
 
 
 def one_of(*known: str) -> Callable[[str], str]:
-    """A parser that takes one of some names, and says the nearest to any other.
+    """A parser that takes one of some names, and names the nearest to any other.
 
     Example:
         >>> one_of("attention", "input")("input")
@@ -26,21 +26,10 @@ def one_of(*known: str) -> Callable[[str], str]:
 
     def parse(given: str) -> str:
         if given not in known:
-            raise typer.BadParameter(f"{given!r} is none of {', '.join(known)}.{nearest(given, known)}")
+            raise typer.BadParameter(f"{given!r} is none of {', '.join(known)}.{did_you_mean(given, known)}")
         return given
 
     return parse
-
-
-def nearest(given: str, known: Iterable[str]) -> str:
-    """A question after the names that look like one, or nothing.
-
-    Example:
-        >>> nearest("atention", ["attention", "input"])
-        " Did you mean 'attention'?"
-    """
-    near = difflib.get_close_matches(given, list(known), n=3)
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def listed(text: str) -> list[str]:
@@ -127,7 +116,7 @@ def model_path(given: str) -> str:
     path = Path(given).expanduser()
     near = ""
     if not path.exists() and path.parent.is_dir():
-        near = nearest(path.name, (entry.name for entry in path.parent.iterdir() if entry.is_dir()))
+        near = did_you_mean(path.name, (entry.name for entry in path.parent.iterdir() if entry.is_dir()))
     if path.is_file():
         raise InputError(f"{given!r} is a file. Give the folder of a model that was saved with save_pretrained.")
     only_path = given.startswith((".", "/", "~")) or given.count("/") > 1 or not given.strip()
@@ -216,8 +205,8 @@ Output = Annotated[Path, typer.Option(help="The folder of the results: new, or o
 Rankings = Annotated[
     str,
     typer.Option(
-        help='"all", or names with commas: gradient wherever there is one, input/gradient for one. A name that is not '
-        "known lists them.",
+        help='"all", or names with commas, such as gradient (at every level that has it) or input/gradient. '
+        "Known: {rankings}.",
         rich_help_panel=_RUN,
     ),
 ]
@@ -232,8 +221,7 @@ Explanations = Annotated[
 Tests = Annotated[
     str,
     typer.Option(
-        help='"all", or names with commas: erasure, single_weight, agreement, permutation, adversarial, information, '
-        "rationales, sanity.",
+        help='"all", or names with commas: {tests}.',
         rich_help_panel=_RUN,
     ),
 ]

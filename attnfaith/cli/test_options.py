@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from attnfaith.cli.options import assigned, listed, nearest
+from attnfaith.cli.options import assigned, listed
 from attnfaith.errors import InputError
+from attnfaith.validation import did_you_mean
 
 if TYPE_CHECKING:
     from attnfaith.evaluation.tests.base import Test
@@ -56,7 +57,7 @@ def _types(kind: type[Test]) -> dict[str, Any]:
 def _typed(text: str, name: str, known: Mapping[str, Any], option: str) -> Any:
     if option not in known:
         raise InputError(
-            f"There is no option {name!r}.{nearest(option, known)} Known: {', '.join(known) or 'none'}. "
+            f"There is no option {name!r}.{did_you_mean(option, known)} Known: {', '.join(known) or 'none'}. "
             "Options are given as test.option=value."
         )
     for kind in _members(known[option]):

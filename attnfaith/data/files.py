@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import csv
-import difflib
 import errno
 import glob
 import json
@@ -26,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attnfaith.errors import InputError, StorageError
-from attnfaith.validation import short_repr
+from attnfaith.validation import did_you_mean, short_repr
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = (".json", ".jsonl", ".ndjson")
@@ -265,8 +264,7 @@ def _looks_like_path(name: Any) -> bool:
 def _no_such(path: Path) -> Path:
     folder = path.parent
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    near = difflib.get_close_matches(path.name, names, n=3)
-    hint = f" Did you mean {' or '.join(repr(str(folder / name)) for name in near)}?" if near else ""
+    hint = did_you_mean(path.name, names, lambda name: repr(str(folder / name)))
     raise InputError(f"There is no file {short_repr(str(path), 400)}.{hint}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from attnfaith.data.files import is_file_name, open_path
 from attnfaith.data.labels import Label, LabelReader, ModelLabels
 from attnfaith.errors import InputError
 from attnfaith.text.annotations import Rationale, RationaleReader
-from attnfaith.validation import short_repr
+from attnfaith.validation import did_you_mean, short_repr
 
 __all__ = ["DataOptions", "DataSource", "ModelLabels", "Row", "open_data", "open_table"]
 
@@ -387,9 +386,7 @@ def check_columns(columns: Sequence[Column], wanted: Mapping[str, Sequence[Colum
             if name in columns:
                 raise InputError(f"The data have several columns {name!r} ({argument}). Rename all but one.")
             known = [str(column) for column in columns]
-            folded = {column.strip().casefold(): column for column in reversed(known)}
-            near = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=3)
-            hint = f" Did you mean {' or '.join(repr(folded[name]) for name in near)}?" if near else ""
+            hint = did_you_mean(name, known)
             if len(known) == 1 and any(sign in known[0] for sign in ";\t|"):
                 hint = " Is the separator another one? Read the file with pandas, and give the DataFrame."
             shown = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in known[:50])

@@ -17,6 +17,7 @@ from attnfaith.demo.steps import MODELS, Plan
 from attnfaith.errors import InputError
 from attnfaith.escaping import visible
 from attnfaith.evaluation.evaluator import Evaluator
+from attnfaith.validation import whole_number
 
 TESTS = ("erasure", "single_weight")
 VERDICT_LINES = 4
@@ -56,8 +57,7 @@ def run_demo(
     """
     if (model is None) != (data is None):
         raise InputError("Pass model and data together, or neither of them for those of the demo.")
-    if type(seed) is not int or seed < 0:
-        raise InputError(f"Expected seed to be a whole number of at least 0, got {seed!r}.")
+    seed = whole_number(seed, "seed", least=0)
     if model is None:
         lines = planted_demo(output, seed=seed, quiet=quiet)
     else:

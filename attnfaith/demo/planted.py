@@ -12,6 +12,7 @@ from attnfaith.demo.corpus import Review, planted_scores
 from attnfaith.errors import InputError
 from attnfaith.functional.statistics import Resamples
 from attnfaith.text.encoded import EncodedText
+from attnfaith.validation import short_repr
 
 COLUMNS = ("ranking", "agreement", "low", "high", "texts")
 
@@ -32,7 +33,9 @@ class Planted:
     def __call__(self, encoded: EncodedText) -> list[float]:
         """One score for each item."""
         if encoded.text not in self._reviews:
-            raise InputError(f"This text is none of the reviews, so nothing is planted in it: {encoded.text[:60]!r}.")
+            raise InputError(
+                f"This text is none of the reviews, so nothing is planted in it: {short_repr(encoded.text)}."
+            )
         scores = planted_scores(self._reviews[encoded.text], encoded.offsets)
         if encoded.sentences is None:
             return scores

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import Array, numbers
 from attnfaith.functional.statistics import Estimate, Resamples, wilson
+from attnfaith.validation import share, whole_number
 
 MOST_RESAMPLES = 1_000_000
 """Every figure keeps a number for each resample."""
@@ -74,10 +75,8 @@ def start_slice(
 
 def check(n_resamples: int, confidence_level: float) -> None:
     """Refuse settings that no interval can be made with."""
-    if not 1 <= n_resamples <= MOST_RESAMPLES:
-        raise InputError(f"Expected n_resamples to be from 1 to {MOST_RESAMPLES:,}, got {n_resamples:,}.")
-    if not 0 < confidence_level < 1:
-        raise InputError(f"Expected confidence_level to be between 0 and 1, such as 0.95; got {confidence_level}.")
+    whole_number(n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES)
+    share(confidence_level, "confidence_level")
 
 
 def _counts(test: str, texts: pd.DataFrame, part: TextSlice) -> EstimateTable:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from accelerate.utils.memory import should_reduce_batch_size
 
@@ -12,7 +11,7 @@ from attnfaith.data.source import DataSource
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Explain, Ranking, check_available, is_named, rankings_for
-from attnfaith.evaluation.runner import SHARD, encode, too_long
+from attnfaith.evaluation.runner import encode, too_long
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.token_hiding import hiding_for
 from attnfaith.text.encoder import TextEncoder
@@ -23,8 +22,7 @@ MAX_TRIED = 64
 
 def first_text(setup: RunConfig, texts: TextEncoder, source: DataSource) -> Batch:
     """The longest of the first texts that the model can process, as a batch."""
-    rows = next(iter(source.shards(SHARD)))[1]
-    rows = list(islice(rows, MAX_TRIED))
+    rows = next(iter(source.shards(MAX_TRIED)))[1]
     encoded, excluded = encode(texts, rows, gold=setup.target == "gold")
     for index in sorted(encoded, key=lambda index: -len(encoded[index].ids)):
         try:

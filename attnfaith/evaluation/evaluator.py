@@ -20,18 +20,18 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.summary_table import MOST_RESAMPLES as MAX_RESAMPLES
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
+from attnfaith.evaluation.manifest_schema import check_conditions, check_manifest
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import counts_of, run_manifest
-from attnfaith.evaluation.runner import SHARD, Runner, encode
+from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import progress_bar
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
 from attnfaith.storage.run_store import Store
-from attnfaith.storage.schema import check_conditions, check_manifest
 from attnfaith.text.encoder import TextEncoder, special_ids_of
 
 MAX_STEPS = 10**6
@@ -120,6 +120,9 @@ class Evaluator:
             4096 for a model without limit.
         device: where a model that is loaded from a path goes; by default where accelerate puts it.
 
+    Attributes:
+        shard_size: rows of the data that are written together, and lost together when a run is killed.
+
     Example:
         >>> import attnfaith as af
         >>> texts = ["a fine film", "a dull film", "fine acting", "a dull plot"] * 10
@@ -129,6 +132,8 @@ class Evaluator:
         >>> len(results.table("erasure")) == 40 * 8  # seven rankings and the exact optimum
         True
     """
+
+    shard_size: int = 256
 
     def __init__(
         self,
@@ -295,13 +300,13 @@ class Evaluator:
             statistics=run_options.statistics,
             notes=[*source.notes, *notes],
         )
-        runner = Runner(config, self.texts, chosen_tests, run_options.batch_size)
+        runner = Runner(config, self.texts, chosen_tests, run_options.batch_size, self.shard_size)
         return self._run(runner, source, manifest, run_options)
 
     def _run(self, runner: Runner, source: DataSource, manifest: dict[str, Any], options: RunOptions) -> Results:
         """Run the loop in this process and the others; the first process opens and closes the files."""
         processes, temporary, output_dir = self.processes, None, options.output_dir
-        manifest |= {"shard_size": SHARD, "rows": source.rows}
+        manifest |= {"shard_size": runner.shard_size, "rows": source.rows}
         check_conditions(manifest)
         if output_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")

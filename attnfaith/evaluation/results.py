@@ -12,13 +12,13 @@ import pandas as pd
 from attnfaith import validation
 from attnfaith.errors import InputError
 from attnfaith.escaping import visible
+from attnfaith.evaluation.manifest_schema import check_manifest
 from attnfaith.evaluation.runner import schemas_of
 from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.tests.erasure.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
 from attnfaith.functional.decision import Decision
 from attnfaith.storage.run_store import Store
-from attnfaith.storage.schema import check_manifest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

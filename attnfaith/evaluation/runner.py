@@ -25,8 +25,6 @@ from attnfaith.storage.run_store import Store
 from attnfaith.text.encoded import EncodedText
 from attnfaith.text.encoder import TextEncoder
 
-SHARD = 256
-"""Rows of the data that are written together; the unfinished shard is lost when a run is killed."""
 SQUARES = 2**25
 """The largest sum of squared lengths in a batch: a very long text is a batch by itself."""
 GROWTH = 1.02
@@ -56,6 +54,7 @@ class Runner:
         texts: encodes texts for the model.
         tests: the tests.
         batch_size: texts in a batch.
+        shard_size: rows of the data that are written together; the unfinished shard is lost when a run is killed.
         room: the most tokens in a batch, padding included; infinite until memory runs out. Then it is half of the
             batch that was too large, and it grows a little after each batch that filled it.
         inexact: how many texts have inexact scores, by ranking.
@@ -65,6 +64,7 @@ class Runner:
     texts: TextEncoder
     tests: Sequence[Test]
     batch_size: int
+    shard_size: int
     room: float = math.inf
     inexact: dict[Ranking, InexactScores] = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ class Runner:
             index: the number of this process.
             of: the number of processes.
         """
-        for number, rows in source.shards(SHARD, index=index, of=of):
+        for number, rows in source.shards(self.shard_size, index=index, of=of):
             digest = fingerprint_rows(rows)
             if store.done(number):
                 store.check(number, digest)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnfaith.errors import InputError
 from attnfaith.estimates.summary_table import check
 from attnfaith.functional.statistics import Estimate, Resamples, means_of
 from attnfaith.metrics.inputs import Array
+from attnfaith.validation import whole_number
 
 Mask = NDArray[np.bool_]
 Numbers = Mapping[str, Array]
@@ -101,10 +101,5 @@ def _estimates(measured: Quantities, left: Mask, resamples: Resamples) -> dict[s
 
 def check_statistics(n_resamples: Any, confidence_level: Any, random_state: Any) -> None:
     """Refuse settings that no interval can be made with."""
-    for name, value in {"n_resamples": n_resamples, "random_state": random_state}.items():
-        missing = value is None and name == "n_resamples"
-        if not missing and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise InputError(f"Expected {name} to be a whole number, got {value!r}.")
-    if isinstance(confidence_level, bool) or not isinstance(confidence_level, int | float):
-        raise InputError(f"Expected confidence_level to be between 0 and 1, such as 0.95; got {confidence_level!r}.")
+    whole_number(random_state, "random_state", least=0)
     check(1 if n_resamples is None else n_resamples, confidence_level)

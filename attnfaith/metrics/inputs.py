@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnfaith.errors import InputError
+from attnfaith.validation import short_repr
 
 Array = NDArray[np.float64]
 FORMS = ("a number", "a list of numbers", "a list of lists of numbers")
@@ -55,7 +56,7 @@ class Input:
         try:
             found = _array(value)
         except (TypeError, ValueError):
-            raise InputError(f"{self._expected(where)} {_shown(value)}.") from None
+            raise InputError(f"{self._expected(where)} {short_repr(value)}.") from None
         if self.single and found.ndim == self.depth - 1:
             found = found[None]
         if found.ndim != self.depth and found.size == 0:
@@ -63,7 +64,7 @@ class Input:
         if found.ndim != self.depth:
             raise InputError(f"{self._expected(where)} an array of shape {found.shape}.")
         if self.whole and not (np.isnan(found) | (found == np.round(found))).all():
-            raise InputError(f"{self._expected(where)} {_shown(value)}.")
+            raise InputError(f"{self._expected(where)} {short_repr(value)}.")
         return found
 
     def stored(self, found: Array) -> Any:
@@ -88,7 +89,7 @@ def columns_of(given: Mapping[str, Any], inputs: Mapping[str, Input], start: int
         if column is None:
             raise InputError(f"The input {name!r} is missing. Expected: {', '.join(inputs)}.")
         if isinstance(column, str) or not hasattr(column, "__len__") or getattr(column, "ndim", 1) == 0:
-            raise InputError(f"Expected {name} to have an entry for each text, got {_shown(column)}.")
+            raise InputError(f"Expected {name} to have an entry for each text, got {short_repr(column)}.")
         column = _array(column) if isinstance(column, Tensor) else column
         found[name] = [one.read(value, f"{name} of text {start + place}") for place, value in enumerate(column)]
     counts = {name: len(column) for name, column in found.items()}
@@ -137,11 +138,6 @@ def _whole(value: Any) -> Any:
     return None if np.isnan(value) else int(value)
 
 
-def _shown(value: Any) -> str:
-    said = repr(value)
-    return said if len(said) <= 60 else f"{said[:57]}..."
-
-
 ROUNDING = 0.01  # the sum of a softmax in half precision is as far from 1
 
 
@@ -169,9 +165,3 @@ def check_same(found: dict[str, int], what: str, where: str) -> None:
     if len(set(found.values())) > 1:
         said = ", ".join(f"{size} in {name}" for name, size in found.items())
         raise InputError(f"Expected as many {what} in every input of {where}, got {said}.")
-
-
-def check_share(value: Any, name: str) -> None:
-    """Refuse a share that is not between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        raise InputError(f"Expected {name} to be between 0 and 1, got {value!r}.")

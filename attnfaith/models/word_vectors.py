@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
+from attnfaith.validation import short_repr
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -112,7 +113,9 @@ def _lines(path: Path) -> Iterator[tuple[str, np.ndarray]]:
             except ValueError:
                 vector = np.zeros(0, np.float32)
             if size < 1 or len(fields) <= size or len(vector) != size:
-                raise InputError(f"{path.name}, line {number}: expected a word and {size} numbers, got {line[:60]!r}.")
+                raise InputError(
+                    f"{path.name}, line {number}: expected a word and {size} numbers, got {short_repr(line)}."
+                )
             yield " ".join(fields[:-size]), vector
 
 

@@ -29,7 +29,7 @@ _FINISHED = ("shards", "counts", "digests")  # the entries of a finished run
 def read_manifest(directory: Path) -> dict[str, Any]:
     """Read the manifest of a run; a damaged one, or one of another layout, is refused.
 
-    The entries that every run has are checked here; the others by `attnfaith.storage.schema`.
+    The entries that every run has are checked here; the others by `attnfaith.evaluation.manifest_schema`.
     """
     path = directory / NAME
     try:

@@ -24,6 +24,7 @@ from attnfaith.training.best_epoch import BestEpoch
 from attnfaith.training.dataset import TrainingRows
 from attnfaith.training.recipes import make_optimizer
 from attnfaith.training.restore_state import restore_after_training
+from attnfaith.validation import number, whole_number
 
 
 @dataclass(frozen=True)
@@ -179,16 +180,13 @@ def fit(
 
 
 def _check_numbers(learning_rate: Any, epochs: Any, batch_size: Any, patience: Any, max_grad_norm: Any) -> None:
-    for name, number in (("epochs", epochs), ("batch_size", batch_size), ("patience", patience)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            if name == "patience" and number is None:
-                continue
-            raise InputError(f"Expected {name} to be a whole number of at least 1, got {number!r}.")
-    for name, number in (("learning_rate", learning_rate), ("max_grad_norm", max_grad_norm)):
-        if number is None and name == "max_grad_norm":
-            continue
-        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < float("inf"):
-            raise InputError(f"Expected {name} to be a number above 0, got {number!r}.")
+    whole_number(epochs, "epochs", least=1)
+    whole_number(batch_size, "batch_size", least=1)
+    number(learning_rate, "learning_rate", above=0)
+    if patience is not None:
+        whole_number(patience, "patience", least=1, also="None")
+    if max_grad_norm is not None:
+        number(max_grad_norm, "max_grad_norm", above=0)
 
 
 def _check_padding(config: Any, batch_size: int) -> None:

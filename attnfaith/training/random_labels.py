@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from attnfaith.attribution.random_control import keyed_generator
+from attnfaith.randomness import keyed_generator
 from attnfaith.training.dataset import open_columns
 
 

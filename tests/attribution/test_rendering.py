@@ -27,7 +27,8 @@ def test_html_holds_the_original_text_and_nothing_of_it_as_markup(text, make, ma
 def test_html_says_what_is_explained():
     html = explain(PAIR, max_length=12, target="bad", target_probability=0.2, gap=0.01)._repr_html_()
     plain = unescape(re.sub(r"<[^>]*>", " ", html))
-    said = "predicted good (probability 0.75), explained bad (probability 0.20)|LRP (input level)|log-odds of bad"
+    said = "predicted good (probability 0.750), explained bad (probability 0.200)"
+    said += "|explained: the log-odds of bad (probability 0.200), by LRP at the input level"
     said += "|First text|Second text|[BOS]|against bad|for bad|sub-words: sum"
     said += "|tokens were cut off: max_length is 12|completeness gap +0.01"
     for part in said.split("|"):
@@ -52,9 +53,9 @@ def test_in_a_terminal_it_is_one_short_line():
     shown = repr(explain(TEXT + " And so on." * 50))
     assert "\n" not in shown
     assert len(shown) < 250
-    assert "predicted good (probability 0.75)" in shown
+    assert "predicted good (probability 0.750)" in shown
     other = repr(explain("a man", words(), target="bad", target_probability=0.2))
-    assert "predicted good (probability 0.75), explained bad (probability 0.20);" in other
+    assert "predicted good (probability 0.750), explained bad (probability 0.200);" in other
 
 
 VALUE = {"prediction": "2.371", "target": "<stars>", "probability": None, "target_probability": None}
@@ -64,8 +65,8 @@ def test_a_regression_is_drawn_with_its_value():
     explanation = explain("a man", words(), **VALUE)
     assert "predicted <stars> = 2.371; LRP" in repr(explanation)
     html = explanation._repr_html_()
-    assert "predicted <b>&lt;stars&gt;</b> = <b>2.371</b>" in html
-    for part in ("lowers &lt;stars&gt;", "raises &lt;stars&gt;", "explaining the value of &lt;stars&gt;"):
+    assert "<b>predicted &lt;stars&gt; = 2.371</b>" in html
+    for part in ("lowers &lt;stars&gt;", "raises &lt;stars&gt;", "explained: the value of &lt;stars&gt;"):
         assert part in html
     assert not any(part in html for part in ("probability", "against", "log-odds"))
     record = explanation.visualization_record()

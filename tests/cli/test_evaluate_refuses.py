@@ -92,7 +92,7 @@ def test_a_folder_with_a_tokenizer_missing(bert, reviews, tmp_path):
         (["--explanation", "human"], ["--explanation", "name=value"]),
         (["--explanation", "human=label"], ["Row 0", "'label'", "a list of numbers"]),
         (["--label-map", "fine=2"], ["fine", "class"]),
-        (["--confidence", "95"], ["--confidence", "0.95"]),
+        (["--confidence", "95"], ["--confidence to be between 0 and 1; got 95"]),
         (["--resamples", "0"], ["--resamples"]),
         (["--steps", "0"], ["--steps"]),
         (["--batch-size", "-1"], ["--batch-size"]),

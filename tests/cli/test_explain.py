@@ -77,10 +77,10 @@ def test_standard_input_is_a_text_per_line(flan):
 
 @pytest.mark.parametrize("locale", ["utf-8", "ascii"])
 def test_in_a_terminal_it_is_highlighted_with_signs(locale, flan, monkeypatch):
-    from attnfaith.cli import terminal
+    from attnfaith.cli import explanation_view
 
     signs = ("⁺", "⁻") if locale == "utf-8" else ("(+)", "(-)")
-    monkeypatch.setattr(terminal, "_signs", lambda console: signs)
+    monkeypatch.setattr(explanation_view, "_signs", lambda console: signs)
     result = CliRunner().invoke(app, ["explain", str(flan), TEXT], env=COLOURED)
     assert result.exit_code == 0, result.stderr
     assert "\x1b[" in result.stdout

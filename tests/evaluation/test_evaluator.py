@@ -78,8 +78,7 @@ def test_batches_shards_and_the_form_of_the_data_change_nothing(flan, rows, monk
         other = evaluated(flan, form, **options)
         for name in ("texts", "erasure", "single_weight"):
             same(whole, other, name)
-    monkeypatch.setattr(running, "SHARD", 16)
-    monkeypatch.setattr("attnfaith.evaluation.evaluator.SHARD", 16)
+    monkeypatch.setattr(af.Evaluator, "shard_size", 16)
     small = evaluated(flan, rows)
     assert small.manifest["shards"] == 4
     for name in ("texts", "erasure", "single_weight"):
@@ -113,8 +112,7 @@ def test_explaining_the_gold_class_sets_texts_without_one_aside(flan, rows):
 
 
 def test_a_run_goes_on_where_it_stopped_and_is_refused_for_another(flan, rows, tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "SHARD", 16)
-    monkeypatch.setattr("attnfaith.evaluation.evaluator.SHARD", 16)
+    monkeypatch.setattr(af.Evaluator, "shard_size", 16)
     evaluated(flan, rows, output_dir=tmp_path / "whole")
     done = []
     shard = running.Runner.shard

@@ -5,8 +5,6 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.evaluation import evaluator as evaluating
-from attnfaith.evaluation import runner as running
 from attnfaith.tiny_models import tiny_model
 from tests.helpers import tokenizers
 
@@ -71,8 +69,7 @@ def lengths_of(count):
 
 
 def test_batches_recover_from_memory_that_ran_out_and_nothing_changes(flan, monkeypatch):
-    for module in (running, evaluating):
-        monkeypatch.setattr(module, "SHARD", 64)
+    monkeypatch.setattr(af.Evaluator, "shard_size", 64)
     data = lengths_of(320)
     whole = evaluated(flan, data)
     with Tight(flan[0], tokens=24 * 10) as tight:

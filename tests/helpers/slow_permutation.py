@@ -6,8 +6,8 @@ from statistics import mean, median
 import pytest
 import torch
 
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.evaluation.tests.permutation.test import COLUMNS, Permutation
+from attnfaith.randomness import keyed_generator
 from tests.helpers.full_forward import Edit, interface_logits
 from tests.helpers.removal_batches import TOLERANCE, one_of
 from tests.helpers.slow_erasure import decided, flipped

@@ -7,7 +7,6 @@ import time
 import pytest
 
 import attnfaith as af
-from attnfaith.evaluation import evaluator as evaluating
 from attnfaith.evaluation import runner
 from attnfaith.storage.manifest import NAME, to_bytes
 from tests.helpers.run_damage import KINDS, outcome, survey
@@ -23,8 +22,7 @@ def run(tmp_path_factory):
     evaluator, data = evaluator_of("multiclass")
     folder = tmp_path_factory.mktemp("finished") / "run"
     with pytest.MonkeyPatch.context() as patched:
-        for module in (runner, evaluating):
-            patched.setattr(module, "SHARD", 8)
+        patched.setattr(af.Evaluator, "shard_size", 8)
         chosen = [QUICK[name] for name in ("erasure", "single_weight", "information")]
         evaluator.compute(data, tests=chosen, n_resamples=20, quiet=True, output_dir=folder)
     assert len(list(folder.rglob("*.parquet"))) == 4 * 4 + 1
@@ -123,8 +121,7 @@ def test_what_the_messages_advise_heals_every_file(run, tmp_path):
     calm = {path.relative_to(run): path.read_bytes() for path in run.rglob("*") if path.is_file()}
     folder = forged(run, tmp_path / "run", "notes", json.loads((run / NAME).read_bytes())["notes"])
     with pytest.MonkeyPatch.context() as patched:
-        for module in (runner, evaluating):
-            patched.setattr(module, "SHARD", 8)
+        patched.setattr(af.Evaluator, "shard_size", 8)
         for name in ("texts/00001.parquet", "erasure/00003.parquet", "information_by_rank.parquet", NAME):
             path = folder / name
             content = path.read_bytes()

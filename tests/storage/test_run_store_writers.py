@@ -8,8 +8,6 @@ import pytest
 
 import attnfaith as af
 from attnfaith.errors import InputError
-from attnfaith.evaluation import evaluator as evaluating
-from attnfaith.evaluation import runner
 from attnfaith.storage.run_store import Store
 from tests.helpers.run_damage import outcome
 from tests.helpers.small_runs import QUICK, evaluator_of
@@ -122,8 +120,7 @@ def test_threads_evaluate_into_one_folder(tmp_path):
     """Four evaluators of the same model: the same results for all, and the bytes of a run by itself."""
     chosen = [QUICK[name] for name in ("erasure", "information")]
     with pytest.MonkeyPatch.context() as patched:
-        for module in (runner, evaluating):
-            patched.setattr(module, "SHARD", 8)
+        patched.setattr(af.Evaluator, "shard_size", 8)
         made = [evaluator_of("multiclass") for _ in range(5)]
         calls = [
             lambda evaluator=evaluator, data=data, name=name: evaluator.compute(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,9 +11,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from attnfaith import validation
 from attnfaith.adapters.positions import select_texts
-from attnfaith.attribution.model_loading import positive_int
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
 from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
@@ -25,6 +23,7 @@ from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests
 from attnfaith.functional.attention_limits import divergence_range
 from attnfaith.functional.counterfactual import EditableAttention, editable_attention, max_divergence, search_adversary
 from attnfaith.functional.decision import Decision
+from attnfaith.randomness import keyed_generator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,14 +79,13 @@ class Adversarial(Test):
 
     def __post_init__(self) -> None:
         for option in ("candidates", "steps"):
-            if positive_int(getattr(self, option), f"the adversarial test's {option}") is None:
-                raise InputError(f"Expected the adversarial test's {option} to be a whole number, got None.")
-        for option, least in (("rate", True), ("noise", True), ("penalty", True), ("diversity", False), ("near", True)):
-            _check(getattr(self, option), option, above=least)
+            validation.whole_number(getattr(self, option), f"the adversarial test's {option}", least=1)
+        for option in ("rate", "noise", "penalty"):
+            validation.number(getattr(self, option), f"the adversarial test's {option}", above=0)
+        validation.number(self.diversity, "the adversarial test's diversity", least=0)
+        validation.share(self.near, "the adversarial test's near", one=True)
         if self.epsilon is not None:
-            _check(self.epsilon, "epsilon", above=True)
-        if self.near > 1:
-            raise InputError(f"Expected the adversarial test's near to be a share of at most 1, got {self.near!r}.")
+            validation.number(self.epsilon, "the adversarial test's epsilon", above=0)
 
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
         """One row per text."""
@@ -206,14 +204,6 @@ class Adversarial(Test):
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """How often entirely different weights give the same output."""
         yield from summaries.sentences(figures, facts)
-
-
-def _check(value: Any, option: str, *, above: bool) -> None:
-    """Refuse what is no number of a size that makes sense."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or value < 0 or (above and value == 0):
-        least = "above 0" if above else "of at least 0"
-        raise InputError(f"Expected the adversarial test's {option} to be a number {least}, got {value!r}.")
 
 
 def _distance(batch: Batch, corners: tuple[Tensor, Tensor] | None) -> Callable[[Tensor], Tensor]:

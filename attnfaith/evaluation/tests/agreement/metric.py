@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
+from attnfaith.evaluation.tests.agreement.test import check_top
 from attnfaith.evaluation.tests.sanity.summary import HALF
 from attnfaith.functional.agreement import kendall, overlap, spearman
 from attnfaith.functional.statistics import means_of
 from attnfaith.metrics.citations import ADEBAYO, JAIN_WALLACE
 from attnfaith.metrics.estimates import Mask, Numbers, Quantities
-from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
+from attnfaith.metrics.inputs import Array, Input, check_same, padded
 from attnfaith.metrics.module import Metric
+from attnfaith.validation import share
 
 _TEXTS = 256  # compared at once
 
@@ -71,8 +73,8 @@ class RankAgreement(PairedScores):
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Each has a range."""
         check_top(options["top"])
-        check_share(options["alpha"], "alpha")
-        check_near(options["near"])
+        share(options["alpha"], "alpha")
+        share(options["near"], "near", zero=True)
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
@@ -177,7 +179,7 @@ class RandomisationAgreement(PairedScores):
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Nothing else is asked."""
-        check_near(options["near"])
+        share(options["near"], "near", zero=True)
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
         """See the class."""
@@ -216,21 +218,6 @@ def compared(
 def spread(mean: Array, square: Array) -> Array:
     """The standard deviation, from the mean and the mean square."""
     return np.sqrt(np.maximum(square - mean**2, 0.0))
-
-
-def check_top(top: Any) -> None:
-    """Refuse what is neither a number of items nor a share."""
-    whole = isinstance(top, int) and not isinstance(top, bool) and top >= 1
-    if not whole and not (isinstance(top, float) and 0 < top < 1):
-        raise InputError(
-            f"Expected a whole number of items, at least 1, or a share of them between 0 and 1; got {top!r}."
-        )
-
-
-def check_near(near: Any) -> None:
-    """Refuse what is no share of a score."""
-    if isinstance(near, bool) or not isinstance(near, int | float) or not 0 <= near < 1:
-        raise InputError(f"Expected near to be from 0 to below 1, got {near!r}.")
 
 
 def _any_nan(found: Numbers) -> Mask:

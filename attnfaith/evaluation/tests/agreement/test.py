@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import torch
 
+from attnfaith import validation
 from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.attribution.method import ATTENTION
 from attnfaith.errors import InputError, UnsupportedModelError
@@ -67,14 +68,8 @@ class Agreement(Test):
     def __post_init__(self) -> None:
         if self.pairs not in PAIRS:
             raise InputError(f"Expected pairs to be 'all' or 'attention', got {self.pairs!r}.")
-        whole = type(self.top) is int and self.top >= 1
-        if not whole and not (type(self.top) is float and 0 < self.top < 1):
-            raise InputError(
-                "Expected top to be a whole number of items, at least 1, or a share of them between 0 and 1; got "
-                f"{self.top!r}."
-            )
-        if type(self.alpha) is not float or not 0 < self.alpha < 1:
-            raise InputError(f"Expected alpha between 0 and 1, such as 0.05; got {self.alpha!r}.")
+        check_top(self.top)
+        validation.share(self.alpha, "alpha")
 
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
         """One row per text, level and pair of rankings."""
@@ -170,3 +165,9 @@ def _supported(batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> tuple
         except UnsupportedModelError as error:
             warnings.warn(f"The agreement test goes without the ranking {ranking}: {error}", stacklevel=4)
     return tuple(works)
+
+
+def check_top(top: Any) -> None:
+    """Refuse what is neither a number of items nor a share of them."""
+    if not validation.is_share(top):
+        validation.whole_number(top, "top", least=1, also="a share between 0 and 1")

@@ -14,7 +14,6 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.functional.clustering import MOST, assign_clusters, count_singletons, initial_centres, number_of_clusters
 from attnfaith.functional.information import (
     encode_values,
@@ -25,6 +24,7 @@ from attnfaith.functional.information import (
     resampled_information,
     usable_ranks,
 )
+from attnfaith.randomness import keyed_generator
 from attnfaith.storage.run_store import TEXTS, Store
 
 COLUMNS: list[tuple[str, pa.DataType]] = [

@@ -13,6 +13,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from attnfaith import validation
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.batch import Batch
@@ -81,16 +82,12 @@ class Information(Test):
         least |= {} if self.clusters in (None, "paper") else {"clusters": 2}
         least |= {} if self.ranks is None else {"ranks": 2}
         for name, low in least.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < low:
-                also = {"clusters": ", None or 'paper'", "ranks": " or None"}.get(name, "")
-                raise InputError(f"Expected {name} to be a whole number from {low}{also}; got {value!r}.")
+            also = {"clusters": "None, 'paper'", "ranks": "None"}.get(name, "")
+            validation.whole_number(getattr(self, name), name, least=low, also=also)
         if self.ranks is not None and self.ranks > self.most_ranks:
             raise InputError(f"ranks={self.ranks} are more than most_ranks={self.most_ranks} keeps. Raise most_ranks.")
-        if not isinstance(self.heads, bool):
-            raise InputError(f"Expected heads to be True or False, got {self.heads!r}.")
-        if self.weights not in KENDALL:
-            raise InputError(f"Expected weights to be one of {', '.join(map(repr, KENDALL))}; got {self.weights!r}.")
+        validation.flag(self.heads, "heads")
+        validation.one_of(self.weights, KENDALL, "weights")
 
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
         """One row per text, group and rank; the logits stand in the first row of each text."""

@@ -14,8 +14,9 @@ from attnfaith.evaluation.tests.adversarial.test import MORE, TWO
 from attnfaith.functional.decision import Decision, jensen_shannon, total_variation
 from attnfaith.metrics.citations import JAIN_WALLACE
 from attnfaith.metrics.estimates import Quantities
-from attnfaith.metrics.inputs import Array, Input, check_distribution, check_probabilities, check_same, check_share
+from attnfaith.metrics.inputs import Array, Input, check_distribution, check_probabilities, check_same
 from attnfaith.metrics.module import Metric
+from attnfaith.validation import share
 
 _ROUNDING = 1e-9  # from 0.51 to 0.5 is 0.01, though in floating point it is a little more
 
@@ -123,9 +124,8 @@ class AdversarialDivergence(Metric):
     def check_options(self, options: Mapping[str, Any]) -> None:
         """A distance, and a share."""
         if options["epsilon"] is not None:
-            check_share(options["epsilon"], "epsilon")
-        if options["near"] != 1:
-            check_share(options["near"], "near")
+            share(options["epsilon"], "epsilon")
+        share(options["near"], "near", one=True)
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
         """Distributions over the same items, and an output for each."""

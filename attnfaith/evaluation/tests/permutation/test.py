@@ -12,7 +12,6 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
 from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
@@ -21,6 +20,7 @@ from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.permutation import summary as summaries
 from attnfaith.functional.counterfactual import permute, random_permutations
+from attnfaith.randomness import keyed_generator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

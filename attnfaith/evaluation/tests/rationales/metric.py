@@ -15,8 +15,9 @@ from attnfaith.functional.ranking import order_of
 from attnfaith.functional.rationale import agreement, average_precision, f1, marked_runs, top_count
 from attnfaith.metrics.citations import ERASER
 from attnfaith.metrics.estimates import Quantities
-from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
+from attnfaith.metrics.inputs import Array, Input, check_same, padded
 from attnfaith.metrics.module import Metric
+from attnfaith.validation import is_share, share
 
 
 class _Drops(Metric):
@@ -30,7 +31,7 @@ class _Drops(Metric):
         """Shares of the items, each once."""
         shares = options["shares"]
         good = not isinstance(shares, str) and isinstance(shares, Sequence) and len(set(shares)) == len(shares) > 0
-        if not good or not any(shares) or not all(_is_share(share) for share in shares):
+        if not good or not any(shares) or not all(is_share(entry, zero=True, one=True) for entry in shares):
             raise InputError(f"Expected shares to be numbers from 0 to 1, each once, such as 0.1; got {shares!r}.")
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
@@ -165,8 +166,8 @@ class RationaleAgreement(Metric):
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """A share, or nothing."""
-        if options["top"] is not None and options["top"] != 1:
-            check_share(options["top"], "top")
+        if options["top"] is not None:
+            share(options["top"], "top", one=True)
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
         """A mark for each score."""
@@ -196,7 +197,3 @@ class RationaleAgreement(Metric):
             said={"without_rationale": int(bare.sum()), "rationale_share": share, "top_share": top},
             each=each,
         )
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1

@@ -11,6 +11,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from attnfaith import validation
 from attnfaith.errors import InputError, NumericalError
 from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
@@ -80,12 +81,13 @@ class Rationales(Test):
         given: Any = self.shares
         shares = tuple(given) if isinstance(given, list | tuple) else (given,)
         object.__setattr__(self, "shares", shares)  # a manifest has lists
-        if not shares or not all(map(_is_share, shares)) or len(set(shares)) < len(shares):
+        fits = all(validation.is_share(entry, one=True) for entry in shares)
+        if not shares or not fits or len(set(shares)) < len(shares):
             raise InputError(
                 f"Expected shares to be numbers above 0 and up to 1, each once, such as 0.1; got {self.shares!r}."
             )
-        if self.top is not None and not _is_share(self.top):
-            raise InputError(f"Expected top to be a share above 0 and up to 1, or None; got {self.top!r}.")
+        if self.top is not None:
+            validation.share(self.top, "top", one=True)
         if self.form not in (None, *FORMS):
             raise InputError(f"Expected form to be one of {', '.join(FORMS)}, or None; got {self.form!r}.")
 
@@ -208,10 +210,6 @@ class Rationales(Test):
             found["rationale"] += [marked.spans[text]] * len(scores)
             found["unread"] += [marked.unread[text]] * len(scores)
         return found
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
 
 
 @dataclass(frozen=True)

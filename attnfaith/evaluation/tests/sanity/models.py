@@ -20,11 +20,11 @@ from attnfaith.adapters.inference_state import inference_state
 from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import one_line, relative_difference, scale_of, tolerance_of
 from attnfaith.adapters.torch_mode import FunctionInterceptor
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import AttnFaithError, InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.functional.reinitialize import evenly_spaced, reinitialize
+from attnfaith.randomness import keyed_generator
 
 _STACKS = (nn.ModuleList, nn.Sequential)
 

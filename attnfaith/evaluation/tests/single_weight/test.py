@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from attnfaith.attribution.method import ATTENTION
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
 from attnfaith.estimates.comparison_columns import ComparisonColumns, sides_of_single_weight
 from attnfaith.estimates.lookup import SummaryLookup, unit_at
@@ -22,6 +21,7 @@ from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.score_direction import toward_change
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.single_weight.summary import LEVEL, summarise_single_weight
+from attnfaith.randomness import keyed_generator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -279,17 +279,17 @@ def test_coarser_numbers(dtype):
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("epsilon", 0, "the adversarial test's epsilon to be a number above 0, got 0"),
+        ("epsilon", 0, "the adversarial test's epsilon to be a finite number above 0, got 0"),
         ("epsilon", math.nan, "epsilon"),
         ("epsilon", "0.01", "epsilon"),
         ("candidates", 0, "the adversarial test's candidates to be a whole number of at least 1, got 0"),
         ("candidates", None, "candidates"),
         ("steps", 2.5, "steps"),
-        ("rate", -1, "the adversarial test's rate to be a number above 0, got -1"),
+        ("rate", -1, "the adversarial test's rate to be a finite number above 0, got -1"),
         ("noise", 0, "noise"),
         ("penalty", math.inf, "penalty"),
-        ("diversity", -0.1, "the adversarial test's diversity to be a number of at least 0, got -0.1"),
-        ("near", 1.5, "share of at most 1, got 1.5"),
+        ("diversity", -0.1, "the adversarial test's diversity to be a finite number of at least 0, got -0.1"),
+        ("near", 1.5, "near to be above 0 and at most 1; got 1.5"),
         ("near", True, "near"),
     ],
 )

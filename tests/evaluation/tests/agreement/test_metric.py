@@ -123,10 +123,10 @@ def test_constant_scores_everywhere_leave_nothing_and_say_so():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"top": 0}, "at least 1, or a share"),
-        ({"top": 1.5}, "at least 1, or a share"),
+        ({"top": 0}, "top to be a share between 0 and 1 or a whole number of at least 1"),
+        ({"top": 1.5}, "top to be a share between 0 and 1 or a whole number of at least 1"),
         ({"alpha": 5}, "alpha to be between 0 and 1"),
-        ({"near": -1}, "near to be from 0"),
+        ({"near": -1}, "near to be at least 0 and below 1"),
         ({"tops": [1]}, "does not know 'tops'"),
     ],
 )
@@ -139,7 +139,7 @@ def test_options_without_sense_are_refused_when_made_and_when_computed(options, 
 
 @pytest.mark.parametrize("tops", [[], 3, "13", [0], [True]])
 def test_tops_are_a_list_of_numbers_of_items(tops):
-    with pytest.raises(af.InputError, match=r"tops|whole number of items"):
+    with pytest.raises(af.InputError, match=r"tops|top to be a share"):
         TopOverlap(tops=tops)
 
 

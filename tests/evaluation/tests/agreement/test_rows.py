@@ -191,12 +191,12 @@ def test_batches_and_padding_change_nothing(family):
     ("options", "said"),
     [
         ({"pairs": "some"}, "'all' or 'attention'"),
-        ({"top": 0}, "at least 1, or a share"),
-        ({"top": 1.0}, "at least 1, or a share"),
-        ({"top": -0.1}, "at least 1, or a share"),
-        ({"top": True}, "at least 1, or a share"),
-        ({"alpha": 0}, "alpha between 0 and 1"),
-        ({"alpha": 1.0}, "alpha between 0 and 1"),
+        ({"top": 0}, "top to be a share between 0 and 1 or a whole number of at least 1"),
+        ({"top": 1.0}, "top to be a share between 0 and 1 or a whole number of at least 1"),
+        ({"top": -0.1}, "top to be a share between 0 and 1 or a whole number of at least 1"),
+        ({"top": True}, "top to be a share between 0 and 1 or a whole number of at least 1"),
+        ({"alpha": 0}, "alpha to be between 0 and 1"),
+        ({"alpha": 1.0}, "alpha to be between 0 and 1"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, said):

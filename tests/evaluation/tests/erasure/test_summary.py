@@ -225,7 +225,7 @@ def test_two_rows_for_one_ranking_are_refused():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"n_resamples": 0}, "n_resamples to be from 1 to 1,000,000"),
+        ({"n_resamples": 0}, "n_resamples to be a whole number of at least 1 and at most 1,000,000"),
         ({"confidence_level": 95}, "between 0 and 1"),
         ({"reference": "released-code"}, "'paper' or None"),
     ],

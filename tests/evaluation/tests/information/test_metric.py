@@ -110,7 +110,7 @@ def test_texts_without_items_or_with_nan_are_undefined():
         ({"predictions": [[1, 2]], "attention": [[1]], "vectors": [[[1], [2]]]}, "items in every input of text 0"),
         ({"predictions": [[1, 2], [1]], "attention": [[1]] * 2, "vectors": [[[1]]] * 2}, r"logits in all texts, got"),
         ({"predictions": [[1]] * 2, "attention": [[1]] * 2, "vectors": [[[1]], [[1, 2]]]}, "numbers in a vector"),
-        ({"clusters": 1}, "clusters to be a whole number from 2"),
+        ({"clusters": 1}, "clusters to be None, 'paper' or a whole number of at least 2"),
         ({"per_text": True}, "figures of all texts together"),
     ],
 )

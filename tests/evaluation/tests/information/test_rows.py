@@ -137,10 +137,10 @@ def test_a_model_that_does_not_say_what_it_attends_is_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clusters": 1}, "clusters to be a whole number from 2, None or 'paper'"),
+        ({"clusters": 1}, "clusters to be None, 'paper' or a whole number of at least 2"),
         ({"clusters": "most"}, "clusters"),
         ({"clusters": True}, "clusters"),
-        ({"ranks": 1}, "ranks to be a whole number from 2 or None"),
+        ({"ranks": 1}, "ranks to be None or a whole number of at least 2"),
         ({"ranks": "paper"}, "ranks"),
         ({"ranks": 40}, "more than most_ranks=32 keeps"),
         ({"kmeans_seeds": 0}, "kmeans_seeds"),

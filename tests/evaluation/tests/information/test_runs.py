@@ -85,8 +85,7 @@ def test_all_that_results_can_do(results, tmp_path):
 
 def test_batches_shards_and_resuming_change_nothing(flan, tokenizer, results, monkeypatch, tmp_path):
     expected = results.table("information_by_rank")
-    monkeypatch.setattr(running, "SHARD", 64)
-    monkeypatch.setattr("attnfaith.evaluation.evaluator.SHARD", 64)
+    monkeypatch.setattr(af.Evaluator, "shard_size", 64)
     stop, seen = running.Runner.shard, []
 
     def shard(self, rows, advance=lambda amount: None):

@@ -8,12 +8,12 @@ import torch
 from scipy.spatial.distance import jensenshannon
 
 import attnfaith as af
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.evaluation.tests.adversarial import test as searching
 from attnfaith.evaluation.tests.adversarial.test import Adversarial
 from attnfaith.evaluation.tests.permutation.test import Permutation
 from attnfaith.functional.counterfactual import permute, random_permutations
 from attnfaith.metrics import AdversarialDivergence, PermutationDistance
+from attnfaith.randomness import keyed_generator
 from tests.helpers.metric_runs import INTERVALS, agree, summary_of, texts_of
 
 
@@ -177,7 +177,7 @@ GOOD = {
         ({"outputs": [[[0.5, 0.3, 0.2]]]}, "classes in every input of text 0"),
         ({"original_output": [[-1.0, 2.0]]}, "original_output of text 0 .* negative"),
         ({"epsilon": 2}, "epsilon to be between 0 and 1"),
-        ({"near": 90}, "near to be between 0 and 1"),
+        ({"near": 90}, "near to be above 0 and at most 1"),
     ],
 )
 def test_bad_input_is_refused(changes, message):

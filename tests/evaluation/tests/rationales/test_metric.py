@@ -136,7 +136,7 @@ def test_without_nothing_kept_there_is_no_aopc():
         (Sufficiency, {"kept": [[0.1]], "references": [1], "shares": [0]}, "shares to be numbers from 0 to 1"),
         (RationaleAgreement, {"predictions": [[1, 2]], "references": [[1, 2]]}, "references of text 0 to be marks"),
         (RationaleAgreement, {"predictions": [[1, 2]], "references": [[1]]}, "items in every input of text 0"),
-        (RationaleAgreement, {"predictions": [[1]], "references": [[1]], "top": 0}, "top to be between 0 and 1"),
+        (RationaleAgreement, {"predictions": [[1]], "references": [[1]], "top": 0}, "top to be above 0 and at most 1"),
     ],
 )
 def test_bad_input_is_refused(make, given, message):

@@ -10,10 +10,10 @@ from torch import nn
 
 import attnfaith as af
 from attnfaith.adapters.self_check import relative_difference, scale_of
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.evaluation.tests.sanity.models import layers_of, randomised, retrained, with_weights
 from attnfaith.functional.reinitialize import reinitialize
+from attnfaith.randomness import keyed_generator
 from tests.helpers import comparing
 from tests.helpers.comparing import families, inputs_of
 from tests.helpers.removal_batches import cut_of, model_of

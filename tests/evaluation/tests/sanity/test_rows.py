@@ -11,11 +11,11 @@ from scipy import stats
 
 import attnfaith as af
 from attnfaith.attribution.method import methods
-from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.tests.sanity.models import assigned_model, layers_of
 from attnfaith.evaluation.tests.sanity.test import COLUMNS, Sanity
+from attnfaith.randomness import keyed_generator
 from tests.helpers.comparing import inputs_of
 from tests.helpers.removal_batches import LENGTHS, SIZES, batch_of, model_of, one_of, ranked, slowly
 

@@ -1,0 +1,147 @@
+"""An explanation in a terminal, its text highlighted; elsewhere a plain table."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Console
+from rich.text import Text
+
+from attnfaith.attribution.coloured_text import (
+    AGAINST,
+    FAINT,
+    FOR,
+    coloured_pieces,
+    explained,
+    format_score,
+    largest_score,
+    meanings,
+    predicted,
+    strength,
+)
+from attnfaith.attribution.explanation import Explanation, Piece
+from attnfaith.cli.terminal import print_lines
+from attnfaith.escaping import visible
+
+STRONGEST = 10
+"""So many items are listed under a text in a terminal; a table has all."""
+
+
+def pieces_of(explanation: Explanation, *, words: bool = False) -> list[Piece]:
+    """The items in text order, as they lie in the text; tokens put together where words are asked for."""
+    if words:
+        return explanation.words(special=True)
+    if explanation.unit == "sentence":
+        return explanation.sentences()
+    encoded, found = explanation.encoded, []
+    for (start, end), score, token in zip(explanation.spans, explanation.scores, explanation.tokens, strict=True):
+        spans = [span for span in encoded.offsets[start:end] if span]
+        first, last = (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else (None, None)
+        found.append(Piece(token, score, first, last, encoded.segments[start] if spans else None))
+    return found
+
+
+def show(explanation: Explanation, *, words: bool = False) -> None:
+    """Write an explanation to standard output: highlighted in a terminal, else as a table."""
+    console = Console(highlight=False)
+    pieces = pieces_of(explanation, words=words)
+    if not console.is_terminal:
+        print_lines("\n".join(table(explanation, pieces)))
+        return
+    for line in highlighted(explanation, pieces, _signs(console)):
+        console.print(line)
+
+
+def table(explanation: Explanation, pieces: list[Piece]) -> list[str]:
+    """Lines: what was decided, then place, rank (1 = most important), score and item, for all items in text order."""
+    ranks = {place: rank for rank, place in enumerate(_ranking(pieces), 1)}
+    lines = [f"{name}: {value}" for name, value in _facts(explanation)]
+    lines.append(f"{'place':>5}  {'rank':>4}  {'score':>11}  item")
+    for place, piece in enumerate(pieces):
+        lines.append(
+            f"{place:>5}  {ranks[place]:>4}  {format_score(explanation, piece.score):>11}  {_shown(piece.text)}"
+        )
+    return lines
+
+
+def highlighted(explanation: Explanation, pieces: list[Piece], signs: tuple[str, str]) -> list[Text]:
+    """Lines for a terminal: the text with its items in orange (for) and blue (against), then the strongest items.
+
+    Signs stand beside the colours, for terminals and readers without them.
+    """
+    size, signed = largest_score(pieces), explanation.signed
+    lines = []
+    for parts in coloured_pieces(explanation, pieces):
+        line = Text()
+        for part in parts:
+            shown = _shown(part.text, "\n")
+            if part.score is None:
+                line.append(shown, "strike dim" if part.unread else "")
+            else:
+                line.append_text(_marked(shown, part.score, size, signs if signed else None))
+        lines += [line, Text()]
+    for name, value in _decision_facts(explanation):
+        lines.append(Text(f"{name}: ").append(value, "bold" if name == "predicted" else ""))
+    if signed:
+        lines.append(_key(explanation, signs))
+    order = [place for place in _ranking(pieces) if math.isfinite(pieces[place].score)]
+    if signed:
+        order.sort(key=lambda place: -abs(pieces[place].score))
+    lines.append(Text())
+    for place in order[:STRONGEST]:
+        piece = pieces[place]
+        marked = _marked(_shown(piece.text), piece.score, size, None)
+        lines.append(Text(f"{format_score(explanation, piece.score):>11}  ").append_text(marked))
+    if len(order) > STRONGEST:
+        lines.append(Text(f"{'':>11}  the {STRONGEST} strongest of {len(order)}; --json gives all", "dim"))
+    return lines
+
+
+def _facts(explanation: Explanation) -> list[tuple[str, str]]:
+    """What was read, decided and explained."""
+    encoded = explanation.encoded
+    texts = (
+        [("text", encoded.text)] if encoded.pair is None else [("text", encoded.text), ("second text", encoded.pair)]
+    )
+    return [*((name, _shown(text)) for name, text in texts), *_decision_facts(explanation)]
+
+
+def _decision_facts(explanation: Explanation) -> list[tuple[str, str]]:
+    facts = [("predicted", predicted(explanation)), ("explained", explained(explanation))]
+    return [(name, _shown(value)) for name, value in (*facts, *(("note", note) for note in explanation.notes))]
+
+
+def _key(explanation: Explanation, signs: tuple[str, str]) -> Text:
+    high, low = (_shown(meaning) for meaning in meanings(explanation))
+    key = Text("marked: ").append_text(_marked(high, 1.0, 1.0, signs)).append("  ")
+    return key.append_text(_marked(low, -1.0, 1.0, signs))
+
+
+def _marked(text: str, score: float, size: float, signs: tuple[str, str] | None) -> Text:
+    """Text on its colour, readable on light and dark terminals, and its sign after it."""
+    if not math.isfinite(score):
+        return Text(text, "underline")
+    share = strength(score, size)
+    if share < FAINT:
+        return Text(text)
+    mixed = (round(255 + (part - 255) * 0.8 * share) for part in (AGAINST if score < 0 else FOR))
+    sign = "" if signs is None else signs[score < 0]
+    return Text(text + sign, f"black on rgb({','.join(map(str, mixed))})")
+
+
+def _signs(console: Console) -> tuple[str, str]:
+    """What stands after an item that speaks for the target, and against it."""
+    return ("⁺", "⁻") if console.encoding.startswith("utf") else ("(+)", "(-)")
+
+
+def _ranking(pieces: list[Piece]) -> list[int]:
+    """Places by score, the highest first, ties in text order, undefined ones last."""
+    return sorted(
+        range(len(pieces)), key=lambda at: -pieces[at].score if not math.isnan(pieces[at].score) else math.inf
+    )
+
+
+def _shown(text: str, kept: str = "") -> str:
+    """Text that leaves the terminal and the table as they are: no line breaks, no control characters."""
+    signs = {"\n": "↵", "\t": "⇥"}
+    return visible("".join(sign if sign in kept else signs.get(sign, sign) for sign in text), kept)
