@@ -3,9 +3,9 @@
 import pytest
 
 import attnfaith as af
-from attnfaith.attribution.method import methods
+from attnfaith.attribution.method import CONTROL, YOURS, methods
 from attnfaith.errors import InputError
-from attnfaith.evaluation.rankings import CONTROL, YOURS, Ranking, check_available, rankings_for
+from attnfaith.evaluation.rankings import Ranking, check_available, rankings_for
 
 
 def names(erase_level, asked, explanations=None, *, by_token=True, affine=False):

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from attnfaith.evaluation.rankings import YOURS, Ranking
+from attnfaith.attribution.method import YOURS
+from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.score_direction import toward_change
 from tests.helpers.removal_batches import SIZES, batch_of
 

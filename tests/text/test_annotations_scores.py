@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.attribution.method import YOURS
 from attnfaith.errors import InputError
-from attnfaith.evaluation.rankings import YOURS, Ranking
+from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.text.annotations import UNSCORED, align_scores
 from attnfaith.text.encoded import EncodedText
