@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from attnfaith.attribution.explanation import Explanation, Piece
+    from attnfaith.evaluation.verdict import Verdict
 
 
 STRONGEST = 10
@@ -178,6 +179,27 @@ NARROWEST, WIDEST = 20, 1000
 def print_lines(text: str = "", *, err: bool = False) -> None:
     """Write lines to standard output or error; names of labels, columns and files in them may hold anything."""
     typer.echo(visible(text, "\n"), err=err)
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """Write a verdict to standard output: as wide as the terminal, elsewhere as `print` does."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        print_lines(str(verdict))
+        return
+    console.print(Text(visible(verdict.headline), "bold"))
+    for sentence in verdict.parts.get("", ()):
+        console.print(Text(visible(sentence)))
+    for heading, table, sentences in verdict.sections:
+        console.print()
+        console.print(Text(visible(heading), "bold"))
+        for sentence in sentences:
+            console.print(Text(visible(sentence)))
+        if table is not None:
+            console.print(table.drawn())
 
 
 @contextmanager
