@@ -200,7 +200,7 @@ def test_what_is_no_number_is_set_aside_and_the_others_go_on(tmp_path):
     assert table.drop(3)["aside"].isna().all()
     assert sorted(set(results.table("erasure")["text_id"])) == [0, 1, 2, 4, 5, 6, 7]
     assert list(results.manifest["counts"]["aside"].values()) == [1]
-    assert "set aside: 1 (the model's logits are NaN or infinite)" in result.stdout
+    assert "One text was set aside: the model's logits are NaN or infinite." in result.stdout
     only = commands.write_csv(tmp_path / "only.csv", [(f"a {commands.BOOM} film", 0)])
     commands.refused(run("evaluate", model, only, "--output", tmp_path / "none"), 2, "finite")
 
