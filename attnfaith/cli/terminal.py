@@ -199,7 +199,9 @@ def print_verdict(verdict: Verdict) -> None:
         for sentence in sentences:
             console.print(Text(visible(sentence)))
         if table is not None:
-            console.print(table.drawn())
+            head, rows = table.fitted(console.width)
+            console.print(Text("\n".join(head), "bold"))
+            console.print(Text("\n".join(rows)))
 
 
 @contextmanager

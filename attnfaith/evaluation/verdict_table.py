@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnfaith.attribution.method import methods
 from attnfaith.escaping import visible
@@ -14,12 +13,7 @@ from attnfaith.estimates.pivot import Key
 from attnfaith.evaluation.rankings import CONTROL, YOURS
 from attnfaith.evaluation.verdict_rule import FEW, sizes_known
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 _AGAINST = {"better": "better", "worse": "worse", "same": "unclear"}
-_NO_BOUND = 10_000
-"""So wide a console never wraps a line."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +29,7 @@ class RankingTable:
     rows: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
-        """Aligned columns of plain text.
+        """Aligned columns of plain text, however wide.
 
         Example:
             >>> print(RankingTable(("ranking", "removed"), (("LRP", "9.0 %"), ("attention", "41 %"))))
@@ -43,24 +37,37 @@ class RankingTable:
             LRP        9.0 %
             attention  41 %
         """
-        from rich.console import Console
+        head, rows = self._lines(len(self.columns), wrap=False, gap=2)
+        return "\n".join((*head, *rows))
 
-        text = io.StringIO()
-        Console(file=text, width=_NO_BOUND, color_system=None).print(self.drawn(lines=False))
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+    def fitted(self, width: int) -> tuple[list[str], list[str]]:
+        """The lines of the head and of the rows in so many characters; the last column goes first where it is too wide.
 
-    def drawn(self, *, lines: bool = True) -> Table:
-        """The table for a rich console, with or without a line under its heads."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
-        from rich.text import Text
+        Example:
+            >>> head, rows = RankingTable(("ranking", "tokens removed", "cost"), (("LRP", "9.0 %", "1"),)).fitted(16)
+            >>> head, rows
+            (['         tokens', 'ranking  removed'], ['LRP      9.0 %'])
+        """
+        count = len(self.columns)
+        forms = [(count, False, 2), (count, True, 2), (count, True, 1), (count - 1, True, 2), (count - 1, True, 1)]
+        for columns, wrap, gap in forms:
+            head, rows = self._lines(columns, wrap=wrap, gap=gap)
+            if max(map(len, (*head, *rows))) <= width:
+                break
+        return head, rows
 
-        table = Table(box=SIMPLE_HEAD if lines else None, padding=(0, 2, 0, 0), pad_edge=False)
-        for column in self.columns:
-            table.add_column(column, overflow="fold")
-        for row in self.rows:
-            table.add_row(*(Text(visible(cell)) for cell in row))
-        return table
+    def _lines(self, count: int, *, wrap: bool, gap: int) -> tuple[list[str], list[str]]:
+        """The first columns, aligned; heads of several words may take a line for each."""
+        words = [name.split() if wrap else [name] for name in self.columns[:count]]
+        height = max(map(len, words))
+        heads = list(zip(*([""] * (height - len(name)) + name for name in words), strict=True))
+        rows = [tuple(visible(cell) for cell in row[:count]) for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(*heads, *rows, strict=True)]
+        lines = [
+            (" " * gap).join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in (*heads, *rows)
+        ]
+        return lines[:height], lines[height:]
 
 
 def ranking_table(figures: SummaryLookup, facts: Mapping[str, Any], level: str) -> RankingTable:

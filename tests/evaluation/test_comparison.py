@@ -250,8 +250,8 @@ def test_sentences():
         "-12 points [-16, -8].",
         "At the final attention, attention never flips the decision on 10 % of the texts in before and 4.0 % in after: "
         "-6.0 points [-9.0, -3.0].",
-        "At the final attention, the skill of attention is 40 % in before and 45 % in after: +5.0 points [-1.0, +11.0], "
-        "no clear difference.",
+        "At the final attention, the skill of attention is 40 % in before and 45 % in after: +5.0 points "
+        "[-1.0, +11.0], no clear difference.",
         "At the final attention, these other rankings remove clearly more or less: LRP (-10 points [-13, -7]).",
         "Shares removed are means over texts, 100 % for a text that never flips.",
         "Differences are after minus before, in percentage points; their intervals are not corrected for the number "

@@ -252,6 +252,18 @@ def test_the_table_has_the_cost_of_registered_rankings_and_leaves_the_optimum_to
     assert "optimal" in [row[0] for row in judged(level(keys=keys, exact=False)).rankings.rows]
 
 
+def test_a_table_fits_a_terminal_without_breaking_a_number():
+    table = judged(level()).rankings
+    head, *rows = str(table).splitlines()
+    assert table.fitted(len(max((head, *rows), key=len))) == ([head], rows)
+    for width in (100, 80):
+        heads, lines = table.fitted(width)
+        assert max(map(len, (*heads, *lines))) <= width
+        for row, line in zip(table.rows, lines, strict=True):
+            assert all(cell in line for cell in row[:-1])
+    assert table.fitted(10) == table.fitted(70)  # the narrowest there is
+
+
 # the texts behind it
 
 

@@ -126,8 +126,8 @@ def test_sentences():
     first, meaning, median, most = said(made())
     assert first.startswith("On 33 % [")
     assert meaning == (
-        "'Entirely different' is a Jensen-Shannon divergence of at least 90 % of ln 2, and 'the same' a total variation "
-        "distance of at most 0.05."
+        "'Entirely different' is a Jensen-Shannon divergence of at least 90 % of ln 2, and 'the same' a total "
+        "variation distance of at most 0.05."
     )
     assert median.startswith("The median divergence that the search reaches is 0.25 nats [")
     assert "possible" not in median

@@ -331,7 +331,7 @@ def test_the_command_line(evaluated, tmp_path):
     options = ["--option", "agreement.top=3", "--option", "agreement.pairs=attention"]
     done = run("evaluate", *given, *options)
     assert done.exit_code == 0, done.output
-    assert "Kendall's tau of attention is" in done.output
+    assert "mean Kendall's tau" in done.output
     results = af.load_results(tmp_path / "run")
     assert results.tests == {"agreement": {"pairs": "attention", "top": 3, "alpha": 0.05}}
     assert set(results.table("agreement").ranking) == {"attention"}
