@@ -117,7 +117,7 @@ def _row(figures: SummaryLookup, level: str, key: Key) -> tuple[str, ...]:
         "random order" if control else display_name(key, []),
         key[0],
         _cell(removed),
-        "" if few else "0 %" if control else _cell(skill),
+        "" if few or (skill.texts < FEW and not control) else "0 %" if control else _cell(skill),
         _share(figures.get(level, "never_flipped", key).value),
         "" if few or control or figures.control(level) is None else _AGAINST[figures.against_control(level, key)],
         "" if known is None or key[0] == YOURS else known.cost,

@@ -321,6 +321,15 @@ def test_nothing_absurd_is_said_of_very_few_texts():
         assert " 100 % of" not in text
 
 
+def test_no_skill_is_shown_of_very_few_flips():
+    few, enough = (judged(level(flipped=count)) for count in (19, 20))
+    assert (few.reason, enough.reason) == ("few flips", "")
+    for found, shown in ((few, False), (enough, True)):
+        assert said(found, "the skill of attention is") == shown
+        assert (found.rankings.rows[1][3] != "") == shown
+    assert said(few, "there are only 19")
+
+
 def test_slices_are_not_read():
     table = pd.concat([level(), level(skill=(0.9, 0.85, 0.95)).assign(slice="class=1")])
     assert judged(table) == judged(level())
