@@ -223,10 +223,12 @@ def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[s
     keys = figures.keys(level)
     shares = {one: figures.get(level, "beats_reference", one) for one in keys}
     rivals = figures.rivals(level, key or _NONE)
+    best = _beside(figures, level, key, rivals[0]) if rivals and rivals[0][0] != YOURS else None
+    if best is not None and best["standing"] == "better" and figures.against_control(level, rivals[0]) != "better":
+        best["standing"] = "same"  # what may be no better than chance is nothing to recommend
     return {
         "alone": not rivals and here["label"] != Label.FAITHFUL,
-        # a ranking of the user's has a sentence of its own
-        "best": _beside(figures, level, key, rivals[0]) if rivals and rivals[0][0] != YOURS else None,
+        "best": best,  # None for a ranking of the user's, which has a sentence of its own
         "yours": [_beside(figures, level, key, one) for one in keys if one[0] == YOURS],
         "beat_search": [
             {"name": visible(figures.said(level, one)), "share": share}

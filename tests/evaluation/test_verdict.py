@@ -11,6 +11,7 @@ from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
 from attnfaith.evaluation.verdict import Verdict
 from attnfaith.evaluation.verdict_rule import FAITHFUL, FEW, UNFAITHFUL, judge, texts_needed
 from tests.helpers.handmade_summaries import ATTENTION, CONTROL, NAN, PRODUCT, judged, level, said
+from tests.helpers.small_runs import computed, evaluator_of
 
 KEYS = (ATTENTION, CONTROL, PRODUCT, ("attention", "gradient"), ("attention", "lrp"))
 
@@ -157,6 +158,13 @@ def test_more_texts_decide_what_fewer_could_not():
     many = [judged(planted("half", n=600, seed=seed)).label for seed in range(5)]
     assert set(few) & {"undecided", "unfaithful or partly", "partly or faithful"}
     assert many == ["partly"] * 5
+
+
+def test_the_tolerance_of_a_regression_is_said():
+    evaluator, data = evaluator_of("regression")
+    found = computed(evaluator, data, "erasure", rankings=["attention"]).verdict
+    assert said(found, "moves by more than the tolerance, 0.05.")
+    assert not said(judged(level()), "tolerance")
 
 
 def test_a_verdict_is_a_value():
