@@ -100,7 +100,7 @@ def test_attention_and_the_random_order():
 def test_the_smallest_sets_of_a_search_are_called_found_and_good_labels_come_with_a_caution():
     caution = "Smaller sets than the search found may exist"
     found = judged(level(exact=False, skill=(0.9, 0.85, 0.95)))
-    assert said(found, "The smallest sets found that flip it hold 6.0 % [5.0, 7.0].")
+    assert said(found, "The smallest sets found that flip it hold 6.0 % [5.0, 7.0] of the words.")
     assert said(found, caution)
     assert not said(judged(level(skill=(0.9, 0.85, 0.95))), caution)
     assert not said(judged(level(exact=False)), caution)  # "unfaithful" is safe to say
