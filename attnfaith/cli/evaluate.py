@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnfaith.cli import options as given
 from attnfaith.cli.json_output import rows_of, write
 from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, rankings_of
-from attnfaith.cli.terminal import print_lines
+from attnfaith.cli.terminal import print_lines, print_verdict
 from attnfaith.cli.test_options import parsed_tests
 from attnfaith.errors import AttnFaithError
 
@@ -57,7 +57,8 @@ def evaluate(
 
     Items are erased from the top of every ranking until the decision flips,
     against a random order and the smallest sets that flip it.
-    Printed is a verdict with its evidence; all tables are in the folder of the results.
+    Printed are a verdict with its evidence and a table of the rankings, best first;
+    all tables are in the folder of the results.
 
     Interrupted at any moment, the same command goes on where it stopped.
     A folder that holds a run of another model, data or settings is refused, and what differs is named.
@@ -129,7 +130,8 @@ def evaluate(
 def _tell(results: Results, *, json: bool) -> None:
     notes, verdict = results.manifest["notes"], results.verdict
     if not json:
-        lines = [str(verdict), *(f"Note: {' '.join(note.split())}" for note in notes)]
+        print_verdict(verdict)
+        lines = [f"Note: {' '.join(note.split())}" for note in notes]
         print_lines("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
         return
     write(

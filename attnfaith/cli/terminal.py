@@ -6,11 +6,14 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from attnfaith.escaping import visible, visible_log
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.verdict import Verdict
 
 NARROWEST, WIDEST = 20, 1000
 
@@ -18,6 +21,29 @@ NARROWEST, WIDEST = 20, 1000
 def print_lines(text: str = "", *, err: bool = False) -> None:
     """Write lines to standard output or error; names of labels, columns and files in them may hold anything."""
     typer.echo(visible(text, "\n"), err=err)
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """Write a verdict to standard output: as wide as the terminal, elsewhere as `print` does."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        print_lines(str(verdict))
+        return
+    console.print(Text(visible(verdict.headline), "bold"))
+    for sentence in verdict.parts.get("", ()):
+        console.print(Text(visible(sentence)))
+    for heading, table, sentences in verdict.sections:
+        console.print()
+        console.print(Text(visible(heading), "bold"))
+        for sentence in sentences:
+            console.print(Text(visible(sentence)))
+        if table is not None:
+            head, rows = table.fitted(console.width)
+            console.print(Text("\n".join(head), "bold"))
+            console.print(Text("\n".join(rows)))
 
 
 @contextmanager

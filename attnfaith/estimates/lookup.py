@@ -141,14 +141,14 @@ def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:
     if math.isinf(value):
         return "not reached"
     digits = 0 if 0.0995 <= abs(value) < 0.995 or value in (0, 1) else 1
-    shown = f"{100 * value:.{digits}f}"
+    shown = f"{round(100 * value, digits) + 0.0:.{digits}f}"  # never -0
     if value > 0 and float(shown) == 0:
         shown = "under 0.1"
     elif value < 1 and float(shown) == 100:
         shown = "over 99.9"
     if math.isnan(low):
         return f"{shown} %"
-    ends = ("not reached" if math.isinf(end) else f"{100 * end:.{digits}f}" for end in (low, high))
+    ends = ("not reached" if math.isinf(end) else f"{round(100 * end, digits) + 0.0:.{digits}f}" for end in (low, high))
     return f"{shown} % [{', '.join(ends)}]"
 
 

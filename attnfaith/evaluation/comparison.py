@@ -45,11 +45,13 @@ FIRST_ONLY, SECOND_ONLY = "only in the first run", "only in the second run"
 NOT_REACHED = "not reached by half of the texts"
 OTHER_SEARCH = "the runs looked for the smallest flipping sets in different ways"
 RELATIVE_TO_SETS = ("efficiency", "skill", "flippable", "minimum_fraction")
-_TOLD = {"mean_fraction": "removes {}", "never_flipped": "never flips {}", "skill": "goes {}"}
-_OF = {
-    "mean_fraction": "of the items",
-    "never_flipped": "of the texts",
-    "skill": "of the way from a random order to the smallest sets known",
+_ACCURACY = "The model is right on {a} of the texts in {first} and {b} in {second}: {difference}."
+_ATTENTION = {
+    "mean_fraction": "At {place}, attention flips the decision after {a} of the items in {first} and {b} in {second}: "
+    "{difference}.",
+    "never_flipped": "At {place}, attention never flips the decision on {a} of the texts in {first} and {b} in "
+    "{second}: {difference}.",
+    "skill": "At {place}, the skill of attention is {a} in {first} and {b} in {second}: {difference}.",
 }
 
 
@@ -128,33 +130,33 @@ def sentences(comparison: pd.DataFrame, names: tuple[str, str] = ("A", "B")) -> 
 
 def _sentences(comparison: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
     for row in _named(comparison, "texts", "accuracy"):
-        yield f"The model is right on {_both(row, names, 'of the texts')}."
+        yield _both(_ACCURACY, row, names)
     erasure = comparison[comparison["test"] == "erasure"]
     for level in dict.fromkeys(erasure["erase_level"]):
-        here, where = erasure[erasure["erase_level"] == level], f"Erased at {PLACES[level]}"
+        here, place = erasure[erasure["erase_level"] == level], PLACES[level]
         rows = _named(here, "erasure", "mean_fraction")
         keys = [(row.ranking_level, row.ranking) for row in rows]
         own = next((key for key in keys if key[1] == ATTENTION), None)  # of the final attention, where it was run
-        for figure, told in _TOLD.items():
+        for figure, sentence in _ATTENTION.items():
             for row in _named(here, "erasure", figure):
                 if (row.ranking_level, row.ranking) == own and (row.a, row.b) != (0, 0):
-                    yield f"{where}, attention {told.format(_both(row, names, _OF[figure]))}."
+                    yield _both(sentence, row, names, place=place)
         others = [(key, row) for key, row in zip(keys, rows, strict=True) if key[1] != ATTENTION]
         apart = [f"{display_name(key, keys)} ({_points(row)})" for key, row in others if _clear(row)]
         if apart:
-            yield f"{where}, these other rankings differ in the share removed: {listed(apart)}."
+            yield f"At {place}, these other rankings remove clearly more or less: {listed(apart)}."
         elif others:
-            yield f"{where}, no other ranking clearly differs in the share removed."
+            yield f"At {place}, no other ranking removes clearly more or less."
     if (comparison["note"] == OTHER_SEARCH).any():
         yield f"Efficiency and skill are not compared: {OTHER_SEARCH}."
     alone = comparison["note"].isin((FIRST_ONLY, SECOND_ONLY)).sum()
     if alone:
-        yield f"{alone} figures are of one run only and are not compared."
+        yield f"{alone} estimates exist in one run only and are not compared."
     if len(erasure):
-        yield "Shares removed are means over texts; of a text that never flips, everything."
+        yield "Shares removed are means over texts, 100 % for a text that never flips."
     yield (
-        f"Differences are {names[1]} less {names[0]}, in points of a hundred. Each interval is for itself, not "
-        "corrected for their number."
+        f"Differences are {names[1]} minus {names[0]}, in percentage points; their intervals are not corrected for the "
+        "number of comparisons."
     )
 
 
@@ -167,8 +169,9 @@ def _sides(tables: Mapping[str, pd.DataFrame]) -> dict[Place, ComparisonColumns]
     return found
 
 
-def _both(row: Any, names: tuple[str, str], what: str) -> str:
-    return f"{percent(row.a)} {what} in {names[0]} and {percent(row.b)} in {names[1]}: {_points(row)}"
+def _both(sentence: str, row: Any, names: tuple[str, str], **more: str) -> str:
+    a, b, difference = percent(row.a), percent(row.b), _points(row)
+    return sentence.format(a=a, b=b, first=names[0], second=names[1], difference=difference, **more)
 
 
 def _named(table: pd.DataFrame, test: str, figure: str) -> list[Any]:

@@ -106,8 +106,9 @@ class Results:
 
     @property
     def verdict(self) -> Verdict:
-        """What the figures say of attention, in sentences."""
-        return verdict(self.summary(), {**self.manifest["facts"], **self.manifest["counts"], **self._statistics})
+        """Whether attention can be read as an explanation: a label, sentences, and a table of the rankings."""
+        facts = {**self.manifest["facts"], **self.manifest["counts"], **self._statistics}
+        return verdict(self.summary(), {**facts, "tolerance": self.manifest["run"]["decision"]["tolerance"]})
 
     def same_data(self, other: Results) -> bool:
         """Whether both are of the same rows of data."""

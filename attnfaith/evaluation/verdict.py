@@ -38,8 +38,9 @@ import pandas as pd
 from attnfaith.escaping import visible
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.tests.base import tests
-from attnfaith.evaluation.verdict_rule import judge
-from attnfaith.evaluation.verdict_text import REASONS, VerdictWriter, capital, sample_note
+from attnfaith.evaluation.verdict_rule import FEW, Label, Reason, judge
+from attnfaith.evaluation.verdict_table import RankingTable, ranking_table
+from attnfaith.evaluation.verdict_text import capital, is_stuck, text_sentences, unjudged_sentences, verdict_sentences
 
 __all__ = ["Verdict", "verdict"]
 
@@ -50,24 +51,35 @@ class Verdict:
 
     Attributes:
         label: "faithful", "partly", "unfaithful", "unfaithful or partly", "partly or faithful" or "undecided".
-        parts: the sentences by what they are about: "" for the label (the evidence, the conclusion, what it speaks of),
+        parts: the sentences by what they are about: "" for attention (the evidence, the conclusion, the level),
             "other rankings", each further test by its name, and "texts" for the texts behind it all.
         level: of erasing that the label is about, "attention" or "input"; None where nothing was erased.
         reason: why it is undecided, in a word or two; else empty.
+        rankings: the table of all rankings, best first; None where there is nothing to compare.
     """
 
     label: str
     parts: Mapping[str, tuple[str, ...]]
     level: str | None = None
     reason: str = ""
+    rankings: RankingTable | None = None
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All of them, one after the other."""
+        """All sentences, one after the other."""
         return tuple(sentence for part in self.parts.values() for sentence in part)
 
+    @property
+    def sections(self) -> list[tuple[str, RankingTable | None, tuple[str, ...]]]:
+        """What is printed after the first lines: headings, each with a table or None, and its sentences."""
+        return [
+            (HEADINGS.get(name, capital(name.replace("_", " "))), self.rankings if name == RANKINGS else None, part)
+            for name, part in self.parts.items()
+            if name and (part or (name == RANKINGS and self.rankings is not None))
+        ]
+
     def __str__(self) -> str:
-        """A line for each sentence; with a heading for each part where other tests than erasure have something to say.
+        """The label, a line for each sentence, and the table of rankings; a heading above each part after the first.
 
         Example:
             >>> print(Verdict("partly", {"": ("It is so.",), "single_weight": ("Removed.",), "texts": ("9 texts.",)}))
@@ -80,12 +92,19 @@ class Verdict:
             Texts
             9 texts.
         """
-        first, *others = (name for name, part in self.parts.items() if part)
-        lines = [f"Attention as an explanation: {self.label}.", *self.parts[first]]
-        for name in others:
-            heading = () if others == ["texts"] else ("", capital(name.replace("_", " ")))
-            lines += [*heading, *self.parts[name]]
+        lines = [self.headline, *self.parts.get("", ())]
+        for heading, table, sentences in self.sections:
+            lines += ["", heading, *sentences, *([] if table is None else [str(table)])]
         return visible("\n".join(lines), "\n")
+
+    @property
+    def headline(self) -> str:
+        """The first line."""
+        return f"Attention as an explanation: {self.label}."
+
+
+RANKINGS = "other rankings"
+HEADINGS = {RANKINGS: "Rankings, best first"}
 
 
 def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
@@ -109,21 +128,28 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         ('undecided', 'few texts')
     """
     confidence = float(facts["confidence_level"])
-    readers = {
+    lookups = {
         name: SummaryLookup(summary, name, confidence_level=confidence) for name in dict.fromkeys(summary["test"])
     }
-    figures = readers.get("erasure", SummaryLookup(summary, confidence_level=confidence))
-    told = {name: tuple(tests[name].sentences(reader, facts)) for name, reader in readers.items()}
+    erasure = lookups.get("erasure", SummaryLookup(summary, confidence_level=confidence))
+    few = facts.get("texts", FEW) < FEW
+    told = {} if few else {name: tuple(tests[name].sentences(lookup, facts)) for name, lookup in lookups.items()}
     others = {name: sentences for name, sentences in told.items() if sentences}
+    untold = few and any(name != "erasure" for name in lookups)
     first = "attention" if facts["tail_is_affine"] else "input"
-    levels = sorted(figures.levels, key=lambda level: level != first)
+    levels = sorted(erasure.levels, key=lambda level: level != first)
     if not levels:
-        reason = "no texts" if "erasure" in set(summary["test"]) else "no erasure"
-        any_reader = next(iter(readers.values()), figures)
+        reason = Reason.NO_TEXTS if "erasure" in lookups else Reason.NO_ERASURE
         short = summary.loc[(summary["figure"] == "too_short") & (summary["slice"] == "all"), "value"].max()
-        parts = {"": (REASONS[reason],), **others, "texts": tuple(sample_note(any_reader, facts, short))}
-        return Verdict("undecided", parts, reason=reason)
-    judged = {level: judge(figures, level, figures.place(level, "attention")) for level in levels}
-    own, speaker = judged[levels[0]], VerdictWriter(figures, facts, judged)
-    parts = {"": speaker.judgement(), "other rankings": speaker.rankings(), **others, "texts": speaker.texts()}
-    return Verdict(own.label, parts, levels[0], own.reason)
+        texts = text_sentences(
+            next(iter(lookups.values()), erasure), facts, level=first, too_short=short, reason=reason, untold=untold
+        )
+        return Verdict(
+            str(Label.UNDECIDED), {"": unjudged_sentences(reason), **others, "texts": texts}, None, str(reason)
+        )
+    judged = {level: judge(erasure, level, erasure.place(level, "attention")) for level in levels}
+    level, own = levels[0], judged[levels[0]]
+    parts = verdict_sentences(erasure, facts, judged, untold=untold)
+    table = None if is_stuck(erasure, level, own) else ranking_table(erasure, facts, level)
+    parts = {"": parts[""], RANKINGS: parts[RANKINGS], **others, "texts": parts["texts"]}
+    return Verdict(str(own.label), parts, level, str(own.reason or ""), table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Key
@@ -17,7 +18,7 @@ UNFAITHFUL = 0.5
 
 
 FEW = 20
-"""With fewer texts, or fewer that some set flips, nothing is said."""
+"""With fewer texts, or fewer that some set flips, there is no verdict."""
 
 
 NEAR_CHANCE = 0.25
@@ -28,23 +29,48 @@ _POWER = 1 + 0.8416 / 1.9600
 """How much wider than its own half-width a 95 % interval must fit, to be clear of a limit four times in five."""
 
 
+class Label(StrEnum):
+    """What a ranking is called; `attnfaith.evaluation.verdict` has the rule."""
+
+    FAITHFUL = "faithful"
+    PARTLY_OR_FAITHFUL = "partly or faithful"
+    PARTLY = "partly"
+    UNFAITHFUL_OR_PARTLY = "unfaithful or partly"
+    UNFAITHFUL = "unfaithful"
+    UNDECIDED = "undecided"
+
+
+class Reason(StrEnum):
+    """Why a label is undecided; `verdict.txt.j2` has a sentence for each."""
+
+    NO_ERASURE = "no erasure"
+    NO_TEXTS = "no texts"
+    NO_ATTENTION = "no attention"
+    NO_CONTROL = "no control"
+    FEW_TEXTS = "few texts"
+    FEW_FLIPS = "few flips"
+    EASY = "easy"
+    NO_SKILL = "no skill"
+    WIDE = "wide"
+    SAME = "same"
+
+
 @dataclass(frozen=True)
-class VerdictLabel:
-    """A label.
+class Judgement:
+    """The label of one ranking at one level.
 
     Attributes:
-        label: "faithful", "partly", "unfaithful"; "unfaithful or partly" or "partly or faithful" where the interval of
-            skill holds a limit; or "undecided".
-        reason: for "undecided", in a word or two.
+        label: where the interval of skill contains a limit, one that names both sides of it.
+        reason: for "undecided"; else None.
         needed: about how many texts would settle the label, where more would; inf where skill lies at the limit.
     """
 
-    label: str
-    reason: str = ""
+    label: Label
+    reason: Reason | None = None
     needed: float | None = None
 
 
-def judge(figures: SummaryLookup, level: str, key: Key | None) -> VerdictLabel:
+def judge(figures: SummaryLookup, level: str, key: Key | None) -> Judgement:
     """Judge a ranking at one level; `attnfaith.evaluation.verdict` says how.
 
     Args:
@@ -52,34 +78,33 @@ def judge(figures: SummaryLookup, level: str, key: Key | None) -> VerdictLabel:
         level: where was erased.
         key: the ranking; None if it was not run.
     """
-    control = figures.control(level)
+    control, texts = figures.control(level), 0 if key is None else figures.get(level, "never_flipped", key).texts
     if key is None:
-        return VerdictLabel("undecided", "no attention")
-    if figures.get(level, "never_flipped", key).texts < FEW:
-        return VerdictLabel("undecided", "few texts")
+        return Judgement(Label.UNDECIDED, Reason.NO_ATTENTION)
+    if texts < FEW:
+        return Judgement(Label.UNDECIDED, Reason.FEW_TEXTS)
     if control is None:
-        return VerdictLabel("undecided", "no control")
+        return Judgement(Label.UNDECIDED, Reason.NO_CONTROL)
     if efficiency_of(figures, level, key).texts < FEW:
-        return VerdictLabel("undecided", "few flips")
+        return Judgement(Label.UNDECIDED, Reason.FEW_FLIPS)
     if efficiency_of(figures, level, control).low >= FAITHFUL:
-        return VerdictLabel("undecided", "easy")
+        return Judgement(Label.UNDECIDED, Reason.EASY)
     skill = figures.get(level, "skill", key)
     if math.isnan(skill.low):
-        return VerdictLabel("undecided", "no skill")
-    held = [limit for limit in (UNFAITHFUL, FAITHFUL) if skill.low < limit <= skill.high]
-    texts = figures.get(level, "never_flipped", key).texts
-    needed = max((texts_needed(skill, limit, texts) for limit in held), default=None)
-    if len(held) == 2:
-        return VerdictLabel("undecided", "wide", needed)
+        return Judgement(Label.UNDECIDED, Reason.NO_SKILL)
+    limits = [limit for limit in (UNFAITHFUL, FAITHFUL) if skill.low < limit <= skill.high]
+    needed = max((texts_needed(skill, limit, texts) for limit in limits), default=None)
+    if len(limits) == 2:
+        return Judgement(Label.UNDECIDED, Reason.WIDE, needed)
     if skill.high < UNFAITHFUL:
-        return VerdictLabel("unfaithful")
-    if held == [UNFAITHFUL]:
-        return VerdictLabel("unfaithful or partly", needed=needed)
+        return Judgement(Label.UNFAITHFUL)
+    if limits == [UNFAITHFUL]:
+        return Judgement(Label.UNFAITHFUL_OR_PARTLY, needed=needed)
     if figures.against_control(level, key) != "better":
-        return VerdictLabel("undecided", "same")
-    if held == [FAITHFUL]:
-        return VerdictLabel("partly or faithful", needed=needed)
-    return VerdictLabel("faithful" if skill.low >= FAITHFUL else "partly")
+        return Judgement(Label.UNDECIDED, Reason.SAME)
+    if limits == [FAITHFUL]:
+        return Judgement(Label.PARTLY_OR_FAITHFUL, needed=needed)
+    return Judgement(Label.FAITHFUL if skill.low >= FAITHFUL else Label.PARTLY)
 
 
 def texts_needed(skill: SummaryValue, limit: float, texts: int) -> float:

@@ -1,19 +1,29 @@
-"""A verdict in sentences: the evidence, the conclusion, what it speaks of, warnings, and the texts behind it."""
+"""The sentences of a verdict: what the template `verdict.txt.j2` is filled with.
+
+The sentences themselves stand in the template. Here each name in it gets its value from the summary of a run.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from attnfaith.attribution.method import CONTROL, YOURS
-from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, listed, percent, points, unit_at
+from jinja2 import Environment, StrictUndefined, Template
+
+from attnfaith.attribution.method import YOURS
+from attnfaith.escaping import visible
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent, points, unit_at
 from attnfaith.estimates.pivot import Key
 from attnfaith.evaluation.verdict_rule import (
     FAITHFUL,
     FEW,
     UNFAITHFUL,
-    VerdictLabel,
+    Judgement,
+    Label,
+    Reason,
     efficiency_of,
     is_near_chance,
     judge,
@@ -21,281 +31,227 @@ from attnfaith.evaluation.verdict_rule import (
 )
 
 SILENT = 0.25
-"""If no set is found that flips this share of the decisions at the final attention, the verdict says so."""
+"""If no set is found that flips this share of the decisions of a level, the verdict says so."""
 LATE = 0.05
-"""A larger share of texts that flip only with everything removed is mentioned."""
+"""A larger share of texts that flip only with everything removed, or with fewer items than the search, is mentioned."""
 
 PLACES = {"attention": "the final attention", "input": "the input level"}
 WAYS = {
     "attention_mask": "hidden from every layer by the attention mask",
     "mask_token": "replaced by the mask token",
     "pad": "replaced by the padding token",
-    "zero": "their word vectors replaced by zeros",
+    "zero": "their embeddings replaced by zeros",
     "delete": "deleted from the text",
 }
-REASONS = {
-    "no erasure": "Whether attention explains is judged by the erasure test, which was not run.",
-    "no texts": "No text has two items or more to erase, so there is nothing to judge.",
-    "no attention": "Attention was not among the rankings, so there is nothing to judge.",
-    "no control": "No random order was run to compare with, so there is no verdict.",
-    "few texts": f"There are too few texts to say anything: fewer than {FEW}.",
-    "few flips": f"Too few decisions can be flipped to say anything: fewer than {FEW}.",
-    "easy": "Even a random order hardly ever removes more than the smallest set does, so the test cannot tell good "
-    "rankings from bad ones here.",
-    "no skill": "These figures leave out texts that never flip, as the paper's do, and a verdict needs them.",
-    "wide": "The interval of skill reaches from unfaithful to faithful.",
-    "same": "Attention is not distinguishable from a random order on these texts.",
-}
-CONCLUSIONS = {
-    "unfaithful": "Do not read attention as an explanation of this model.",
-    "unfaithful or partly": "Do not read attention as an explanation of this model by itself. Whether it says anything "
-    "about what decides is not settled.",
-    "partly": "Attention says something about what decides, but do not read it as an explanation by itself.",
-    "partly or faithful": "Attention says something about what decides. Whether it can be read as an explanation by "
-    "itself is not settled.",
-    "faithful": "As far as this test goes, attention can be read as a ranking of what decides in this model.",
-}
-CAUTION = (
-    "The smallest sets here are the smallest that a search found. If there are smaller ones, attention is less "
-    "faithful than this says."
-)
+
+_NONE: Key = ("", "")
+_NO_EVIDENCE = (Reason.NO_ATTENTION, Reason.FEW_TEXTS, Reason.NO_CONTROL, Reason.NO_ERASURE, Reason.NO_TEXTS)
+_UNKNOWN = {"removed": SummaryValue(), "skill": SummaryValue(), "gap": "", "against_control": ""}
 
 
-class VerdictWriter:
-    """Says what the figures of one run amount to.
+@cache
+def template() -> Template:
+    """The template of all sentences."""
+    environment = Environment(  # plain text for a terminal: nothing to escape for HTML
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    environment.filters |= {"count": lambda number: f"{number:,.0f}", "capital": capital}
+    return environment.from_string(Path(__file__).with_name("verdict.txt.j2").read_text(encoding="utf-8"))
+
+
+def sentences_of(block: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sentences of one block of the template, one to a line.
+
+    Example:
+        >>> sentences_of("rankings", {"alone": True, "yours": [], "beat_search": []})
+        ('No other ranking was run: run the default rankings to see which do better.',)
+    """
+    context = template().new_context(dict(values))
+    lines = "".join(template().blocks[block](context)).splitlines()
+    return tuple(line.strip() for line in lines if line.strip())
+
+
+def verdict_sentences(
+    figures: SummaryLookup, facts: Mapping[str, Any], judged: Mapping[str, Judgement], *, untold: bool
+) -> dict[str, tuple[str, ...]]:
+    """The sentences on attention (""), on "other rankings", and on the "texts".
 
     Args:
         figures: of the erasure test.
-        facts: what the figures are about.
-        judged: the label at each level; the first is the one that is spoken of.
+        facts: as `attnfaith.evaluation.verdict.verdict` takes them.
+        judged: attention's judgement at each level; the first level is the one that the verdict is about.
+        untold: whether other tests were run, on too few texts to describe.
     """
-
-    def __init__(self, figures: SummaryLookup, facts: Mapping[str, Any], judged: Mapping[str, VerdictLabel]) -> None:
-        self.figures, self.facts, self.judged = figures, facts, judged
-        self.level, *self.others = judged
-        self.key: Key = figures.place(self.level, "attention") or ("", "")
-        self.unit = self.unit_at(self.level)
-
-    def judgement(self) -> tuple[str, ...]:
-        """The evidence, the conclusion, and what it speaks of; the same whatever other rankings were run."""
-        own = self.judged[self.level]
-        seen = own.reason not in ("no attention", "few texts", "no control")
-        parts = [self._evidence() if seen else (), self._conclusion(own), self._levels()]
-        return tuple(sentence for part in parts for sentence in part)
-
-    def rankings(self) -> tuple[str, ...]:
-        """What is found of the other rankings."""
-        return (*self._rival(), *self._yours(), *self._warnings())
-
-    def texts(self) -> tuple[str, ...]:
-        """The texts behind it."""
-        return tuple(self._data())
-
-    def unit_at(self, level: str) -> str:
-        """What an item of a level is, in the plural."""
-        return unit_at(self.facts["unit"], level)
-
-    def _get(self, figure: str, key: Key = ("", ""), other: Key | None = None) -> SummaryValue:
-        return self.figures.get(self.level, figure, key, other)
-
-    def _never(self, level: str) -> SummaryValue:
-        return self.figures.get(level, "never_flipped", self.figures.place(level, "attention") or ("", ""))
-
-    def _evidence(self) -> Iterator[str]:
-        yield self._opening()
-        yield self._against_control()
-        skill = self._get("skill", self.key)
-        if skill.known:
-            control = self.figures.control(self.level) or ("", "")
-            own, chance = (efficiency_of(self.figures, self.level, key) for key in (self.key, control))
-            found, most = ("", "") if self._exact else (" found", "at most ")
-            yield (
-                f"Efficiency, the size of the smallest set{found} over the number of {self.unit} removed, is "
-                f"{most}{own} for attention and {most}{chance} for a random order."
-            )
-            yield (
-                f"On a scale from a random order (0 %) to the smallest sets{found} (100 %), the skill of attention is "
-                f"{skill}: {percent(FAITHFUL)} or more is faithful, less than {percent(UNFAITHFUL)} unfaithful."
-            )
-
-    @property
-    def _exact(self) -> bool:
-        return sizes_known(self.figures, self.level)
-
-    def _opening(self) -> str:
-        """How much attention removes, and how little would do."""
-        first = f"Attention flips the decision after removing {self._removes(self.key)} of the {self.unit} on average"
-        smallest = self._get("minimum_fraction_mean" if self._exact else "minimum_fraction_mean_high")
-        found = "" if self._exact else " found"
-        second = f"; the smallest sets{found} that flip it hold {smallest}" if smallest.known else ""
-        return f"{first}{second}."
-
-    def _removes(self, key: Key) -> SummaryValue:
-        """The mean share of the items that a ranking removes."""
-        return self._get("mean_fraction", key)
-
-    def _against_control(self) -> str:
-        control = self.figures.control(self.level) or ("", "")
-        gap = self._get("mean_difference", self.key, control)
-        opening = f"A random order removes {self._removes(control)}"
-        found = self.figures.against_control(self.level, self.key)
-        if found == "better":
-            return f"{opening}: attention removes {points(gap)} less, so it is better than a random order."
-        if found == "worse":
-            return f"{opening}: attention removes {points(gap)} more, so it is worse than a random order."
-        return f"{opening}: attention is not distinguishable from a random order."
-
-    def _rival(self) -> Iterator[str]:
-        rivals = self.figures.rivals(self.level, self.key)
-        if not rivals or not self.key[1]:
-            return
-        name, removes = self.figures.said(self.level, rivals[0]), self._removes(rivals[0])
-        gap = self._get("mean_difference", self.key, rivals[0])
-        if gap.low > 0:
-            yield f"{capital(name)}, the best of the other rankings that were run, removes {removes}."
-        elif gap.high < 0:
-            yield f"No other ranking that was run removes as little; the next best, {name}, removes {removes}."
-        else:
-            yield f"No other ranking that was run is clearly better; the best of them, {name}, removes {removes}."
-
-    def _conclusion(self, own: VerdictLabel) -> Iterator[str]:
-        yield REASONS[own.reason] if own.reason else CONCLUSIONS[own.label]
-        if own.needed is not None and math.isinf(own.needed):
-            yield "More texts are unlikely to settle it: skill lies at the limit."
-        elif own.needed is not None:
-            yield f"About {own.needed:,.0f} texts like these would settle it, if skill stays as it is."
-        if "partly" in own.label or own.label == "faithful":
-            yield from () if self._exact else (CAUTION,)
-
-    def _yours(self) -> Iterator[str]:
-        """What is found of each ranking that the user brought: the same label, by the same rule."""
-        for key in self.figures.keys(self.level):
-            if key[0] != YOURS:
-                continue
-            found, skill = judge(self.figures, self.level, key), self._get("skill", key)
-            gap = self._get("mean_difference", key, self.key if self.key[1] else None)
-            beside = ""
-            if gap.known:
-                better = "less than attention" if gap.high < 0 else "more than attention" if gap.low > 0 else ""
-                beside = f", {points(gap)} {better}" if better else ", with no clear difference from attention"
-            worth = f" Its skill is {skill}." if skill.known else ""
-            yield f"Your ranking {key[1]!r}: {found.label}. It removes {self._removes(key)}{beside}.{worth}"
-
-    def _levels(self) -> Iterator[str]:
-        """Which level is spoken of, how much never flips, and whether the other one says something else."""
-        way = self.facts.get("hide")
-        how = {
-            "attention": f"the weights of {self.unit} are set to 0 there, and nowhere else",
-            "input": f"{self.unit} are taken away from the whole model" + (f" ({WAYS.get(way, way)})" if way else ""),
-        }
-        yield f"This speaks of {PLACES[self.level]}: {how[self.level]}."
-        never = {level: self._never(level) for level in self.judged}
-        parts = [f"on {never[level]} of the texts at {PLACES[level]}" for level in never if never[level].known]
-        if parts:
-            yield f"Attention never flips the decision {listed(parts)}."
-        yield from self._silence()
-        own = self.judged[self.level]
-        for other in self.others:
-            place, second = PLACES[other], self.judged[other]
-            if second.label != own.label:
-                yield f"The two levels differ: judged at {place} alone, the verdict would be {second.label}."
-            elif never[self.level].clear_of(never[other]):
-                yield f"The two levels differ in how much flips; judged at {place} alone, the verdict is the same."
-            else:
-                yield f"Judged at {place} alone, the verdict is the same."
-
-    def _silence(self) -> Iterator[str]:
-        """Why this level is judged, or why another would better be."""
-        if self.facts["tail_is_affine"]:
-            if self.others:
-                yield "It is judged because this model decides from its final attention alone."
-            return
-        flips = self.figures.get("attention", "flippable")
-        kept = SummaryValue(1 - flips.value, 1 - flips.high, 1 - flips.low)
-        silent = f"At the final attention no set of items was found that flips {kept} of the decisions"
-        if self.level == "attention" and kept.value >= SILENT:
-            yield f"{silent}. Erasing at the input level (level='input') would say more."
-        elif self.others and kept.value >= SILENT:
-            yield f"{silent}, so the input level is judged."
-        elif self.others:
-            yield "It is judged because there a token is gone from every layer, and not from the last one only."
-
-    def _warnings(self) -> Iterator[str]:
-        for level in self.judged:
-            if self.figures.control(level) is None:
-                continue
-            groups: dict[str, list[str]] = {"same": [], "worse": [], "better": []}
-            for key in self.figures.keys(level):
-                if key[1] != CONTROL and key != self.figures.place(level, "attention"):
-                    groups[self.figures.against_control(level, key)].append(self.figures.said(level, key))
-            for found, told in (("same", "not distinguishable from"), ("worse", "worse than")):
-                if groups[found]:
-                    yield f"Warning: {told} a random order at {PLACES[level]}: {listed(groups[found])}."
-        beaten = {key: self._get("beats_reference", key) for key in self.figures.keys(self.level)}
-        told_of = [
-            f"{self.figures.said(self.level, key)} on {share}" for key, share in beaten.items() if share.value > 0
-        ]
-        if told_of:
-            yield (
-                f"Some rankings flip decisions with fewer {self.unit} than the smallest set that the search found, and "
-                f"have an efficiency of 100 % there: {listed(told_of)} of the texts."
-            )
-
-    def _data(self) -> Iterator[str]:
-        late = self._get("flipped_at_all", self.key)
-        if late.value >= LATE:
-            yield f"On {late} of the texts attention flips the decision only once all {self.unit} are removed."
-        judged, short = self._never(self.level).texts, self._get("too_short").value
-        yield from sample_sentence(self.facts, self.unit, f"{judged:,} texts were judged", short, "to remove")
-        yield from accuracy_sentences(self.figures)
-        yield (
-            f"Shares of {self.unit} are means over texts; a text that never flips counts as 100 %. "
-            f"{interval_note(self.facts)}"
-        )
+    level, *others = judged
+    here = _values_at(figures, facts, level, judged[level])
+    other = _values_at(figures, facts, others[0], judged[others[0]]) if others else None
+    key = figures.place(level, "attention")
+    too_short, late = (
+        figures.get(level, name, at) for name, at in (("too_short", _NONE), ("flipped_at_all", key or _NONE))
+    )
+    shared = {**here, "other": other, "tolerance": facts.get("tolerance"), "hidden": _hidden(facts)}
+    return {
+        "": sentences_of("attention", shared),
+        "other rankings": sentences_of("rankings", {**here, **_rivals(figures, level, key, here)}),
+        "texts": text_sentences(
+            figures,
+            facts,
+            level=level,
+            too_short=too_short.value,
+            judged=here["judged"],
+            late=late if here["evidence"] and late.value >= LATE else None,
+            shares=not here["stuck"],
+            untold=untold,
+        ),
+    }
 
 
-def sample_note(figures: SummaryLookup, facts: Mapping[str, Any], short: float) -> Iterator[str]:
-    """The texts behind what other tests say, where nothing was erased; ``short`` of them have too few items."""
-    unit = unit_at(facts["unit"], "attention" if facts["tail_is_affine"] else "input")
-    if "texts" in facts:
-        yield from sample_sentence(facts, unit, f"{facts['texts']:,} texts were looked at", short, "to rank")
-        yield from accuracy_sentences(figures)
-        yield interval_note(facts)
+def unjudged_sentences(reason: Reason) -> tuple[str, ...]:
+    """Why there is no verdict on a run in which nothing was erased."""
+    values = {"stuck": False, "evidence": False, "caution": False, "settled_by": None, "silent": False, "other": None}
+    return sentences_of("attention", {**values, "reason": reason, "label": Label.UNDECIDED, "level": ""})
 
 
-def accuracy_sentences(figures: SummaryLookup) -> Iterator[str]:
-    """How often the model is right, where labels are there, and whether that is hardly better than chance."""
+def text_sentences(
+    figures: SummaryLookup,
+    facts: Mapping[str, Any],
+    *,
+    level: str,
+    too_short: float,
+    reason: Reason | None = None,
+    judged: int = 0,
+    late: SummaryValue | None = None,
+    shares: bool = False,
+    untold: bool = False,
+) -> tuple[str, ...]:
+    """The sentences on the texts behind a verdict, or behind what other tests say where nothing was erased.
+
+    Args:
+        figures: of any test: all have the model's accuracy.
+        facts: as `attnfaith.evaluation.verdict.verdict` takes them.
+        level: which items are counted.
+        too_short: the number of texts with fewer than two items; NaN where unknown.
+        reason: why nothing was erased, if so.
+        judged: the number of texts that were judged.
+        late: the share of texts that attention flips only with everything removed, where it is worth a sentence.
+        shares: whether shares removed are printed.
+        untold: whether other tests were run, on too few texts to describe.
+    """
     accuracy, majority = (figures.get("", name) for name in ("accuracy", "majority_label"))
-    if not accuracy.known:
-        return
-    yield f"The model is right on {accuracy} of the {accuracy.texts:,} texts with a label."
-    if is_near_chance(accuracy, majority):
-        yield (
-            f"Warning: this model decides near chance. Always answering the most frequent label would be right on "
-            f"{majority}, so an explanation of its decisions explains little of the task."
-        )
+    read = facts.get("texts", 0)
+    values = {
+        "reason": reason,
+        "read": read,
+        "few_read": read < FEW,
+        "judged": judged,
+        "few": FEW,
+        "unit": unit_at(facts["unit"], level),
+        "short": 0 if math.isnan(too_short) else int(too_short),
+        "aside": {visible(str(why)): number for why, number in (facts.get("aside") or {}).items()},
+        "truncated": facts.get("truncated", 0),
+        "special_tokens": facts["special_tokens"],
+        "late": late,
+        "accuracy": accuracy,
+        "right": round(accuracy.value * accuracy.texts) if accuracy.known else 0,
+        "majority": percent(majority.value),
+        "near_chance": accuracy.texts >= FEW and is_near_chance(accuracy, majority),
+        "shares": shares,
+        "untold": untold,
+        "confidence": percent(facts["confidence_level"]),
+    }
+    return sentences_of("texts", values)
 
 
-def sample_sentence(facts: Mapping[str, Any], unit: str, opening: str, short: float, what: str) -> Iterator[str]:
-    """How many texts there were, which were left out, and what is among their items."""
-    parts = [opening]
-    if short > 0:
-        parts.append(f"{short:,.0f} had fewer than two {unit} {what}")
-    aside = dict(facts.get("aside") or {})
-    if aside:
-        parts.append(f"set aside: {listed(f'{count:,} ({reason})' for reason, count in aside.items())}")
-    if facts.get("truncated"):
-        parts.append(f"{facts['truncated']:,} were cut off at the longest length the model reads")
-    yield f"{'; '.join(parts)}."
-    if facts["special_tokens"]:
-        yield f"Special tokens such as [CLS] are among the {unit}."
-
-
-def interval_note(facts: Mapping[str, Any]) -> str:
-    """What stands in brackets."""
-    return f"In brackets: {percent(facts['confidence_level'])} intervals over texts."
+def is_stuck(figures: SummaryLookup, level: str, judgement: Judgement) -> bool:
+    """Whether so few decisions can be flipped at a level that rankings cannot be told from each other there."""
+    return judgement.reason == Reason.FEW_FLIPS and _kept(figures, level).value >= SILENT
 
 
 def capital(words: str) -> str:
-    """A sentence's first word."""
+    """The words with a capital first letter."""
     return words[:1].upper() + words[1:]
+
+
+def _kept(figures: SummaryLookup, level: str) -> SummaryValue:
+    """The share of texts whose decision no set of items is known to flip."""
+    flips = figures.get(level, "flippable")
+    return SummaryValue(1 - flips.value, 1 - flips.high, 1 - flips.low)
+
+
+def _values_at(figures: SummaryLookup, facts: Mapping[str, Any], level: str, judgement: Judgement) -> dict[str, Any]:
+    """What the template says of attention at one level; nothing of it depends on other rankings."""
+    key, control, exact = figures.place(level, "attention"), figures.control(level), sizes_known(figures, level)
+    kept, stuck, needed = _kept(figures, level), is_stuck(figures, level, judgement), judgement.needed
+    attention: dict[str, Any] = dict(_UNKNOWN)
+    if key is not None and control is not None:
+        attention = {
+            "removed": figures.get(level, "mean_fraction", key),
+            "skill": figures.get(level, "skill", key),
+            "gap": points(figures.get(level, "mean_difference", key, control)),
+            "against_control": figures.against_control(level, key),
+        }
+    above_unfaithful = judgement.label in (Label.PARTLY, Label.PARTLY_OR_FAITHFUL, Label.FAITHFUL)
+    return {
+        "level": level,
+        "place": PLACES[level].removeprefix("the "),
+        "unit": unit_at(facts["unit"], level),
+        "affine": facts["tail_is_affine"],
+        "label": judgement.label,
+        "reason": judgement.reason,
+        "settled_by": "nothing" if needed is not None and math.isinf(needed) else needed,
+        "caution": above_unfaithful and not exact,
+        "judged": figures.get(level, "never_flipped", key or _NONE).texts,
+        "flipped": efficiency_of(figures, level, key or _NONE).texts,
+        "evidence": judgement.reason not in _NO_EVIDENCE and not stuck,
+        "stuck": stuck,
+        "silent": kept.value >= SILENT,
+        "kept": kept,
+        "exact": exact,
+        "smallest": figures.get(level, "minimum_fraction_mean" if exact else "minimum_fraction_mean_high"),
+        "attention": attention,
+        "control": {"removed": figures.get(level, "mean_fraction", control or _NONE)},
+        "few": FEW,
+        "faithful": percent(FAITHFUL),
+        "unfaithful": percent(UNFAITHFUL),
+    }
+
+
+def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[str, Any]) -> dict[str, Any]:
+    """The best of the other rankings, those of the user, and those that do better than the search."""
+    if not here["evidence"]:
+        return {"alone": False, "best": None, "yours": [], "beat_search": []}
+    keys = figures.keys(level)
+    shares = {one: figures.get(level, "beats_reference", one) for one in keys}
+    rivals = figures.rivals(level, key or _NONE)
+    best = _beside(figures, level, key, rivals[0]) if rivals and rivals[0][0] != YOURS else None
+    if best is not None and best["standing"] == "better" and figures.against_control(level, rivals[0]) != "better":
+        best["standing"] = "same"  # what may be no better than chance is nothing to recommend
+    return {
+        "alone": not rivals and here["label"] != Label.FAITHFUL,
+        "best": best,  # None for a ranking of the user's, which has a sentence of its own
+        "yours": [_beside(figures, level, key, one) for one in keys if one[0] == YOURS],
+        "beat_search": [
+            {"name": visible(figures.said(level, one)), "share": share}
+            for one, share in shares.items()
+            if share.value >= LATE
+        ],
+    }
+
+
+def _beside(figures: SummaryLookup, level: str, attention: Key | None, key: Key) -> dict[str, Any]:
+    """A ranking beside attention: its name, its label by the same rule, and the difference in the share removed."""
+    gap = figures.get(level, "mean_difference", key, attention)
+    if not gap.known:  # each pair is in the summary once, in either order
+        gap = -figures.get(level, "mean_difference", attention or _NONE, key)
+    return {
+        "name": repr(key[1]) if key[0] == YOURS else visible(figures.said(level, key)),
+        "label": judge(figures, level, key).label,
+        "gap": points(gap),
+        "standing": "" if not gap.known else "better" if gap.high < 0 else "worse" if gap.low > 0 else "same",
+    }
+
+
+def _hidden(facts: Mapping[str, Any]) -> str:
+    """How tokens are hidden at the input level; empty where it is unknown."""
+    way = facts.get("hide")
+    return "" if not way else WAYS.get(way, visible(str(way)))

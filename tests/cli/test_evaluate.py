@@ -1,13 +1,16 @@
 """``attnfaith evaluate``: what it prints and keeps."""
 
 import math
+import re
 import subprocess
 import sys
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import attnfaith as af
+from attnfaith.cli.app import app
 from tests.helpers import commands
 from tests.helpers.commands import FEW, run, said, strictly
 
@@ -24,6 +27,19 @@ def test_it_prints_the_verdict_and_where_the_results_are(flan, reviews, tmp_path
     assert len(results.table("texts")) == 20
     assert results.table("texts")["correct"].notna().all()
     assert results.manifest["statistics"] == {"n_resamples": 20, "confidence_level": 0.95}
+
+
+def test_a_terminal_shows_the_same_as_wide_as_it_is(flan, reviews, tmp_path, monkeypatch):
+    command = ["evaluate", str(flan), str(reviews), "--output", str(tmp_path / "run"), *FEW]
+    plain = run(*command).stdout
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
+    coloured = CliRunner().invoke(app, command, env={"COLUMNS": "100"}).stdout
+    shown = re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    assert max(map(len, shown.splitlines()[:-1])) <= 100 < max(map(len, plain.splitlines()[:-1]))
+    verdict = af.load_results(tmp_path / "run").verdict
+    words = " ".join(shown.split())
+    assert all(sentence in words for sentence in verdict.sentences)
+    assert all(row[0] in shown for row in verdict.rankings.rows)
 
 
 def test_the_same_command_again_changes_nothing_and_says_the_same(flan, reviews, tmp_path):
@@ -200,7 +216,7 @@ def test_what_is_no_number_is_set_aside_and_the_others_go_on(tmp_path):
     assert table.drop(3)["aside"].isna().all()
     assert sorted(set(results.table("erasure")["text_id"])) == [0, 1, 2, 4, 5, 6, 7]
     assert list(results.manifest["counts"]["aside"].values()) == [1]
-    assert "set aside: 1 (the model's logits are NaN or infinite)" in result.stdout
+    assert "One text was set aside: the model's logits are NaN or infinite." in result.stdout
     only = commands.write_csv(tmp_path / "only.csv", [(f"a {commands.BOOM} film", 0)])
     commands.refused(run("evaluate", model, only, "--output", tmp_path / "none"), 2, "finite")
 

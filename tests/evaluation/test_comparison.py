@@ -189,7 +189,7 @@ def test_what_only_one_run_has_is_kept_and_not_compared():
     assert math.isnan(second.a)
     assert second.texts_a == 0
     assert (table[table.erase_level == "input"].note == FIRST_ONLY).all()
-    assert any("of one run only and are not compared" in sentence for sentence in sentences(table))
+    assert any("in one run only and are not compared" in sentence for sentence in sentences(table))
 
 
 def test_exact_and_bounded_runs_share_the_ends():
@@ -246,16 +246,16 @@ def test_sentences():
         ]
     )
     assert sentences(table, ("before", "after")) == (
-        "Erased at the final attention, attention removes 43 % of the items in before and 31 % in after: "
+        "At the final attention, attention flips the decision after 43 % of the items in before and 31 % in after: "
         "-12 points [-16, -8].",
-        "Erased at the final attention, attention never flips 10 % of the texts in before and 4.0 % in after: "
+        "At the final attention, attention never flips the decision on 10 % of the texts in before and 4.0 % in after: "
         "-6.0 points [-9.0, -3.0].",
-        "Erased at the final attention, attention goes 40 % of the way from a random order to the smallest sets known "
-        "in before and 45 % in after: +5.0 points [-1.0, +11.0], no clear difference.",
-        "Erased at the final attention, these other rankings differ in the share removed: LRP (-10 points [-13, -7]).",
-        "Shares removed are means over texts; of a text that never flips, everything.",
-        "Differences are after less before, in points of a hundred. Each interval is for itself, not corrected for "
-        "their number.",
+        "At the final attention, the skill of attention is 40 % in before and 45 % in after: +5.0 points "
+        "[-1.0, +11.0], no clear difference.",
+        "At the final attention, these other rankings remove clearly more or less: LRP (-10 points [-13, -7]).",
+        "Shares removed are means over texts, 100 % for a text that never flips.",
+        "Differences are after minus before, in percentage points; their intervals are not corrected for the number "
+        "of comparisons.",
     )
 
 
@@ -267,7 +267,7 @@ def test_sentences_where_nothing_differs():
         ]
     )
     found = sentences(table)
-    assert found[0].endswith("no other ranking clearly differs in the share removed.")
+    assert found[0].endswith("no other ranking removes clearly more or less.")
     assert not any("never flips 0" in sentence for sentence in found)
 
 

@@ -112,6 +112,36 @@ def two(**changed):
     return pd.concat([level("attention", **(silent | changed)), level("input", exact=False)])
 
 
+def silent():
+    """The final attention of that Transformer alone."""
+    return two().query("erase_level == 'attention'")
+
+
+def of_users(gap, *, skill):
+    """The figures of one level with a user's ranking "people"; ``gap`` is its mean difference from attention."""
+    table = level(keys=(ATTENTION, CONTROL, PRODUCT, ("yours", "people")))
+    people = table.ranking == "people"
+    table = table[~(people & (table.figure == "p_holm"))]
+    table.loc[people & (table.figure == "skill"), ["value", "low", "high"]] = skill
+    if gap is None:
+        return table
+    row = table.query("ranking == 'people' and figure == 'mean_difference'")
+    value, low, high = gap
+    return pd.concat([table, row.assign(other="attention/attention", value=value, low=low, high=high)])
+
+
+def with_accuracy(table, accuracy, majority, *, labelled=200, test="erasure"):
+    """The table with rows that say how often the model is right."""
+    row = {"test": test, "erase_level": "", "ranking_level": "", "ranking": "", "other": "", "slice": "all"}
+    row |= {"texts": labelled, "note": "", "low": NAN, "high": NAN}
+    ends = {"low": accuracy - 0.07, "high": accuracy + 0.07}
+    rows = [
+        row | {"figure": "accuracy", "value": accuracy} | ends,
+        row | {"figure": "majority_label", "value": majority},
+    ]
+    return pd.concat([table, pd.DataFrame(rows)])
+
+
 def judged(table, **facts):
     return verdict(table, FACTS | facts)
 

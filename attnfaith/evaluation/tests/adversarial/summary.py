@@ -118,35 +118,47 @@ def sides(adversarial: pd.DataFrame) -> dict[str, ComparisonColumns]:
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     """What the figures of all texts say."""
-    found, median = figures.get("", "near_ln2"), figures.get("", "js_median")
+    found, median, most = (figures.get("", name) for name in ("near_ln2", "js_median", "most_mean"))
     if not found.known:
         return
     near, epsilon = (figures.get("", name).value for name in ("near", "epsilon"))
-    unit = "in the unit of its value" if facts.get("decision") == "regression" else "in total variation distance"
-    same = f"the same output (it moves by at most {epsilon:g} {unit})"
-    far = f"entirely different weights of the final attention (a divergence of {100 * near:g} % of ln 2 or more)"
     exact, low, high = (figures.get("", f"near_ln2_{end}") for end in ("exact", "low", "high"))
     if exact.known:
-        yield f"On {exact} of the texts {far} give {same}; a search finds such weights on {found}."
+        yield (
+            f"On {exact} of the texts, entirely different weights of the final attention give the same output; the "
+            f"search finds such weights on {found}."
+        )
     elif low.known:
         yield (
-            f"On at least {low} of the texts, and at most {high}, {far} give {same}; a search finds such weights on "
-            f"{found}."
+            f"On at least {low} and at most {high} of the texts, entirely different weights of the final attention "
+            f"give the same output; the search finds such weights on {found}."
         )
     else:
-        yield f"On {found} of the texts a search finds {far} that give {same}."
-    most = figures.get("", "most_mean")
-    yield (
-        f"The search reaches a median divergence of {nats(median)}{_known(figures)}; whatever becomes of the output, "
-        f"{nats(most)} can be reached on average."
-    )
-
-
-def _known(figures: SummaryLookup) -> str:
+        yield (
+            f"On {found} of the texts, the search finds entirely different weights of the final attention that give "
+            "the same output."
+        )
+    if facts.get("decision") == "regression":
+        yield (
+            f"'Entirely different' is a Jensen-Shannon divergence of at least {100 * near:g} % of ln 2, and 'the same' "
+            f"a value that moves by at most {epsilon:g}."
+        )
+    else:
+        yield (
+            f"'Entirely different' is a Jensen-Shannon divergence of at least {100 * near:g} % of ln 2, and 'the same' "
+            f"a total variation distance of at most {epsilon:g}."
+        )
     exact, low, high = (figures.get("", f"js_median_{end}") for end in ("exact", "low", "high"))
     if exact.known:
-        return f", where {nats(exact)} can be reached"
-    return f", where between {nats(low)} and {nats(high)} can be reached" if low.known else ""
+        yield f"The median divergence that the search reaches is {nats(median)}, of {nats(exact)} that are possible."
+    elif low.known:
+        yield (
+            f"The median divergence that the search reaches is {nats(median)}; the largest possible is between "
+            f"{nats(low)} and {nats(high)}."
+        )
+    else:
+        yield f"The median divergence that the search reaches is {nats(median)}."
+    yield f"If the output may change, {nats(most)} are possible on average."
 
 
 def nats(figure: SummaryValue) -> str:

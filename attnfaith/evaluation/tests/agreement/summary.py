@@ -122,33 +122,37 @@ def sides(agreement: pd.DataFrame) -> dict[str, ComparisonColumns]:
 
 def sentences(figures: SummaryLookup) -> Iterator[str]:
     """What the figures of all texts say of attention and the two measures, level by level."""
-    said = {level: list(_said(figures, level)) for level in _PLACES}
-    several = sum(map(bool, said.values())) > 1
-    for level, parts in said.items():
-        if parts:
-            where = f"At {_PLACES[level]}, " if several else ""
-            yield f"{where}Kendall's tau of attention is, on average over the texts, {'; '.join(parts)}."
-    if any(said.values()):
-        yield "Tau says how alike two orders are (the same: 1, the reverse: -1), and not which of them is right."
+    compared = {level: _compared(figures, level) for level in _PLACES}
+    several = sum(map(bool, compared.values())) > 1
+    for level, keys in compared.items():
+        for key in keys:
+            own: Key = (level, ATTENTION)
+            tau, share, lost = (figures.get(level, name, own, key) for name in ("tau", "significant", "undefined"))
+            name, where = display_name(key), f" at {_PLACES[level]}" if several else ""
+            yield (
+                f"Attention{where} has a mean Kendall's tau of {mean_of(tau)} with {name}, significant "
+                f"on {share} of the texts{_conclusion(tau)}."
+            )
+            if lost.value > 0.05:
+                yield f"On {lost} of the texts this tau is undefined."
+    if any(compared.values()):
+        yield "Tau compares two orders (1: the same, -1: reversed) and does not say which of them is right."
 
 
-def _said(figures: SummaryLookup, level: str) -> Iterator[str]:
-    """Parts of a sentence, one for each other ranking."""
+def _compared(figures: SummaryLookup, level: str) -> list[Key]:
+    """The rankings that attention is compared with at a level."""
     own: Key = (level, ATTENTION)
     measures: list[Key] = [("input", name) for name in MEASURES]
-    others = [key for key in measures if figures.get(level, "tau", own, key).known]
-    for key in others or [key for key in _INSTEAD if figures.get(level, "tau", own, key).known]:
-        tau, share, lost = (figures.get(level, name, own, key) for name in ("tau", "significant", "undefined"))
-        missing = f" and undefined on {lost}" if lost.value > 0.05 else ""
-        yield f"{mean_of(tau)} with {display_name(key)}, significant on {share} of them{missing}{_conclusion(tau)}"
+    known = [key for key in measures if figures.get(level, "tau", own, key).known]
+    return known or [key for key in _INSTEAD if figures.get(level, "tau", own, key).known]
 
 
 def _conclusion(tau: SummaryValue) -> str:
     if tau.texts < FEW:
         return ""
     if tau.high < LITTLE:
-        return " (little agreement)"
-    return " (close agreement)" if tau.low > CLOSE else " (some agreement)"
+        return ": little agreement"
+    return ": close agreement" if tau.low > CLOSE else ": some agreement"
 
 
 def mean_of(figure: SummaryValue) -> str:

@@ -197,27 +197,37 @@ def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]
     if not samples.known:
         return
     if not informative.known:
-        same = figures.get("", "outputs", key).value == 1
-        why = "the model says the same of all texts" if same else informative.note
-        yield f"What the attended {unit} say of the output was not measured: {why}."
+        if figures.get("", "outputs", key).value == 1:
+            yield f"How much the attended {unit} say about the output was not measured: the output never changes."
+        else:
+            yield f"How much the attended {unit} say about the output was not measured: {informative.note}."
         return
     if not informative.value:
-        yield f"At no rank of attention do the {unit} say more of the output than chance would."
+        yield f"At no rank of attention do the {unit} say more about the output than chance."
         return
     known = figures.get("", "output_entropy", key).value
     first, last = (figures.get("", "mi_corrected", key, (str(rank),)) for rank in (0, int(ranks.value) - 1))
-    most = f"the most attended of a text's {unit} says {_nats(first)} of the output's {known:.2f} nats"
-    least = f"; the least attended of the {ranks.value:.0f} that were looked at {_nats(last)}"
-    yield f"Beyond chance, {most}{least if ranks.value > 1 else ''}."
+    yield (
+        f"The most attended of the {unit} say {_nats(first)} about the output, of {known:.2f} nats that there are to "
+        "say (corrected for chance)."
+    )
+    if ranks.value > 1:
+        yield f"At rank {ranks.value:.0f}, the last that was measured, they say {_nats(last)}."
     tau, raw = (figures.get("", name, key) for name in ("weighted_kendall_corrected", "weighted_kendall"))
-    if tau.known:
-        told = "does not clearly go with more of it, or less"
-        if tau.low > 0 or tau.high < 0:
-            told = f"goes with {'more' if tau.low > 0 else 'less'} of it"
-        plain = "" if not raw.known or raw.value == tau.value else f" ({raw.value:.2f} with chance left in)"
-        yield f"By rank, more attention {told}: weighted Kendall's tau is {_shown(tau)}{plain}."
+    plain = (
+        f"{_shown(tau)}" if not raw.known or raw.value == tau.value else f"{_shown(tau)}, uncorrected {raw.value:.2f}"
+    )
+    if tau.known and tau.low > 0:
+        yield f"More attention goes with more information: weighted Kendall's tau over the ranks is {plain}."
+    elif tau.known and tau.high < 0:
+        yield f"More attention goes with less information: weighted Kendall's tau over the ranks is {plain}."
+    elif tau.known:
+        yield (
+            "More attention goes neither with clearly more nor with clearly less information: weighted Kendall's tau "
+            f"over the ranks is {plain}."
+        )
     elif ranks.value > 1:
-        yield "Whether more attention goes with more of it cannot be said: all ranks have alike of one or the other."
+        yield "Whether more attention goes with more information is undefined: all ranks are equal in one of the two."
 
 
 def bracketed(value: float, low: float, high: float, unit: str = "") -> str:

@@ -107,20 +107,25 @@ def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]
     moved, never = figures.get("", "median_tvd"), figures.get("", "never_changes")
     if not moved.known:
         return
-    scaled = facts.get("decision") != "regression"
-    unit = "total variation distance, from 0 to 1" if scaled else "in the unit of its value"
-    yield f"Shuffling the weights of the final attention changes the output by a median of {said(moved)} ({unit})."
-    yield f"On {never} of the texts no shuffle that was tried changes the decision{_conclusion(moved, never, scaled)}."
-
-
-def _conclusion(moved: SummaryValue, never: SummaryValue, scaled: bool) -> str:
+    if facts.get("decision") == "regression":
+        yield f"Shuffling the weights of the final attention changes the value by a median of {said(moved)}."
+    else:
+        yield (
+            f"Shuffling the weights of the final attention moves the output by a median total variation distance of "
+            f"{said(moved)}, on a scale from 0 to 1."
+        )
+    yield f"On {never} of the texts no shuffle that was tried changes the decision."
+    small, large = moved.high < SMALL, moved.low > SMALL
+    if facts.get("decision") == "regression":
+        small = large = True  # a value has a unit of its own: the decisions alone say whether it moves far
     if never.texts < FEW:
-        return ""
-    if never.low > 0.5 and (moved.high < SMALL or not scaled):
-        return ": where the weights go hardly matters"
-    if never.high < 0.5 and (moved.low > SMALL or not scaled):
-        return ": where the weights go matters"
-    return ": where the weights go matters to some of the texts"
+        return
+    if never.low > 0.5 and small:
+        yield "Which item gets which weight hardly matters."
+    elif never.high < 0.5 and large:
+        yield "Which item gets which weight matters."
+    else:
+        yield "Which item gets which weight matters on some of the texts only."
 
 
 def said(figure: SummaryValue) -> str:

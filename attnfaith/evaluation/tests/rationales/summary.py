@@ -254,28 +254,33 @@ def said(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         return
     unit = unit_at(facts["unit"], level)
     gap = figures.get(level, "comprehensiveness_difference", key, control)
-    told = "more than" if gap.low > 0 else "less than" if gap.high < 0 else "not to be told from"
+    than = "more than" if gap.low > 0 else "less than" if gap.high < 0 else "not clearly different from"
     value = facts.get("decision") == "regression"
-    moved = "changes the value by" if value else "lowers the probability of the explained class by"
 
-    def shown(found: SummaryValue) -> str:
-        return _number(found, ".3g" if value else ".2f")
+    def shown(estimate: SummaryValue) -> str:
+        return _number(estimate, ".3g" if value else ".2f")
 
-    yield (
-        f"Erasing attention's top {unit} {moved} {shown(own['comprehensiveness'])} on average over several shares of "
-        f"the text: {told} a random order's {shown(chance['comprehensiveness'])}. With the top {unit} alone it "
-        f"{'changes' if value else 'falls'} by {shown(own['sufficiency'])}, with a random order's by "
-        f"{shown(chance['sufficiency'])}."
-    )
-    falls = [one[name].value for one in (own, chance) for name in MEASURES]
-    if not value and min(falls) < -0.005:
-        yield "Less than 0 is a probability that rises."
+    removed, kept = (shown(own[name]) for name in MEASURES)
+    removed_by_chance, kept_by_chance = (shown(chance[name]) for name in MEASURES)
+    if value:
+        yield (
+            f"Removing attention's top {unit} changes the value by {removed} (comprehensiveness), {than} a random "
+            f"order's {removed_by_chance}; keeping only them changes it by {kept} (sufficiency), a random order's by "
+            f"{kept_by_chance}."
+        )
+    else:
+        yield (
+            f"Removing attention's top {unit} lowers the probability of the explained class by {removed} "
+            f"(comprehensiveness), {than} a random order's {removed_by_chance}; keeping only them lowers it by {kept} "
+            f"(sufficiency), a random order's by {kept_by_chance}."
+        )
+    if not value and min(one[name].value for one in (own, chance) for name in MEASURES) < -0.005:
+        yield "A negative number is a probability that rises."
     if own["token_f1"].known:
         share = figures.get(level, "rationale_share")
         yield (
-            f"People marked {share} of the {unit}; attention's top agrees with them with an F1 of "
-            f"{_number(own['token_f1'])}, a random order's with {_number(chance['token_f1'])}. What people mark need "
-            "not be what decides in the model."
+            f"People marked {share} of the {unit}; attention's top agrees with them with a token F1 of "
+            f"{_number(own['token_f1'])}, a random order's with {_number(chance['token_f1'])}."
         )
 
 

@@ -120,33 +120,46 @@ def sentences(figures: SummaryLookup) -> Iterator[str]:
         yield from _own(figures, key)
     rankings = [one for one in keys if one != key and role_of(one) == "ordinary"]
     others = [one for one in rankings if _verdict(figures, one) == "keeps"]
-    if others:
-        told = listed(f"{display_name(one, keys)} ({said(figures.get('', 'kept', one))})" for one in others)
-        if key is not None and _verdict(figures, key) == "keeps":
-            yield f"The same holds for {told}."
-        else:
-            yield f"Rankings that say more about the input than about what the model has learned: {told}."
+    if not others:
+        return
+    names = listed(f"{display_name(one, keys)} ({said(figures.get('', 'kept', one))})" for one in others)
+    if key is not None and _verdict(figures, key) == "keeps":
+        yield f"The same holds for {names}."
+    else:
+        yield f"These rankings hardly change when the model's weights are random: {names}."
 
 
 def _own(figures: SummaryLookup, key: Key) -> Iterator[str]:
     keys, kept = figures.keys("", "kept"), figures.get("", "kept", key)
     chance = figures.get("", "kept", next((one for one in keys if role_of(one) == "control"), ("", "")))
     beside = f" (a random order: {said(chance)})" if chance.known else ""
+    verdict = _verdict(figures, key)
     if not kept.known:
         yield (
-            "With all layers drawn anew, attention has a rank correlation with what it was on no text "
-            f"({kept.note or 'the table says why'})."
+            "With all layers re-initialised, attention has a rank correlation with the original on no text "
+            f"({kept.note or 'the table has the reasons'})."
+        )
+    elif verdict == "keeps":
+        yield (
+            f"With all layers re-initialised, attention still has a rank correlation of {said(kept)} with the "
+            f"original{beside}: it shows the input more than what the model has learned."
+        )
+    elif verdict == "notices":
+        yield (
+            f"With all layers re-initialised, attention has a rank correlation of {said(kept)} with the "
+            f"original{beside}: it depends on what the model has learned."
         )
     else:
-        still, meaning = {
-            "keeps": ("still ", ": it says more about the input than about what the model has learned"),
-            "notices": ("", ": it notices that the model knows nothing any more"),
-            "": ("", ""),
-        }[_verdict(figures, key)]
-        yield f"With all layers drawn anew, attention {still}correlates {said(kept)} with what it was{beside}{meaning}."
+        yield (
+            f"With all layers re-initialised, attention has a rank correlation of {said(kept)} with the "
+            f"original{beside}."
+        )
     other = figures.get("", "spearman", key, (RANDOM_LABELS,))
     if other.known:
-        yield f"In a model that was trained on random labels, attention correlates {said(other)} with this one's."
+        yield (
+            f"In a model that was trained on random labels, attention has a rank correlation of {said(other)} with the "
+            "original."
+        )
 
 
 def said(figure: SummaryValue) -> str:

@@ -131,8 +131,8 @@ class SingleWeight(Test):
         if top.known:
             unit = unit_at(facts["unit"], LEVEL)
             yield (
-                f"One at a time, at the final attention: on {top} of the texts the decision flips without the most "
-                f"attended of the {unit} and not without one drawn at random; the reverse on {drawn}."
+                f"On {top} of the texts, removing the most attended of the {unit} from the final attention flips the "
+                f"decision and removing a random one does not; the reverse holds on {drawn}."
             )
 
     @classmethod

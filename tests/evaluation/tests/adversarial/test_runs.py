@@ -36,9 +36,7 @@ def test_a_run_and_what_it_says(results):
     assert overall.value["gap_exact"] == pytest.approx((table.js_high - table.js).mean())
     assert (overall.value["too_short"], overall.value["set_aside"]) == (1, 1)
     assert set(results.summary(by="class").slice) == {"class=0", "class=1"}
-    said = str(results)
-    assert "give the same output (it moves by at most 0.01 in total variation distance)" in said
-    assert "The search reaches a median divergence of" in said
+    assert len(results.verdict.parts["adversarial"]) == 4
 
 
 def test_another_seed_searches_elsewhere_and_what_is_exact_stays(results, folder):
@@ -62,7 +60,7 @@ def test_results_are_kept_with_their_options(folder, tmp_path):
     assert again.tests["adversarial"] == asked.options
     pd.testing.assert_frame_equal(again.summary(), results.summary())
     assert str(again) == str(results)
-    assert "a divergence of 50 % of ln 2 or more" in str(again)
+    assert "at least 50 % of ln 2" in str(again)
     assert results.table("adversarial").satisfied.max() <= 2
 
 
@@ -73,7 +71,7 @@ def test_the_command(folder, tmp_path):
         "evaluate", folder, data, "--output", tmp_path / "run", "--option", "adversarial.epsilon=0.1", *options
     )
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "at most 0.1 in total variation distance" in result.stdout
+    assert "a total variation distance of at most 0.1." in result.stdout
     kept = af.load_results(tmp_path / "run").tests["adversarial"]
     assert (kept["steps"], kept["epsilon"]) == (30, 0.1)
     wrong = commands.run("evaluate", folder, data, *options[:3], "adversarial.steps=0", *commands.FEW)
@@ -101,7 +99,7 @@ def test_every_kind_of_decision(kind):
     assert table.js.max() > 0.01
     assert (table.js <= table.js_high + 1e-9).all()
     assert (table.js_low <= table.js_high).all()
-    assert ("in the unit of its value" in str(results)) == (kind == "regression")
+    assert ("a value that moves by at most" in str(results)) == (kind == "regression")
     classes = len(set(table.prediction)) if kind in ("sigmoid", "multiclass") else 1
     assert len(results.plot("adversarial").axes) == classes
     exact = kind in ("sigmoid", "regression")

@@ -119,30 +119,30 @@ def test_sides_have_the_names_of_the_summary():
 
 
 def said(table, **facts):
-    return " ".join(sentences(SummaryLookup(figures_of(table), "adversarial"), facts))
+    return list(sentences(SummaryLookup(figures_of(table), "adversarial"), facts))
 
 
 def test_sentences():
-    alone = said(made())
-    assert "On 33 % [" in alone
-    assert (
-        "a search finds entirely different weights of the final attention (a divergence of 90 % of ln 2 or more)"
-        in alone
+    first, meaning, median, most = said(made())
+    assert first.startswith("On 33 % [")
+    assert meaning == (
+        "'Entirely different' is a Jensen-Shannon divergence of at least 90 % of ln 2, and 'the same' a total "
+        "variation distance of at most 0.05."
     )
-    assert "the same output (it moves by at most 0.05 in total variation distance)" in alone
-    assert "The search reaches a median divergence of 0.25 nats [" in alone
-    assert "can be reached;" not in alone
+    assert median.startswith("The median divergence that the search reaches is 0.25 nats [")
+    assert "possible" not in median
+    assert most.startswith("If the output may change, ")
     exact = [0.11, 0.68, 0.67, 0.31, 0.69, 0.0]
-    known = said(made(js_low=exact, js_high=exact), decision="regression")
-    assert known.startswith("On 50 % [")
-    assert "a search finds such weights on 33 % [" in known
-    assert "at most 0.05 in the unit of its value" in known
-    assert "where 0.49 nats [" in known
-    low = [0.1, 0.66, 0.4, 0.3, 0.64, 0.0]
-    between = said(made(js_low=low, js_high=exact))
-    assert between.startswith("On at least 33 % [")
-    assert ", and at most 50 % [" in between
-    assert list(sentences(SummaryLookup(figures_of(made()[:0]), "adversarial"), {})) == []
+    first, meaning, median, _ = said(made(js_low=exact, js_high=exact), decision="regression")
+    assert first.startswith("On 50 % [")
+    assert "the search finds such weights on 33 % [" in first
+    assert meaning.endswith("a value that moves by at most 0.05.")
+    assert ", of 0.49 nats [" in median
+    first, _, median, _ = said(made(js_low=[0.1, 0.66, 0.4, 0.3, 0.64, 0.0], js_high=exact))
+    assert first.startswith("On at least 33 % [")
+    assert "] and at most 50 % [" in first
+    assert "the largest possible is between" in median
+    assert said(made()[:0]) == []
 
 
 def test_divergences_in_words():

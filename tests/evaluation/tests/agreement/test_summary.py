@@ -177,43 +177,43 @@ def said(taus, *, texts=100, level="attention", lost=0.0, others=None):
 
 def test_what_is_said():
     summary = said([(0.34, 0.33, 0.35), (0.8, CLOSE + 0.01, 0.9)])
-    first, last = sentences(SummaryLookup(summary, "agreement"))
-    assert first == (
-        "Kendall's tau of attention is, on average over the texts, 0.34 [0.33, 0.35] with gradient (attention held "
-        "constant), significant on 50 % [40, 60] of them (little agreement); 0.80 [0.71, 0.90] with leave-one-out, "
-        "significant on 50 % [40, 60] of them (close agreement)."
-    )
-    assert "not which of them is right" in last
+    assert list(sentences(SummaryLookup(summary, "agreement"))) == [
+        "Attention has a mean Kendall's tau of 0.34 [0.33, 0.35] with gradient (attention held constant), "
+        "significant on 50 % [40, 60] of the texts: little agreement.",
+        "Attention has a mean Kendall's tau of 0.80 [0.71, 0.90] with leave-one-out, significant on 50 % [40, 60] of "
+        "the texts: close agreement.",
+        "Tau compares two orders (1: the same, -1: reversed) and does not say which of them is right.",
+    ]
 
 
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
-        (-0.2, LITTLE - 0.01, "(little agreement)"),
-        (0.1, LITTLE + 0.01, "(some agreement)"),
-        (0.5, CLOSE + 0.1, "(some agreement)"),
-        (CLOSE + 0.01, 0.9, "(close agreement)"),
+        (-0.2, LITTLE - 0.01, ": little agreement."),
+        (0.1, LITTLE + 0.01, ": some agreement."),
+        (0.5, CLOSE + 0.1, ": some agreement."),
+        (CLOSE + 0.01, 0.9, ": close agreement."),
     ],
 )
 def test_how_much_agreement_it_is_called(low, high, words):
     found = " ".join(sentences(SummaryLookup(said([((low + high) / 2, low, high)] * 2), "agreement")))
     assert found.count(words) == 2
     few = " ".join(sentences(SummaryLookup(said([((low + high) / 2, low, high)] * 2, texts=19), "agreement")))
-    assert "agreement)" not in few
+    assert "agreement." not in few
 
 
 def test_undefined_texts_are_mentioned_where_they_are_many():
-    assert "undefined on 12 %" in next(sentences(SummaryLookup(said([(0.3, 0.2, 0.35)] * 2, lost=0.12), "agreement")))
-    assert "undefined" not in next(sentences(SummaryLookup(said([(0.3, 0.2, 0.35)] * 2, lost=0.01), "agreement")))
+    many, few = (said([(0.3, 0.2, 0.35)] * 2, lost=lost) for lost in (0.12, 0.01))
+    assert sum("undefined" in sentence for sentence in sentences(SummaryLookup(many, "agreement"))) == 2
+    assert not any("undefined" in sentence for sentence in sentences(SummaryLookup(few, "agreement")))
 
 
 def test_sentences_stand_for_themselves_and_levels_are_named_where_there_are_two():
     alone = said([(0.3, 0.2, 0.35)] * 2, others=["attention/gradient", "attention/gradient_x_attention"])
-    first = next(sentences(SummaryLookup(alone, "agreement")))
+    first, second, _ = sentences(SummaryLookup(alone, "agreement"))
     assert "with gradient," in first
-    assert "with gradient x attention," in first
+    assert "with gradient x attention," in second
     both = pd.concat((alone, said([(0.3, 0.2, 0.35)] * 2, level="input")))
-    one, two, _ = sentences(SummaryLookup(both, "agreement"))
-    assert one.startswith("At the final attention, Kendall's tau")
-    assert two.startswith("At the input level, Kendall's tau")
+    levels = [sentence.split(" has ")[0] for sentence in sentences(SummaryLookup(both, "agreement"))][:-1]
+    assert levels == ["Attention at the final attention"] * 2 + ["Attention at the input level"] * 2
     assert not list(sentences(SummaryLookup(alone.iloc[:0], "agreement")))

@@ -206,25 +206,26 @@ def said_of(table):
 
 
 def test_sentences_say_which_way_it_goes():
-    more, tau = said_of(table_of([0.5, 0.3, 0.1, 0.0]))
-    assert more.startswith("Beyond chance, the most attended of a text's tokens says 0.50 nats [")
-    assert "of the output's 1.50 nats; the least attended of the 4 that were looked at 0.0" in more
-    assert tau == "By rank, more attention goes with more of it: weighted Kendall's tau is 1.00 [1.00, 1.00]."
-    assert "goes with less of it" in said_of(table_of([0.0, 0.1, 0.3, 0.5]))[1]
-    assert "does not clearly go with more of it" in said_of(table_of([0.30, 0.29, 0.31], noise=0.1))[1]
+    most, least, tau = said_of(table_of([0.5, 0.3, 0.1, 0.0]))
+    assert most.startswith("The most attended of the tokens say 0.50 nats [")
+    assert most.endswith("] about the output, of 1.50 nats that there are to say (corrected for chance).")
+    assert least.startswith("At rank 4, the last that was measured, they say 0.0")
+    assert (
+        tau == "More attention goes with more information: weighted Kendall's tau over the ranks is 1.00 [1.00, 1.00]."
+    )
+    assert "less information:" in said_of(table_of([0.0, 0.1, 0.3, 0.5]))[2]
+    assert "neither" in said_of(table_of([0.30, 0.29, 0.31], noise=0.1))[2]
 
 
-def test_sentences_say_what_cannot_be_said():
-    assert said_of(refused()) == ["What the attended tokens say of the output was not measured: 12 texts are too few."]
+def test_sentences_say_what_is_undefined():
+    assert said_of(refused()) == [
+        "How much the attended tokens say about the output was not measured: 12 texts are too few."
+    ]
     (same,) = said_of(refused(outputs=1))
-    assert same.endswith("was not measured: the model says the same of all texts.")
+    assert same.endswith("was not measured: the output never changes.")
     table = table_of([0.0, 0.001, 0.0005])
     assert found(summarise(table, texts()), "weighted_kendall")["note"].startswith("no rank says more than chance")
-    (none,) = said_of(table)
-    assert none == "At no rank of attention do the tokens say more of the output than chance would."
-    first, second = said_of(table_of([0.4, 0.2], weights=[0.5, 0.5]))
-    assert first.startswith("Beyond chance")
-    assert second.startswith("Whether more attention goes with more of it cannot be said")
-    (alone,) = said_of(table_of([0.4]))
-    assert "least attended" not in alone
+    assert said_of(table) == ["At no rank of attention do the tokens say more about the output than chance."]
+    assert said_of(table_of([0.4, 0.2], weights=[0.5, 0.5]))[2].startswith("Whether more attention goes with more")
+    assert len(said_of(table_of([0.4]))) == 1
     assert list(sentences(SummaryLookup(summarise(refused(), texts()), "erasure"), FACTS)) == []

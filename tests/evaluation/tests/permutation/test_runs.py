@@ -34,9 +34,7 @@ def test_a_run_and_what_it_says(results):
     assert overall.value["median_tvd"] == pytest.approx(table.median_tvd.median())
     assert (overall.value["too_short"], overall.value["set_aside"]) == (1, 1)
     assert set(results.summary(by="class").slice) == {"class=0", "class=1"}
-    said = str(results)
-    assert "Shuffling the weights of the final attention changes the output by a median of" in said
-    assert "of the texts no shuffle that was tried changes the decision" in said
+    assert len(results.verdict.parts["permutation"]) == 3
 
 
 def test_another_seed_draws_other_shuffles(results, folder):
@@ -94,7 +92,7 @@ def test_every_kind_of_decision(kind):
     assert len(table) == 30
     assert table.max_tvd.max() > 0.01
     assert (table.max_tvd.max() <= 1) or kind == "regression"
-    assert ("in the unit of its value" in str(results)) == (kind == "regression")
+    assert ("changes the value by a median" in str(results)) == (kind == "regression")
     assert len(results.plot("permutation").axes) == (
         len(set(table.prediction)) if kind in ("sigmoid", "multiclass") else 1
     )

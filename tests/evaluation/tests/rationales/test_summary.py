@@ -279,21 +279,23 @@ def told(*, sufficiency=0.05, gap=(0.2, 0.1, 0.3), without=(), **changed):
 def test_sentences():
     first, second = told()
     assert first == (
-        "Erasing attention's top tokens lowers the probability of the explained class by 0.30 [0.28, 0.32] on "
-        "average over several shares of the text: more than a random order's 0.10 [0.08, 0.12]. With the top tokens "
-        "alone it falls by 0.05 [0.03, 0.07], with a random order's by 0.20 [0.18, 0.22]."
+        "Removing attention's top tokens lowers the probability of the explained class by 0.30 [0.28, 0.32] "
+        "(comprehensiveness), more than a random order's 0.10 [0.08, 0.12]; keeping only them lowers it by 0.05 "
+        "[0.03, 0.07] (sufficiency), a random order's by 0.20 [0.18, 0.22]."
     )
     assert second == (
-        "People marked 31 % [30, 32] of the tokens; attention's top agrees with them with an F1 of 0.40 [0.38, 0.42], "
-        "a random order's with 0.20 [0.18, 0.22]. What people mark need not be what decides in the model."
+        "People marked 31 % [30, 32] of the tokens; attention's top agrees with them with a token F1 of 0.40 "
+        "[0.38, 0.42], a random order's with 0.20 [0.18, 0.22]."
     )
-    assert "not to be told from a random order's" in told(gap=(0.0, -0.1, 0.1))[0]
+    assert "not clearly different from a random order's" in told(gap=(0.0, -0.1, 0.1))[0]
     assert "less than a random order's" in told(gap=(-0.2, -0.3, -0.1))[0]
-    assert told(decision="regression")[0].startswith(
-        "Erasing attention's top tokens changes the value by 0.3 [0.28, 0.32]"
+    assert told(decision="regression")[0] == (
+        "Removing attention's top tokens changes the value by 0.3 [0.28, 0.32] (comprehensiveness), more than a random "
+        "order's 0.1 [0.08, 0.12]; keeping only them changes it by 0.05 [0.03, 0.07] (sufficiency), a random order's "
+        "by 0.2 [0.18, 0.22]."
     )
     assert "top sentences" in told(unit={"attention": "tokens", "input": "sentences"})[0]
-    assert "alone it changes by 0.05 [0.03, 0.07]" in told(decision="regression")[0]
-    assert "alone it falls by 0.00 [-0.02, 0.02]" in told(sufficiency=-0.001)[0]
+    assert "0.00 [-0.02, 0.02] (sufficiency)" in told(sufficiency=-0.001)[0]
+    assert len(told(sufficiency=-0.1)) == len(told()) + 1  # what a negative number means
     assert len(told(without=("token_f1",))) == 1
     assert told(without=("comprehensiveness",)) == []

@@ -143,24 +143,25 @@ def spoken(texts=500, labels=None, note="", **kept):
 
 def test_attention_that_keeps_itself():
     assert spoken(attention=KEPT, random=CHANCE) == [
-        "With all layers drawn anew, attention still correlates 0.62 [0.58, 0.66] with what it was (a random order: "
-        "0.00 [-0.03, 0.03]): it says more about the input than about what the model has learned."
+        "With all layers re-initialised, attention still has a rank correlation of 0.62 [0.58, 0.66] with the original "
+        "(a random order: 0.00 [-0.03, 0.03]): it shows the input more than what the model has learned."
     ]
     assert spoken(attention=KEPT, gradient=KEPT, lrp=GONE)[1:] == ["The same holds for gradient (0.62 [0.58, 0.66])."]
 
 
 def test_attention_that_notices():
     assert spoken(attention=GONE, labels=KEPT) == [
-        "With all layers drawn anew, attention correlates 0.05 [-0.02, 0.11] with what it was: it notices that the "
-        "model knows nothing any more.",
-        "In a model that was trained on random labels, attention correlates 0.62 [0.58, 0.66] with this one's.",
+        "With all layers re-initialised, attention has a rank correlation of 0.05 [-0.02, 0.11] with the original: it "
+        "depends on what the model has learned.",
+        "In a model that was trained on random labels, attention has a rank correlation of 0.62 [0.58, 0.66] with the "
+        "original.",
     ]
-    told = "Rankings that say more about the input than about what the model has learned: "
+    others = "These rankings hardly change when the model's weights are random: "
     assert spoken(attention=GONE, gradient=KEPT, lrp=KEPT)[1] == (
-        f"{told}gradient (0.62 [0.58, 0.66]) and LRP (0.62 [0.58, 0.66])."
+        f"{others}gradient (0.62 [0.58, 0.66]) and LRP (0.62 [0.58, 0.66])."
     )
     assert len(spoken(attention=GONE, optimal=KEPT, greedy=KEPT)) == 1  # nobody reads them as explanations
-    assert spoken(gradient=KEPT, random=CHANCE) == [f"{told}gradient (0.62 [0.58, 0.66])."]
+    assert spoken(gradient=KEPT, random=CHANCE) == [f"{others}gradient (0.62 [0.58, 0.66])."]
 
 
 @pytest.mark.parametrize(
@@ -169,15 +170,15 @@ def test_attention_that_notices():
 )
 def test_where_texts_are_few_or_draws_or_resamples_differ_nothing_is_concluded(texts, kept):
     (sentence,) = spoken(texts, attention=kept)
-    assert (
-        sentence
-        == f"With all layers drawn anew, attention correlates {said(SummaryValue(*kept[:3]))} with what it was."
+    assert sentence == (
+        f"With all layers re-initialised, attention has a rank correlation of {said(SummaryValue(*kept[:3]))} with the "
+        "original."
     )
 
 
 def test_attention_that_is_the_same_everywhere():
     (sentence,) = spoken(attention=(NAN, NAN, NAN))
-    assert sentence.endswith("on no text (the table says why).")
+    assert sentence.endswith("on no text (the table has the reasons).")
     (sentence,) = spoken(attention=(NAN, NAN, NAN), note="all items have the same score: 20")
     assert sentence.endswith("on no text (all items have the same score: 20).")
     assert spoken() == []

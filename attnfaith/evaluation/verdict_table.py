@@ -1,0 +1,134 @@
+"""The table of rankings that a verdict prints: best first, between the smallest flipping sets and the random order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from attnfaith.attribution.display_names import display_name
+from attnfaith.attribution.method import CONTROL, YOURS, methods
+from attnfaith.escaping import visible
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent, unit_at
+from attnfaith.estimates.pivot import Key
+from attnfaith.evaluation.verdict_rule import FEW, sizes_known
+
+_AGAINST = {"better": "better", "worse": "worse", "same": "unclear"}
+
+
+@dataclass(frozen=True)
+class RankingTable:
+    """A table as it is printed.
+
+    Attributes:
+        columns: the heads.
+        rows: a cell for each column, as text.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        """Aligned columns of plain text, however wide.
+
+        Example:
+            >>> print(RankingTable(("ranking", "removed"), (("LRP", "9.0 %"), ("attention", "41 %"))))
+            ranking    removed
+            LRP        9.0 %
+            attention  41 %
+        """
+        head, rows = self._lines(len(self.columns), wrap=False, gap=2)
+        return "\n".join((*head, *rows))
+
+    def fitted(self, width: int) -> tuple[list[str], list[str]]:
+        """The lines of the head and of the rows in so many characters; the last column goes first where it is too wide.
+
+        Example:
+            >>> head, rows = RankingTable(("ranking", "tokens removed", "cost"), (("LRP", "9.0 %", "1"),)).fitted(16)
+            >>> head, rows
+            (['         tokens', 'ranking  removed'], ['LRP      9.0 %'])
+        """
+        count = len(self.columns)
+        forms = [(count, False, 2), (count, True, 2), (count, True, 1), (count - 1, True, 2), (count - 1, True, 1)]
+        for columns, wrap, gap in forms:
+            head, rows = self._lines(columns, wrap=wrap, gap=gap)
+            if max(map(len, (*head, *rows))) <= width:
+                break
+        return head, rows
+
+    def _lines(self, count: int, *, wrap: bool, gap: int) -> tuple[list[str], list[str]]:
+        """The first columns, aligned; heads of several words may take a line for each."""
+        words = [name.split() if wrap else [name] for name in self.columns[:count]]
+        height = max(map(len, words))
+        heads = list(zip(*([""] * (height - len(name)) + name for name in words), strict=True))
+        rows = [tuple(visible(cell) for cell in row[:count]) for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(*heads, *rows, strict=True)]
+        lines = [
+            (" " * gap).join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in (*heads, *rows)
+        ]
+        return lines[:height], lines[height:]
+
+
+def ranking_table(figures: SummaryLookup, facts: Mapping[str, Any], level: str) -> RankingTable:
+    """Every ranking of a level by the mean share that it removes, the least first.
+
+    The smallest flipping sets and the random order stand among them for reference: their skill is 100 % and 0 % by
+    definition. With fewer than `FEW` texts there are no intervals and no skill.
+
+    Args:
+        figures: of the erasure test.
+        facts: as `attnfaith.evaluation.verdict.verdict` takes them.
+        level: which.
+    """
+    exact = sizes_known(figures, level)
+    smallest = figures.get(level, "minimum_fraction_mean" if exact else "minimum_fraction_mean_high")
+    flips = figures.get(level, "flippable")
+    columns = (
+        "ranking",
+        "level",
+        f"{unit_at(facts['unit'], level)} removed",
+        "skill",
+        "never flips",
+        "vs. random",
+        "cost",
+    )
+    # the optimum is a ranking, too: it would repeat the first row
+    keys = [key for key in figures.keys(level) if not (exact and key == (level, "optimal"))]
+    removed = {key: figures.get(level, "mean_fraction", key) for key in keys}
+    first = (
+        "smallest sets" if exact else "smallest sets found",
+        "",
+        _cell(smallest),
+        "100 %" if smallest.texts >= FEW else "",
+        _share(1 - flips.value),
+        "",
+        "",
+    )
+    rows = [_row(figures, level, key) for key in sorted(keys, key=lambda key: removed[key].value)]
+    return RankingTable(columns, (*([first] if smallest.known else []), *rows))
+
+
+def _row(figures: SummaryLookup, level: str, key: Key) -> tuple[str, ...]:
+    removed, skill = (figures.get(level, figure, key) for figure in ("mean_fraction", "skill"))
+    control, few = key[1] == CONTROL, removed.texts < FEW
+    known = methods.get((key[0], key[1]))
+    return (
+        display_name(key),
+        key[0],
+        _cell(removed),
+        "" if few or (skill.texts < FEW and not control) else "0 %" if control else _cell(skill),
+        _share(figures.get(level, "never_flipped", key).value),
+        "" if few or control or figures.control(level) is None else _AGAINST[figures.against_control(level, key)],
+        "" if known is None or key[0] == YOURS else known.cost,
+    )
+
+
+def _cell(estimate: SummaryValue) -> str:
+    if not estimate.known:
+        return ""
+    return percent(estimate.value) if estimate.texts < FEW else str(estimate)
+
+
+def _share(value: float) -> str:
+    return "" if value != value else percent(value)
