@@ -127,7 +127,7 @@ class Adapter(ABC):
         return logits_of(self.model(**inputs))
 
     def vectors(self, inputs: Mapping[str, Any]) -> Tensor:
-        """The word vectors ``[B, L, E]`` that the model reads at each position, for a copy of them to be replaced."""
+        """The word vectors ``[B, L, E]`` that the model reads at each position."""
         return read_vectors(self.model, inputs["input_ids"])
 
     def forward_on(self, vectors: Tensor, inputs: Mapping[str, Any]) -> Tensor:

@@ -247,7 +247,7 @@ class AttentionWatch(FunctionInterceptor):
         self.weights[id(output)] = _Weights(output, aligned, lineage | {id(output)})
 
     def _from_product(self, name: str, args: Any, kwargs: Any, output: Tensor) -> AttentionCall | None:
-        """The attention that a matrix product or einsum is, if one of its operands holds attention weights."""
+        """Describe a matrix product or einsum as an attention; None unless one of its operands holds its weights."""
         equation = args[0].replace(" ", "") if name == "einsum" else ""
         operands = list(args[1:] if equation else args)
         if not operands:
@@ -275,7 +275,7 @@ class AttentionWatch(FunctionInterceptor):
         return None if layout is None else self._attention(layout, weights, values, output)
 
     def _from_weighted_sum(self, args: Any, kwargs: Any, output: Tensor) -> AttentionCall | None:
-        """The attention that is completed by summing values times weights over the items."""
+        """Describe a sum over values times weights as an attention; None for a sum along another dimension."""
         _, weights, values = self.weighted[id(args[0])]
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if dim not in (1, -2, [1], (1,)) or kwargs.get("keepdim") or output.dim() != 2 or values.dim() != 3:
@@ -318,7 +318,7 @@ class AttentionWatch(FunctionInterceptor):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> AttentionCall | None:
-        """The attention that a call of ``scaled_dot_product_attention`` is; it has the parameters of that function."""
+        """Describe a call of ``scaled_dot_product_attention`` as an attention; the parameters are those of the call."""
         layout = AttentionLayout("heads")
         if query.dim() == 3:
             heads = query.shape[0] // self.batch

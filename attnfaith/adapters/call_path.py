@@ -105,7 +105,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class _RecordedAttention:
-    """What is known of an attention at the moment when it happens."""
+    """What the recorder notes at the moment when an attention happens."""
 
     call: _Call
     chain: list[_Call]

@@ -136,7 +136,7 @@ def _choose(record: _Record, layer: int | None) -> int:
 
 
 def _depends_on(quantity: Tensor, leaves: list[Tensor]) -> list[bool]:
-    """For each leaf, whether a number has a gradient in it."""
+    """For each leaf, whether a quantity depends on it: whether its gradient in the leaf is not zero."""
     if not quantity.requires_grad:
         return [False] * len(leaves)
     gradients: tuple[Tensor | None, ...] = torch.autograd.grad(quantity, leaves, allow_unused=True, retain_graph=True)

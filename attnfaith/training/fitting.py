@@ -200,7 +200,7 @@ def _check_padding(config: Any, batch_size: int) -> None:
 
 @contextmanager
 def _frozen_vectors(model: nn.Module, wanted: bool) -> Iterator[None]:
-    """Keep the word embeddings out of training."""
+    """Freeze the word embeddings while entered, if that is wanted."""
     if not wanted:
         yield
         return

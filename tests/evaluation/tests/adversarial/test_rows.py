@@ -41,13 +41,13 @@ def js(left, right):
 @pytest.fixture
 def spied(monkeypatch):
     """The weights that searches find, one batch after the other."""
-    found, search = [], test.search
+    found, search = [], test.search_adversary
 
     def spy(*args, **options):
         found.append(search(*args, **options))
         return found[-1]
 
-    monkeypatch.setattr(test, "search", spy)
+    monkeypatch.setattr(test, "search_adversary", spy)
     return found
 
 

@@ -101,8 +101,8 @@ def test_equals_the_summary_of_the_adversarial_test(monkeypatch):
         kept.append(found := real(*given, **options))
         return found
 
-    real = searching.search
-    monkeypatch.setattr(searching, "search", search)
+    real = searching.search_adversary
+    monkeypatch.setattr(searching, "search_adversary", search)
     batch = texts_of(kind="sigmoid")
     table, summary = summary_of(Adversarial(steps=40, rate=0.1, epsilon=0.1, near=0.3), batch)
     (found,), cut, capture = kept, batch.setup.cut, batch.capture
