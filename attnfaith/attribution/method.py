@@ -117,7 +117,7 @@ class Method:
         if self.passes is None:
             return "unknown"
         if not self.passes:
-            return "none beyond the capture"
+            return "none"
         count = _COUNTS[self.passes_per].format(self.passes)
         if self.grows_with_length:
             count = count.removeprefix("1 ")

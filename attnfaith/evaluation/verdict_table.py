@@ -8,6 +8,7 @@ from typing import Any
 
 from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.method import CONTROL, YOURS, methods
+from attnfaith.attribution.optimal import OPTIMAL
 from attnfaith.escaping import visible
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent, unit_at
 from attnfaith.estimates.pivot import Key
@@ -94,7 +95,7 @@ def ranking_table(figures: SummaryLookup, facts: Mapping[str, Any], level: str) 
         "cost",
     )
     # the optimum is a ranking, too: it would repeat the first row
-    keys = [key for key in figures.keys(level) if not (exact and key == (level, "optimal"))]
+    keys = [key for key in figures.keys(level) if not (exact and key == OPTIMAL)]
     removed = {key: figures.get(level, "mean_fraction", key) for key in keys}
     first = (
         "smallest sets" if exact else "smallest sets found",

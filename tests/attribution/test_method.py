@@ -12,7 +12,7 @@ DEFAULTS = {"level": "attention", "name": "my_own", "run": None}
     ("facts", "cost", "of_ten"),
     [
         ({}, "unknown", None),
-        ({"passes": 0}, "none beyond the capture", 0),
+        ({"passes": 0}, "none", 0),
         ({"passes": 1}, "1 tail", 1),
         ({"passes": 20, "backward": True}, "20 tails, forward and backward", 20),
         ({"passes": 1, "passes_per": "item"}, "N tails", 10),

@@ -189,7 +189,7 @@ def test_the_command_line_has_them(toys, folder, tmp_path):
     asked = commands.run("evaluate", folder, data, "--rankings", "toy_wieghts")
     commands.refused(asked, 2, "Did you mean 'toy_weights'")
     for command in ("explain", "evaluate"):
-        assert "not known lists them" in " ".join(commands.run(command, "--help").stdout.replace("│", " ").split())
+        assert "toy_weights" in " ".join(commands.run(command, "--help").stdout.replace("│", " ").split())
 
 
 def test_a_ranking_that_is_gone_keeps_its_plain_name(results):

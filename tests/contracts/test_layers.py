@@ -32,7 +32,6 @@ EXCEPTIONS = {
     ("plots.__init__", "evaluation"),
     # These know rankings and tests by name.
     ("estimates.comparison_columns", "evaluation"),
-    ("estimates.lookup", "evaluation"),
 }
 """A module, and the higher room that it may import from."""
 
