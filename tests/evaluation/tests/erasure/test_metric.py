@@ -98,9 +98,9 @@ def test_equals_the_search_of_the_erasure_test(generator):
         orders=torch.arange(8).expand(40, 8),
         texts=torch.arange(40),
         counts=torch.full((40,), 8),
-        everything=everything,
-        floor=~everything,
-        last=torch.full((40,), 8),
+        items=everything,
+        always_kept=~everything,
+        max_removed=torch.full((40,), 8),
     )
     flips = first_flips(lanes, before, Decision(), from_prefixes(logits))
     expected = torch.where(flips.flips, flips.removed.double(), torch.inf).tolist()
