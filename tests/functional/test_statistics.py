@@ -413,3 +413,13 @@ def test_it_is_quick(rng):
     resamples.mean(values)
     resamples.median(np.where(rng.random(values.shape) < 0.2, INF, values))
     assert time.perf_counter() - started < 20  # 1.5 s on one idle core
+
+
+@pytest.mark.parametrize("texts", [3, 40, 333])
+def test_a_column_has_the_same_numbers_to_the_last_bit_whatever_stands_beside_it(texts):
+    values = np.random.default_rng(texts).normal(size=(texts, 11))
+    resamples = Resamples(texts, resamples=50)
+    together, means = resamples.draws(values), means_of(values)
+    for columns in ([0], [10], [3, 4], [10, 0, 5], list(range(2, 11))):
+        np.testing.assert_array_equal(resamples.draws(values[:, columns]), together[:, columns])
+        np.testing.assert_array_equal(means_of(values[:, columns]), means[columns])
