@@ -92,6 +92,8 @@ def compare(
         first.tables,
         second.tables,
         paired=together,
+        a_tests=first.ran,
+        b_tests=second.ran,
         same_search=_search(first) == _search(second),
         n_resamples=resamples,
         confidence_level=confidence,

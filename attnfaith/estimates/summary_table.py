@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import Array, numbers
-from attnfaith.functional.statistics import Estimate, Resamples, wilson
+from attnfaith.estimates.quantities import Mean, Number, Quantities, Quantity, Share, estimate_of, shared_means
+from attnfaith.functional.statistics import Estimate, Resamples
 
 MOST_RESAMPLES = 1_000_000
 """Every figure keeps a number for each resample."""
@@ -32,6 +33,55 @@ class IntervalOptions:
     def resamples(self, size: int) -> Resamples:
         """Of so many texts."""
         return Resamples(size, resamples=self.n_resamples, confidence=self.confidence_level, seed=self.seed)
+
+
+def summarise(
+    test: str,
+    quantities: Iterable[Quantities],
+    texts: pd.DataFrame,
+    *,
+    by: str | None = None,
+    n_resamples: int = 9999,
+    confidence_level: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """The summary of a test: an estimate of each of its quantities, with an interval, for each slice of the texts.
+
+    Args:
+        test: its name.
+        quantities: for each level.
+        texts: one row for each text.
+        by: see `slices_of`.
+        n_resamples: how often the texts are resampled.
+        confidence_level: of the intervals.
+        seed: of the resamples.
+    """
+    intervals, levels = IntervalOptions(n_resamples, confidence_level, seed), list(quantities)
+
+    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
+        for level in levels:
+            rows, places = start_slice(test, part, level.text_ids, level.level, note=level.missing)
+            if len(places):
+                _add_estimates(rows, level, places, intervals.resamples(len(places)), pairs=part.label == "all")
+            yield rows
+
+    return build_summary(test, texts, by, lots_of)
+
+
+def _add_estimates(
+    rows: EstimateTable, level: Quantities, places: NDArray[np.intp], resamples: Resamples, *, pairs: bool
+) -> None:
+    """The estimates of some of the texts; the resamples are of those."""
+    parts = [part for part in level.of(places) if isinstance(part, Number) or part.summarised]
+    means = shared_means(parts, resamples)
+    for part in parts:
+        if isinstance(part, Number):
+            rows.add(part.name, part.value, texts=part.texts, note=part.note)
+        else:
+            found = estimate_of(part, means)
+            rows.add_each(part.name, found, part.keys, others=part.others, notes=part.notes(found))
+    for row in level.pairs(places, parts, means) if pairs and level.pairs is not None else ():
+        rows.add_each(**row)
 
 
 def build_summary(
@@ -102,10 +152,27 @@ def _accuracy(rows: EstimateTable, texts: pd.DataFrame) -> None:
     labelled = texts[texts["correct"].notna() & texts["gold"].notna()]
     if not len(labelled):
         return
-    accuracy = wilson([labelled["correct"].astype(bool).sum()], [len(labelled)])
-    rows.add_each("accuracy", accuracy, [("", "")])
+    (accuracy,) = (one for one in _of_texts(labelled) if one.name == "accuracy")
+    found = estimate_of(accuracy, shared_means([], Resamples(len(labelled))))
+    rows.add_each("accuracy", found, accuracy.keys)
     labels = labelled["gold"].map(lambda gold: tuple(sorted(gold)) if np.ndim(gold) else gold)
     rows.add("majority_label", labels.value_counts(normalize=True).iloc[0], texts=len(labelled))
+
+
+def quantities_of_texts(texts: pd.DataFrame) -> Quantities:
+    """What the table of texts says of the model, of those that were not set aside."""
+    here = texts[texts["aside"].isna()].sort_values("text_id")
+    every = _of_texts(here)
+    return Quantities(here["text_id"].to_numpy(dtype=np.int64), lambda places: [one.take(places) for one in every])
+
+
+def _of_texts(texts: pd.DataFrame) -> list[Quantity]:
+    kinds = {
+        "accuracy": (Share, "correct"),
+        "confidence": (Mean, "confidence"),
+        "special_weight": (Mean, "special_weight"),
+    }
+    return [kind(name, numbers(texts[column])) for name, (kind, column) in kinds.items() if column in texts]
 
 
 COLUMNS = (

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from attnfaith import validation
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
+from attnfaith.estimates.summary_table import summarise
 from attnfaith.evaluation.batch import Batch
 from attnfaith.functional.decision import Decision
 from attnfaith.registry import Registry
@@ -53,15 +54,23 @@ class Test(ABC):
         """What can only be found when all rows are there, as tables by name; called once, at the end of a run."""
         return {}
 
-    @abstractmethod
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """What is known of each text, by level: what summaries and comparisons are made of.
+
+        Args:
+            table: a run's tables by name: this test's, and "texts".
+        """
+        return ()
+
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """Every figure with its interval.
+        """Every estimate with its interval.
 
         Args:
             table: the run's tables by name: this test's, and "texts".
-            by: what the texts are parted by; None for all in one.
+            by: what the texts are sliced by; None for all in one.
             **statistics: ``n_resamples``, ``confidence_level`` and ``seed``.
         """
+        return summarise(self.name, self.quantities(table), table("texts"), by=by, **statistics)
 
     @abstractmethod
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
@@ -71,15 +80,6 @@ class Test(ABC):
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """What the figures of all texts say to a reader of the verdict."""
         yield from ()
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """What two runs are compared by, by erase level; nothing where a test has figures of all texts together only.
-
-        Args:
-            table: a run's tables by name.
-        """
-        return {}
 
     @property
     def options(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,8 +16,8 @@ from attnfaith.adapters.positions import choose_inputs
 from attnfaith.attribution.model_loading import positive_int
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.tests.adversarial import summary as summaries
@@ -185,14 +185,9 @@ class Adversarial(Test):
             start[text, :, places] = self.noise * drawn
         return start.to(freedom.logs)
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `attnfaith.evaluation.tests.adversarial.summary.summarise`."""
-        return summaries.summarise(table(self.name), table("texts"), by=by, near=self.near, **statistics)
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """Of the attention; there are no levels."""
-        return summaries.sides(table(cls.name))
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.adversarial.summary.quantities`."""
+        return [summaries.quantities(table(self.name), self.near)]
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
         """Divergences against the largest weight, by predicted class."""

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.tests.sanity.summary import HALF
+from attnfaith.estimates.quantities import Mean
+from attnfaith.evaluation.tests.agreement.summary import correlations
+from attnfaith.evaluation.tests.sanity.summary import notices
 from attnfaith.functional.agreement import kendall, overlap, spearman
-from attnfaith.functional.statistics import means_of
 from attnfaith.metrics.citations import ADEBAYO, JAIN_WALLACE
-from attnfaith.metrics.estimates import Mask, Numbers, Quantities
+from attnfaith.metrics.estimates import Mask, TextQuantities
 from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
 from attnfaith.metrics.module import Metric
 
@@ -74,7 +75,7 @@ class RankAgreement(PairedScores):
         check_share(options["alpha"], "alpha")
         check_near(options["near"])
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         near, top = options["near"], options["top"]
 
@@ -84,16 +85,11 @@ class RankAgreement(PairedScores):
             return {"tau": tau, "p": p, "spearman": rho, "overlap": shared}
 
         short, found = compared(columns, compare)
-        undefined, tau = np.isnan(found["tau"]), found["tau"]
-        base = float(
-            np.nan_to_num(means_of(tau[:, None])[0])
-        )  # squares of what is left, or nothing might be left of them
-        return Quantities(
-            undefined,
+        numbers = [found[name] for name in ("tau", "p", "spearman", "overlap")]
+        return TextQuantities(
+            np.isnan(found["tau"]),
+            correlations(*numbers, alpha=options["alpha"]),
             aside={"too_short": short},
-            shares={"significant": np.where(undefined, np.nan, found["p"] <= options["alpha"])},
-            means={name: found[name] for name in ("tau", "spearman", "overlap")},
-            of_means={"tau_sd": (spread, (tau - base, (tau - base) ** 2))},
             each=found,
         )
 
@@ -135,13 +131,14 @@ class TopOverlap(PairedScores):
         for top in tops:
             check_top(top)
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         tops = options["tops"]
         short, found = compared(
             columns, lambda scores, mask: {f"overlap_at_{top}": overlap(scores, mask, top) for top in tops}
         )
-        return Quantities(_any_nan(found), aside={"too_short": short}, means=found, each=found)
+        means = [Mean(name, values) for name, values in found.items()]
+        return TextQuantities(_any_nan(found), means, aside={"too_short": short}, each=found)
 
 
 class RandomisationAgreement(PairedScores):
@@ -179,7 +176,7 @@ class RandomisationAgreement(PairedScores):
         """Nothing else is asked."""
         check_near(options["near"])
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         near = options["near"]
 
@@ -188,11 +185,9 @@ class RandomisationAgreement(PairedScores):
             return {"spearman": signed, "spearman_absolute": absolute, "tau": kendall(scores, mask, near=near).tau}
 
         short, found = compared(columns, compare)
-        below = {
-            f"notices{end}": np.where(np.isnan(found[f"spearman{end}"]), np.nan, found[f"spearman{end}"] < HALF)
-            for end in ("", "_absolute")
-        }
-        return Quantities(_any_nan(found), aside={"too_short": short}, shares=below, means=found, each=found)
+        shares = [notices(found[f"spearman{suffix}"], suffix) for suffix in ("", "_absolute")]
+        means = [Mean(name, values) for name, values in found.items()]
+        return TextQuantities(_any_nan(found), [*shares, *means], aside={"too_short": short}, each=found)
 
 
 def compared(
@@ -213,11 +208,6 @@ def compared(
     return short, {name: np.where(short, np.nan, values) for name, values in joined.items()}
 
 
-def spread(mean: Array, square: Array) -> Array:
-    """The standard deviation, from the mean and the mean square."""
-    return np.sqrt(np.maximum(square - mean**2, 0.0))
-
-
 def check_top(top: Any) -> None:
     """Refuse what is neither a number of items nor a share."""
     whole = isinstance(top, int) and not isinstance(top, bool) and top >= 1
@@ -233,6 +223,6 @@ def check_near(near: Any) -> None:
         raise InputError(f"Expected near to be from 0 to below 1, got {near!r}.")
 
 
-def _any_nan(found: Numbers) -> Mask:
+def _any_nan(found: Mapping[str, Array]) -> Mask:
     missing: Mask = np.isnan(np.array(list(found.values()))).any(0)
     return missing

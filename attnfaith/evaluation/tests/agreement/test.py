@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,8 +13,8 @@ import torch
 
 from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import CONTROL, Ranking
 from attnfaith.evaluation.removal import MARGIN
@@ -121,14 +121,9 @@ class Agreement(Test):
         }
         return columns
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `attnfaith.evaluation.tests.agreement.summary.summarise`."""
-        return summaries.summarise(table(self.name), table("texts"), by=by, alpha=self.alpha, **statistics)
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """The mean tau of attention with each other ranking, by level."""
-        return summaries.sides(table(cls.name))
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.agreement.summary.quantities`."""
+        return summaries.quantities(table(self.name), self.alpha)
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
         """Every pair, and how tau is spread over the texts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.estimates.comparison_columns import ComparisonColumns, sides_of_erasure
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.score_direction import toward_change
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
-from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
+from attnfaith.evaluation.tests.erasure.summary import REFERENCES, quantities
 from attnfaith.functional.first_flip import FirstFlips
 from attnfaith.functional.ranking import ranks_of, ties_in
 
@@ -68,7 +68,7 @@ class Erasure(Test):
     reference: str | None = None
 
     def __post_init__(self) -> None:
-        if self.reference not in (None, "paper"):
+        if self.reference not in REFERENCES:
             raise InputError(f"Expected reference of the erasure test to be 'paper' or None, got {self.reference!r}.")
 
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
@@ -82,14 +82,9 @@ class Erasure(Test):
             dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
         )
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `summarise_erasure`."""
-        return summarise_erasure(table(self.name), table("texts"), by=by, reference=self.reference, **statistics)
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """By level."""
-        return sides_of_erasure(table(cls.name))
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.erasure.summary.quantities`."""
+        return quantities(table(self.name), self.reference)
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
         """Decisions kept while items go; the efficiency of every ranking; each ranking against each other one."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from attnfaith.evaluation.tests.adversarial.summary import NEAR
+from attnfaith.evaluation.tests.adversarial.summary import NEAR, divergences, unsatisfied
 from attnfaith.evaluation.tests.adversarial.test import MORE, TWO
+from attnfaith.evaluation.tests.permutation.summary import distances
 from attnfaith.functional.decision import Decision, jensen_shannon, total_variation
 from attnfaith.metrics.citations import JAIN_WALLACE
-from attnfaith.metrics.estimates import Quantities
+from attnfaith.metrics.estimates import TextQuantities
 from attnfaith.metrics.inputs import Array, Input, check_distribution, check_probabilities, check_same, check_share
 from attnfaith.metrics.module import Metric
 
@@ -59,18 +59,13 @@ class PermutationDistance(Metric):
         for name, values in {**given, "references": text["references"]}.items():
             check_probabilities(values, f"{name} of {where}")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         pairs = zip(columns["predictions"], columns["references"], strict=True)
         middle, largest, flips = np.array([_shuffled(after, before) for after, before in pairs]).reshape(-1, 3).T
-        undefined = np.isnan(middle)
-        return Quantities(
-            undefined,
-            shares={"never_changes": np.where(undefined, np.nan, flips == 0)},
-            medians={"median_tvd": middle, "max_tvd": largest},
-            means={"median_tvd_mean": middle, "flips": flips},
-            each={"median_tvd": middle, "max_tvd": largest, "flips": flips},
-        )
+        each = {"median_tvd": middle, "max_tvd": largest, "flips": flips}
+        never = np.where(np.isnan(flips), np.nan, flips == 0)
+        return TextQuantities(np.isnan(middle), distances({**each, "never_changes": never}), each=each)
 
 
 class AdversarialDivergence(Metric):
@@ -140,22 +135,16 @@ class AdversarialDivergence(Metric):
                 if text[name].size or what == "classes":
                     refuse(text[name], f"{name} of {where}")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         lots = zip(*(columns[name] for name in self.inputs), strict=True)
         js, satisfied = np.array([_reached(*lot, epsilon=options["epsilon"]) for lot in lots]).reshape(-1, 2).T
         short = np.array([len(weights) < 2 for weights in columns["references"]], dtype=bool)
         js, satisfied = (np.where(short, np.nan, values) for values in (js, satisfied))
-        undefined = np.isnan(js)
-        return Quantities(
-            undefined,
+        return TextQuantities(
+            np.isnan(js),
+            [*divergences(js, options["near"]), unsatisfied(satisfied)],
             aside={"too_short": short},
-            shares={
-                "near_ln2": np.where(undefined, np.nan, js >= options["near"] * math.log(2)),
-                "unsatisfied": np.where(undefined, np.nan, satisfied == 0),
-            },
-            medians={"js_median": js},
-            means={"js_mean": js},
             each={"js": js, "satisfied": satisfied},
         )
 

@@ -9,23 +9,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attnfaith.estimates.comparison_columns import NONE, ComparisonColumns, Name
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Array, numbers
-from attnfaith.estimates.summary_table import EstimateTable, IntervalOptions, TextSlice, build_summary, start_slice
+from attnfaith.estimates.quantities import NONE, Mean, Median, Quantities, Quantity, Share
 from attnfaith.evaluation.verdict_rule import FEW
-from attnfaith.functional.statistics import Resamples
 
 EDGES = (0.25, 0.5, 0.75)
 BINS = ("0-0.25", "0.25-0.5", "0.5-0.75", "0.75-1")
 """Of the largest weight of a text: each with its lower end and without its upper one, the last with both."""
+COLUMNS = ("median_tvd", "max_tvd", "flips", "never_changes", "marginal")
 TOO_SHORT = "fewer than two items to shuffle"
 SMALL = 0.05
 """A total variation distance that leaves an output as good as unchanged (the adversary's, of more than two classes)."""
-
-_MEDIANS = {"median_tvd": "median_tvd", "max_tvd": "max_tvd"}
-_MEANS = {"median_tvd_mean": "median_tvd", "flips": "flips"}
-_SHARES = {"never_changes": "never_changes", "marginal": "marginal"}
 
 
 def bins_of(weights: Array) -> NDArray[np.intp]:
@@ -38,10 +33,25 @@ def bins_of(weights: Array) -> NDArray[np.intp]:
     return np.digitize(weights + 1e-6, EDGES)
 
 
-def summarise(
-    permutation: pd.DataFrame, texts: pd.DataFrame, *, by: str | None = None, **statistics: Any
-) -> pd.DataFrame:
-    """The figures of the permutation test.
+def distances(columns: Mapping[str, Array], **about: Any) -> list[Quantity]:
+    """What shuffles do to each text.
+
+    Args:
+        columns: ``[n, F]`` or ``[n]`` each: "median_tvd" and "max_tvd" (the median and the largest distance that a
+            shuffle made), "flips" (the share of shuffles that change the decision) and "never_changes".
+        **about: as `Quantity` takes it.
+    """
+    return [
+        Median("median_tvd", columns["median_tvd"], **about),
+        Median("max_tvd", columns["max_tvd"], **about),
+        Mean("median_tvd_mean", columns["median_tvd"], **about),
+        Mean("flips", columns["flips"], **about),
+        Share("never_changes", columns["never_changes"], **about),
+    ]
+
+
+def quantities(permutation: pd.DataFrame) -> Quantities:
+    """The quantities of the permutation test.
 
     - ``median_tvd``: the median over texts of each text's median distance; ``median_tvd_mean``: the mean of the same
     - ``max_tvd``: the median over texts of the largest distance that any shuffle made
@@ -53,53 +63,32 @@ def summarise(
 
     Args:
         permutation: one row for each text.
-        texts: one row for each text.
-        by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
-        **statistics: as `IntervalOptions` takes them.
 
     Example:
-        >>> same = {"median_tvd": 0.2, "max_tvd": 0.4, "flips": 0.5, "marginal": False}
-        >>> texts = pd.DataFrame({"text_id": [0, 1, 2], "aside": None})
-        >>> rows = texts.assign(**same, max_weight=[0.2, 0.3, 0.9], never_changes=[True, False, False])
-        >>> table = summarise(rows, texts).query("figure == 'never_changes'")
-        >>> [(row.other, round(row.value, 2), row.texts) for row in table.itertuples()][:3]
-        [('', 0.33, 3), ('max_weight=0-0.25', 1.0, 1), ('max_weight=0.25-0.5', 0.0, 1)]
+        >>> same = {"median_tvd": 0.2, "max_tvd": 0.4, "flips": 0.5, "marginal": False, "text_id": [0, 1, 2]}
+        >>> rows = pd.DataFrame(same | {"max_weight": [0.2, 0.3, 0.9], "never_changes": [True, False, False]})
+        >>> never = quantities(rows).of(np.arange(3))[4]
+        >>> never.others[:3], never.values[:, :3].tolist()
+        (['', 'max_weight=0-0.25', 'max_weight=0.25-0.5'], [[1.0, 1.0, nan], [0.0, nan, 0.0], [0.0, nan, nan]])
     """
-    intervals, ordered = IntervalOptions(**statistics), permutation.sort_values("text_id")
-    text_ids = ordered["text_id"].to_numpy(dtype=np.int64)
-
-    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
-        rows, places = start_slice("permutation", part, text_ids, note=TOO_SHORT)
-        if len(places):
-            _add_figures(rows, ordered.iloc[places], intervals.resamples(len(places)))
-        yield rows
-
-    return build_summary("permutation", texts, by, lots_of)
-
-
-def _add_figures(rows: EstimateTable, table: pd.DataFrame, resamples: Resamples) -> None:
-    """All figures of some of the texts; the resamples are of those."""
-    inside = bins_of(numbers(table["max_weight"]))[:, None] == np.arange(len(BINS))
-    others = ["", *(f"max_weight={name}" for name in BINS)]
-    keys = [NONE] * len(others)
-
-    def parted(column: str) -> Array:
-        values = numbers(table[column])[:, None]
-        return np.hstack((values, np.where(inside, values, np.nan)))
-
-    for columns, estimate in ((_MEDIANS, resamples.median), (_MEANS, resamples.mean), (_SHARES, resamples.share)):
-        for figure, column in columns.items():
-            rows.add_each(figure, estimate(parted(column)), keys, others=others)
-
-
-def sides(permutation: pd.DataFrame) -> dict[str, ComparisonColumns]:
-    """What two runs are compared by."""
     table = permutation.sort_values("text_id")
+    weights, about = numbers(table["max_weight"]), by_bin()
+    columns = {name: in_bins(numbers(table[name]), weights) for name in COLUMNS}
+    every = [*distances(columns, **about), Share("marginal", columns["marginal"], **about)]
+    text_ids = table["text_id"].to_numpy(dtype=np.int64)
+    return Quantities(text_ids, lambda places: [one.take(places) for one in every], missing=TOO_SHORT)
 
-    def named(columns: Mapping[str, str]) -> dict[Name, Array]:
-        return {(figure, NONE): numbers(table[column]) for figure, column in columns.items()}
 
-    return {"": ComparisonColumns(table["text_id"].to_numpy(dtype=np.int64), named(_MEANS | _SHARES), named(_MEDIANS))}
+def in_bins(values: Array, weights: Array) -> Array:
+    """Numbers ``[n]`` of all texts, and of those whose largest weight is in each of `BINS`: ``[n, 1 + bins]``."""
+    inside = bins_of(weights)[:, None] == np.arange(len(BINS))
+    return np.hstack((values[:, None], np.where(inside, values[:, None], np.nan)))
+
+
+def by_bin() -> dict[str, Any]:
+    """What the columns of `in_bins` are about, as `Quantity` takes it."""
+    others = ["", *(f"max_weight={name}" for name in BINS)]
+    return {"keys": [NONE] * len(others), "others": others}
 
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

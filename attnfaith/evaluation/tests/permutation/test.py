@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
@@ -107,14 +107,9 @@ class Permutation(Test):
                 parts.append((sums + affine.bias.double().unsqueeze(1)).to(capture.logits.dtype))
         return torch.cat(parts, dim=1)
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `attnfaith.evaluation.tests.permutation.summary.summarise`."""
-        return summaries.summarise(table(self.name), table("texts"), by=by, **statistics)
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """Of the attention; there are no levels."""
-        return summaries.sides(table(cls.name))
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.permutation.summary.quantities`."""
+        return [summaries.quantities(table(self.name))]
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
         """Distances against the largest weight, by predicted class."""

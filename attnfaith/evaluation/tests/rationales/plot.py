@@ -14,7 +14,7 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.pivot import numbers
-from attnfaith.evaluation.tests.rationales.summary import AGREEMENT, MEASURES, TEST, share_at
+from attnfaith.evaluation.tests.rationales.summary import AGREEMENT, MEASURES, share_at
 from attnfaith.plots.curves import resolve_highlight
 from attnfaith.plots.dots import draw_dots
 from attnfaith.plots.labels import labels_for
@@ -77,7 +77,7 @@ def carried(
     require_columns(summary, SUMMARY, figure="carried")
     if measure not in MEASURES:
         raise InputError(f"Expected measure to be one of {', '.join(MEASURES)}; got {measure!r}.")
-    table, level = of_level(all_texts_rows(summary, TEST), erase_level, figure="carried")
+    table, level = of_level(all_texts_rows(summary, "rationales"), erase_level, figure="carried")
     shares = table["figure"].map(lambda name: share_at(name, measure)).astype(float)
     table = table.assign(share=shares)[shares.notna() & np.isfinite(numbers(table["value"]))]
     keys, unit = keys_of(table), unit_at(unit, level)
@@ -143,7 +143,7 @@ def rationales_figure(
         2
     """
     require_columns(summary, SUMMARY, figure="rationales")
-    table = all_texts_rows(summary, TEST)
+    table = all_texts_rows(summary, "rationales")
     levels = levels_of(table)
     counts = [len(keys_of(table[table["erase_level"] == level])) for level in levels]
     heights = [max(2.7, 0.8 + 0.112 * count) for count in counts]
@@ -178,7 +178,7 @@ def plausibility_figure(
         'AUPRC'
     """
     require_columns(summary, SUMMARY, figure="agreement with people")
-    table = all_texts_rows(summary, TEST)
+    table = all_texts_rows(summary, "rationales")
     table = table[table["figure"].isin([*AGREEMENT, "rationale_share"])]
     own = table[table["figure"].isin(AGREEMENT)]
     levels = levels_of(own)

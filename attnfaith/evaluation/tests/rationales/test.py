@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError, NumericalError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
@@ -91,16 +91,9 @@ class Rationales(Test):
             dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
         )
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `summarise_rationales`."""
-        return summaries.summarise_rationales(
-            table(self.name), table("texts"), shares=self.shares, top=self.top, by=by, **statistics
-        )
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """What does not hang on an option, by level."""
-        return summaries.sides(table(cls.name))
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.rationales.summary.quantities`."""
+        return summaries.quantities(table(self.name), self.shares, self.top)
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
         """What erasing, and keeping, the top of each ranking does; and its agreement with people."""

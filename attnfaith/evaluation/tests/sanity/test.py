@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,8 +16,8 @@ from attnfaith.adapters.positions import choose_inputs
 from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.attribution.model_loading import load_model, positive_int
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import YOURS, Ranking
 from attnfaith.evaluation.removal import MARGIN
@@ -133,14 +133,9 @@ class Sanity(Test):
                     values += [found[name][text] for text in texts]
         return rows
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `attnfaith.evaluation.tests.sanity.summary.summarise`."""
-        return summaries.summarise(table(self.name), table("texts"), by=by, **statistics)
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """What is left with all layers drawn anew; nothing is erased, so there are no levels."""
-        return summaries.sides(table(cls.name))
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.sanity.summary.quantities`."""
+        return [summaries.quantities(table(self.name))]
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
         """Each measure against the number of layers drawn anew."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,14 +13,14 @@ from torch import Tensor
 
 from attnfaith.attribution.random_control import keyed_generator
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import ComparisonColumns, sides_of_single_weight
 from attnfaith.estimates.lookup import SummaryLookup, unit_at
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.score_direction import toward_change
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
-from attnfaith.evaluation.tests.single_weight.summary import LEVEL, summarise_single_weight
+from attnfaith.evaluation.tests.single_weight.summary import LEVEL, quantities
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,9 +118,9 @@ class SingleWeight(Test):
                     rows[key].append(value)
         return rows
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `summarise_single_weight`."""
-        return summarise_single_weight(table(self.name), table("texts"), by=by, **statistics)
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.single_weight.summary.quantities`."""
+        return [quantities(table(self.name))]
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
@@ -132,11 +132,6 @@ class SingleWeight(Test):
                 f"One at a time, at the final attention: on {top} of the texts the decision flips without the most "
                 f"attended of the {unit} and not without one drawn at random; the reverse on {drawn}."
             )
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """Of the attention's level."""
-        return sides_of_single_weight(table(cls.name))
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
         """The differences, and the table of flips, of each ranking."""

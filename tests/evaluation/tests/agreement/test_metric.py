@@ -12,9 +12,9 @@ from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.evaluation.removal import MARGIN
 from attnfaith.evaluation.tests.agreement import metric as module
 from attnfaith.evaluation.tests.agreement.test import Agreement
-from attnfaith.evaluation.tests.sanity import summary
 from attnfaith.metrics import RandomisationAgreement, RankAgreement, TopOverlap
 from tests.helpers.metric_runs import INTERVALS, RANKINGS, SEED, STATISTICS, agree, own, summary_of, texts_of
+from tests.helpers.summaries import summarised
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_randomised_models_are_summed_up_as_the_sanity_test_does(scores):
         row["draw"] = 0
         rows.append(row | {"spearman": rho, "spearman_absolute": absolute, "tau": kendalltau(one, other).statistic})
     texts = pd.DataFrame({"text_id": range(len(rows)), "aside": None})
-    figures = summary.summarise(pd.DataFrame(rows), texts, seed=SEED, **STATISTICS)
+    figures = summarised("sanity", pd.DataFrame(rows), texts, seed=SEED, **STATISTICS)
     found = RandomisationAgreement(**INTERVALS).compute(predictions=scores[1], references=scores[0])
     agree(found, figures, "spearman", "spearman_absolute", "tau", other="1/top")
     agree(found, figures, "notices", "notices_absolute")
