@@ -18,27 +18,8 @@ if TYPE_CHECKING:
 
     from attnfaith.evaluation.results import Results
 
-MAIN = {
-    "accuracy": "right",
-    "confidence": "confidence",
-    "special_weight": "weight on special tokens",
-    "mean_fraction": "share removed (mean)",
-    "never_flipped": "never flipped",
-    "efficiency": "efficiency",
-    "skill": "skill",
-    "only_top": "only the top one flips",
-    "only_drawn": "only a drawn one flips",
-    "tau:input/gradient_attention_fixed": "tau with the gradient (attention held constant)",
-    "tau:input/leave_one_out": "tau with leave-one-out",
-    "median_tvd": "output change when shuffled (median)",
-    "never_changes": "no shuffle changes the decision",
-    "js_mean": "divergence an adversary reaches (mean, nats)",
-    "comprehensiveness": "fall without the top (mean)",
-    "sufficiency": "fall with the top alone (mean)",
-    "auprc": "AUPRC of what people marked",
-    "kept": "correlation with itself, all layers drawn anew",
-}
-"""The figures of the table; JSON has all."""
+OF_TEXTS = {"accuracy": "right", "confidence": "confidence", "special_weight": "weight on special tokens"}
+"""What is printed of the texts themselves; of each test, its `headline`. JSON has everything."""
 
 
 def compare(
@@ -189,7 +170,15 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
     from rich.text import Text
 
     header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
-    rows = [_cells(row) for row in found[found["figure"].isin(MAIN)].itertuples(index=False)]
+    from attnfaith.evaluation.tests.base import tests
+
+    called = {"texts": OF_TEXTS} | {name: kind.headline for name, kind in tests.items()}
+    places = {"texts": ""} | {name: kind.place for name, kind in tests.items()}
+    rows = [
+        _cells(row, called[row.test][row.figure], places[row.test])
+        for row in found.itertuples(index=False)
+        if row.figure in called[row.test]
+    ]
     print_lines()
     console = Console()
     if console.is_terminal:
@@ -203,15 +192,14 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
         print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _cells(row: Any) -> list[str]:
+def _cells(row: Any, called: str, place: str) -> list[str]:
     interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{_signed(row.low)}, {_signed(row.high)}]"
     difference = row.note or ("undefined" if math.isnan(row.difference) else f"{_signed(row.difference)}{interval}")
     texts = str(row.texts_a) if row.texts_a == row.texts_b else f"{row.texts_a}, {row.texts_b}"
     own = row.ranking_level in ("", row.erase_level)
     ranking = row.ranking if own else f"{row.ranking_level}/{row.ranking}"
-    single = row.test == "single_weight"
-    place = "one at a time" if single else "" if row.test == "texts" else row.erase_level
-    return [visible(place), visible(ranking), MAIN[row.figure], _value(row.a), _value(row.b), difference, texts]
+    where = place or row.erase_level
+    return [visible(where), visible(ranking), called, _value(row.a), _value(row.b), difference, texts]
 
 
 def _value(number: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -173,6 +174,13 @@ def _number(text: str) -> Any:
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
 
 
+def test_names() -> list[str]:
+    """The tests there are, which are folders; none of them is imported."""
+    loaded = sys.modules.get("attnfaith.evaluation.tests")
+    folders = [str(Path(__file__).parents[1] / "evaluation" / "tests")] if loaded is None else loaded.__path__
+    return [entry.name for entry in pkgutil.iter_modules(folders) if entry.ispkg]
+
+
 _DATA, _RUN, _MODEL, _FIGURES = "Data", "What is run", "Model", "Figures"
 
 
@@ -232,8 +240,7 @@ Explanations = Annotated[
 Tests = Annotated[
     str,
     typer.Option(
-        help='"all", or names with commas: erasure, single_weight, agreement, permutation, adversarial, information, '
-        "rationales, sanity.",
+        help=f'"all", or names with commas: {", ".join(test_names())}.',
         rich_help_panel=_RUN,
     ),
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from attnfaith.errors import InputError
-from attnfaith.estimates.lookup import display_name, listed, percent
+from attnfaith.estimates.differences import OTHER_SEARCH, both_values, rows_of
 from attnfaith.estimates.pivot import Key
 from attnfaith.estimates.quantities import (
     Number,
@@ -22,7 +22,6 @@ from attnfaith.estimates.quantities import (
 )
 from attnfaith.estimates.summary_table import check, quantities_of_texts
 from attnfaith.evaluation.tests.base import Test, tests
-from attnfaith.evaluation.verdict_text import PLACES
 from attnfaith.functional.statistics import Resamples
 
 _Name = tuple[str, Key]  # (figure, (ranking_level, ranking))
@@ -44,13 +43,6 @@ COLUMNS = (
 )
 FIRST_ONLY, SECOND_ONLY = "only in the first run", "only in the second run"
 NOT_REACHED = "not reached by half of the texts"
-OTHER_SEARCH = "the runs looked for the smallest flipping sets in different ways"
-_TOLD = {"mean_fraction": "removes {}", "never_flipped": "never flips {}", "skill": "goes {}"}
-_OF = {
-    "mean_fraction": "of the items",
-    "never_flipped": "of the texts",
-    "skill": "of the way from a random order to the smallest sets known",
-}
 
 
 def compare(
@@ -135,31 +127,14 @@ def sentences(comparison: pd.DataFrame, names: tuple[str, str] = ("A", "B")) -> 
 
 
 def _sentences(comparison: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
-    for row in _named(comparison, "texts", "accuracy"):
-        yield f"The model is right on {_both(row, names, 'of the texts')}."
-    erasure = comparison[comparison["test"] == "erasure"]
-    for level in dict.fromkeys(erasure["erase_level"]):
-        here, where = erasure[erasure["erase_level"] == level], f"Erased at {PLACES[level]}"
-        rows = _named(here, "erasure", "mean_fraction")
-        keys = [(row.ranking_level, row.ranking) for row in rows]
-        own = next((key for key in keys if key[1] == "attention"), None)  # of the final attention, where it was run
-        for figure, told in _TOLD.items():
-            for row in _named(here, "erasure", figure):
-                if (row.ranking_level, row.ranking) == own and (row.a, row.b) != (0, 0):
-                    yield f"{where}, attention {told.format(_both(row, names, _OF[figure]))}."
-        others = [(key, row) for key, row in zip(keys, rows, strict=True) if key[1] != "attention"]
-        apart = [f"{display_name(key, keys)} ({_points(row)})" for key, row in others if _clear(row)]
-        if apart:
-            yield f"{where}, these other rankings differ in the share removed: {listed(apart)}."
-        elif others:
-            yield f"{where}, no other ranking clearly differs in the share removed."
-    if (comparison["note"] == OTHER_SEARCH).any():
-        yield f"Efficiency and skill are not compared: {OTHER_SEARCH}."
+    for row in rows_of(comparison, "texts", "accuracy"):
+        yield f"The model is right on {both_values(row, names, 'of the texts')}."
+    for name in dict.fromkeys(comparison["test"]):
+        if name in tests:
+            yield from tests[name].sentences_on_two_runs(comparison[comparison["test"] == name], names)
     alone = comparison["note"].isin((FIRST_ONLY, SECOND_ONLY)).sum()
     if alone:
         yield f"{alone} figures are of one run only and are not compared."
-    if len(erasure):
-        yield "Shares removed are means over texts; of a text that never flips, everything."
     yield (
         f"Differences are {names[1]} less {names[0]}, in points of a hundred. Each interval is for itself, not "
         "corrected for their number."
@@ -201,28 +176,6 @@ def _columns(runs: Sequence[Sequence[Quantity | Number]], sample: Resamples) -> 
                 named[figure, key] = _Column(drawn, one)
         found.append(named)
     return found
-
-
-def _both(row: Any, names: tuple[str, str], what: str) -> str:
-    return f"{percent(row.a)} {what} in {names[0]} and {percent(row.b)} in {names[1]}: {_points(row)}"
-
-
-def _named(table: pd.DataFrame, test: str, figure: str) -> list[Any]:
-    """The rows of a figure that can be compared."""
-    rows = table[(table["test"] == test) & (table["figure"] == figure) & table["difference"].notna()]
-    return list(rows.itertuples(index=False))
-
-
-def _clear(row: Any) -> bool:
-    return bool(row.low > 0 or row.high < 0)
-
-
-def _points(row: Any) -> str:
-    """A difference in points of a hundred, and whether it is one."""
-    digits = 0 if abs(row.difference) >= 0.0995 else 1
-    value, low, high = (f"{100 * number:+.{digits}f}" for number in (row.difference, row.low, row.high))
-    interval = "" if math.isnan(row.low) else f" [{low}, {high}]"
-    return f"{value} points{interval}{'' if _clear(row) else ', no clear difference'}"
 
 
 def _rows(

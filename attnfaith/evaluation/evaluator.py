@@ -26,6 +26,7 @@ from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import counts_of, run_conditions
 from attnfaith.evaluation.runner import SHARD, Runner, encode
 from attnfaith.evaluation.tests.base import Test, resolve_tests
+from attnfaith.evaluation.tests.base import tests as tests_by_name
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import counting
@@ -196,10 +197,11 @@ class Evaluator:
             "labels and classes, each a name or a number",
         )
         _column(rationale_column, "rationale_column")
-        if rationale_column is not None and all(test.name != "rationales" for test in chosen):
-            raise InputError(
-                "Only the test 'rationales' reads a rationale_column. Run it too, or leave the column out."
+        if rationale_column is not None and not any("rationale_column" in test.reads for test in chosen):
+            readers = " or ".join(
+                repr(name) for name, kind in tests_by_name.items() if "rationale_column" in kind.reads
             )
+            raise InputError(f"Only the test {readers} reads a rationale_column. Run it too, or leave the column out.")
         reading["rationale_column"] = rationale_column
         source = open_data(data, **reading, score_columns=scored, labels=space)
         setup = replace(setup, target=self._target(target, space, source))

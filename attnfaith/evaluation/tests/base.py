@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
@@ -36,11 +39,21 @@ class Test(ABC):
     Attributes:
         name: of the test, and of its table.
         ranked: whether it reads the rankings that were asked for.
+        reads: the arguments of `Evaluator.compute` that name a column of the data that only this test reads.
+        headline: the estimates that ``attnfaith compare`` prints, and what it calls them.
+        place: what it prints where other tests have the level at which was erased.
+        metrics: the classes in the module ``metric`` of the test's folder, which are names of `attnfaith.metrics` too.
+        citation: of the paper, in BibTeX.
     """
 
     __test__: ClassVar[bool] = False  # not for pytest
     name: ClassVar[str]
     ranked: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ()
+    headline: ClassVar[Mapping[str, str]] = {}
+    place: ClassVar[str] = ""
+    metrics: ClassVar[tuple[str, ...]] = ()
+    citation: ClassVar[str] = ""
 
     @abstractmethod
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
@@ -72,13 +85,30 @@ class Test(ABC):
         """
         return summarise(self.name, self.quantities(table), table("texts"), by=by, **statistics)
 
-    @abstractmethod
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """How each kind of figure is drawn; the first is the usual one."""
+        """How each kind of figure is drawn; the first is the default.
+
+        These are the functions `PLOTS` of the module ``plot`` in the test's folder, each of a run's results.
+        """
+        folder = type(self).__module__.rpartition(".")[0]
+        if not folder or importlib.util.find_spec(f"{folder}.plot") is None:
+            return {}
+        plots: Mapping[str, Callable[[Results], Figure]] = importlib.import_module(f"{folder}.plot").PLOTS
+        return {name: partial(plot, results) for name, plot in plots.items()}
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """What the figures of all texts say to a reader of the verdict."""
+        yield from ()
+
+    @classmethod
+    def sentences_on_two_runs(cls, rows: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
+        """How two runs differ in this test.
+
+        Args:
+            rows: of this test in a comparison.
+            names: of the two runs.
+        """
         yield from ()
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -25,11 +25,7 @@ from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests
 from attnfaith.functional.attention_limits import reach_of
 from attnfaith.functional.counterfactual import EditableAttention, freedom_of, most_of, search
 from attnfaith.functional.decision import Decision
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
+from attnfaith.metrics.citations import JAIN_WALLACE
 
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -69,6 +65,9 @@ class Adversarial(Test):
 
     name: ClassVar[str] = "adversarial"
     ranked: ClassVar[bool] = False
+    headline: ClassVar[Mapping[str, str]] = {"js_mean": "divergence an adversary reaches (mean, nats)"}
+    metrics: ClassVar[tuple[str, ...]] = ("AdversarialDivergence",)
+    citation: ClassVar[str] = JAIN_WALLACE
     epsilon: float | None = None
     candidates: int = 5
     steps: int = 500
@@ -188,14 +187,6 @@ class Adversarial(Test):
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
         """See `attnfaith.evaluation.tests.adversarial.summary.quantities`."""
         return [summaries.quantities(table(self.name), self.near)]
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Divergences against the largest weight, by predicted class."""
-        from attnfaith import plots
-
-        facts = results.manifest["facts"]
-        kind = results.manifest["run"]["decision"]["kind"]
-        return {"divergences": lambda: plots.adversarial_figure(results.table(self.name), facts["labels"], kind=kind)}
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

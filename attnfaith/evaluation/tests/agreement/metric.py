@@ -12,9 +12,8 @@ from torch import Tensor
 from attnfaith.errors import InputError
 from attnfaith.estimates.quantities import Mean
 from attnfaith.evaluation.tests.agreement.summary import correlations
-from attnfaith.evaluation.tests.sanity.summary import notices
+from attnfaith.evaluation.tests.agreement.test import Agreement
 from attnfaith.functional.agreement import kendall, overlap, spearman
-from attnfaith.metrics.citations import ADEBAYO, JAIN_WALLACE
 from attnfaith.metrics.estimates import Mask, TextQuantities
 from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
 from attnfaith.metrics.module import Metric
@@ -67,7 +66,7 @@ class RankAgreement(PairedScores):
     """
 
     options: ClassVar[dict[str, Any]] = {"top": 0.1, "alpha": 0.05, "near": 0.0}
-    paper: ClassVar[str] = JAIN_WALLACE
+    paper: ClassVar[str] = Agreement.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Each has a range."""
@@ -121,7 +120,7 @@ class TopOverlap(PairedScores):
     """
 
     options: ClassVar[dict[str, Any]] = {"tops": (1, 3, 5)}
-    paper: ClassVar[str] = JAIN_WALLACE
+    paper: ClassVar[str] = Agreement.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Each is a number of items, or a share."""
@@ -138,56 +137,7 @@ class TopOverlap(PairedScores):
             columns, lambda scores, mask: {f"overlap_at_{top}": overlap(scores, mask, top) for top in tops}
         )
         means = [Mean(name, values) for name, values in found.items()]
-        return TextQuantities(_any_nan(found), means, aside={"too_short": short}, each=found)
-
-
-class RandomisationAgreement(PairedScores):
-    """Does a ranking notice when what the model has learned is gone?
-
-    Compare its scores of the model with its scores of the same texts by a model whose weights were drawn anew, or that
-    was trained on random labels.
-
-    Args:
-        predictions: for each text, the scores of the other model.
-        references: the scores of the model itself.
-        near: scores that differ by no more than this share of the larger one are tied; by default 0.
-
-    Returns:
-        A flat dict.
-
-        - texts: how many.
-        - too_short: those with fewer than two items, which are set aside.
-        - undefined: those for which a correlation is not defined, since all scores of a list are equal.
-        - notices, notices_absolute: the shares of texts whose ``spearman``, or ``spearman_absolute``, is below 0.5.
-        - spearman, spearman_absolute, tau: the means of Spearman's rho, of the same between absolute scores, and of
-          Kendall's tau-b.
-        - per_text: if asked for, a list of each of the three.
-
-    Example:
-        >>> found = RandomisationAgreement().compute(predictions=[[0.2, 0.3, 0.5]], references=[[0.5, 0.3, 0.2]])
-        >>> found["spearman"], found["notices"]
-        (-1.0, 1.0)
-    """
-
-    options: ClassVar[dict[str, Any]] = {"near": 0.0}
-    paper: ClassVar[str] = ADEBAYO
-
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """Nothing else is asked."""
-        check_near(options["near"])
-
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """See the class."""
-        near = options["near"]
-
-        def compare(scores: Tensor, mask: Tensor) -> dict[str, Tensor]:
-            signed, absolute = (spearman(one, mask, near=near) for one in (scores, scores.abs()))
-            return {"spearman": signed, "spearman_absolute": absolute, "tau": kendall(scores, mask, near=near).tau}
-
-        short, found = compared(columns, compare)
-        shares = [notices(found[f"spearman{suffix}"], suffix) for suffix in ("", "_absolute")]
-        means = [Mean(name, values) for name, values in found.items()]
-        return TextQuantities(_any_nan(found), [*shares, *means], aside={"too_short": short}, each=found)
+        return TextQuantities(any_nan(found), means, aside={"too_short": short}, each=found)
 
 
 def compared(
@@ -223,6 +173,7 @@ def check_near(near: Any) -> None:
         raise InputError(f"Expected near to be from 0 to below 1, got {near!r}.")
 
 
-def _any_nan(found: Mapping[str, Array]) -> Mask:
+def any_nan(found: Mapping[str, Array]) -> Mask:
+    """The texts without one of several numbers ``[n]``."""
     missing: Mask = np.isnan(np.array(list(found.values()))).any(0)
     return missing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -21,11 +21,7 @@ from attnfaith.evaluation.removal import MARGIN
 from attnfaith.evaluation.tests.agreement import summary as summaries
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
 from attnfaith.functional.agreement import kendall, overlap, spearman
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
+from attnfaith.metrics.citations import JAIN_WALLACE
 
 PAIRS = ("all", "attention")
 OF_TOKENS = tuple(Ranking(name, "input") for name in summaries.MEASURES)
@@ -59,6 +55,12 @@ class Agreement(Test):
     """
 
     name: ClassVar[str] = "agreement"
+    headline: ClassVar[Mapping[str, str]] = {
+        "tau:input/gradient_attention_fixed": "tau with the gradient (attention held constant)",
+        "tau:input/leave_one_out": "tau with leave-one-out",
+    }
+    metrics: ClassVar[tuple[str, ...]] = ("RankAgreement", "TopOverlap")
+    citation: ClassVar[str] = JAIN_WALLACE
     pairs: str = "all"
     top: int | float = 0.1
     alpha: float = 0.05
@@ -124,16 +126,6 @@ class Agreement(Test):
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
         """See `attnfaith.evaluation.tests.agreement.summary.quantities`."""
         return summaries.quantities(table(self.name), self.alpha)
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Every pair, and how tau is spread over the texts."""
-        from attnfaith import plots
-
-        labels, kind = results.manifest["facts"]["labels"], results.manifest["run"]["decision"]["kind"]
-        return {
-            "matrix": lambda: plots.agreement_figure(results.summary()),
-            "distributions": lambda: plots.agreement_distributions(results.table(self.name), labels, kind=kind),
-        }
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from attnfaith.errors import InputError
 from attnfaith.evaluation.tests.erasure.summary import removals
-from attnfaith.metrics.citations import SERRANO_SMITH
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.metrics.estimates import TextQuantities
 from attnfaith.metrics.inputs import Array, Input
 from attnfaith.metrics.module import Metric
@@ -48,7 +48,7 @@ class DecisionFlip(Metric):
     """
 
     inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1, whole=True), "references": Input(0, whole=True)}
-    paper: ClassVar[str] = SERRANO_SMITH
+    paper: ClassVar[str] = Erasure.citation
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
         """The decision about the text as it is must be known."""

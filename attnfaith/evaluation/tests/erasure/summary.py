@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attnfaith.estimates.pivot import Array, ErasureMatrix, Key, grids
+from attnfaith.estimates.pivot import Array, Key
 from attnfaith.estimates.quantities import (
     NONE,
     FunctionOfMeans,
@@ -27,6 +27,7 @@ from attnfaith.estimates.quantities import (
 )
 from attnfaith.estimates.summary_table import check, written
 from attnfaith.evaluation.rankings import CONTROL, YOURS
+from attnfaith.evaluation.tests.erasure.matrix import ErasureMatrix, grids
 from attnfaith.functional.statistics import Estimate, holm, sign_test, survival, wilson
 
 NOT_REACHED = "not reached: fewer than half flip"

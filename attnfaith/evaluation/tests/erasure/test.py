@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -19,15 +19,12 @@ from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.score_direction import toward_change
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
+from attnfaith.evaluation.tests.erasure import comparison
 from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
 from attnfaith.evaluation.tests.erasure.summary import REFERENCES, quantities
 from attnfaith.functional.first_flip import FirstFlips
 from attnfaith.functional.ranking import ranks_of, ties_in
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
+from attnfaith.metrics.citations import SERRANO_SMITH
 
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -64,6 +61,14 @@ class Erasure(Test):
     """
 
     name: ClassVar[str] = "erasure"
+    headline: ClassVar[Mapping[str, str]] = {
+        "mean_fraction": "share removed (mean)",
+        "never_flipped": "never flipped",
+        "efficiency": "efficiency",
+        "skill": "skill",
+    }
+    metrics: ClassVar[tuple[str, ...]] = ("DecisionFlip",)
+    citation: ClassVar[str] = SERRANO_SMITH
     bounds: bool = False
     reference: str | None = None
 
@@ -86,16 +91,10 @@ class Erasure(Test):
         """See `attnfaith.evaluation.tests.erasure.summary.quantities`."""
         return quantities(table(self.name), self.reference)
 
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Decisions kept while items go; the efficiency of every ranking; each ranking against each other one."""
-        from attnfaith import plots
-
-        unit = results.manifest["facts"]["unit"]
-        return {
-            "curves": lambda: plots.erasure_figure(results.curves(), results.summary(), unit=unit),
-            "efficiency": lambda: plots.efficiency_figure(results.summary(), unit=unit),
-            "wins": lambda: plots.wins_figure(results.summary()),
-        }
+    @classmethod
+    def sentences_on_two_runs(cls, rows: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
+        """What attention, and the other rankings, remove in the two runs."""
+        yield from comparison.sentences(rows, names)
 
     def _level(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
         batch = eraser.batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -21,11 +21,7 @@ from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.permutation import summary as summaries
 from attnfaith.functional.counterfactual import permute, random_permutations
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
+from attnfaith.metrics.citations import JAIN_WALLACE
 
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -53,6 +49,12 @@ class Permutation(Test):
 
     name: ClassVar[str] = "permutation"
     ranked: ClassVar[bool] = False
+    headline: ClassVar[Mapping[str, str]] = {
+        "median_tvd": "output change when shuffled (median)",
+        "never_changes": "no shuffle changes the decision",
+    }
+    metrics: ClassVar[tuple[str, ...]] = ("PermutationDistance",)
+    citation: ClassVar[str] = JAIN_WALLACE
     permutations: int = 100
 
     def __post_init__(self) -> None:
@@ -110,17 +112,6 @@ class Permutation(Test):
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
         """See `attnfaith.evaluation.tests.permutation.summary.quantities`."""
         return [summaries.quantities(table(self.name))]
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Distances against the largest weight, by predicted class."""
-        from attnfaith import plots
-
-        facts = results.manifest["facts"]
-        return {
-            "distances": lambda: plots.permutation_figure(
-                results.table(self.name), facts["labels"], kind=results.manifest["run"]["decision"]["kind"]
-            )
-        }
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

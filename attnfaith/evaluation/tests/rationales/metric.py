@@ -11,10 +11,9 @@ import numpy as np
 from attnfaith.errors import InputError
 from attnfaith.estimates.quantities import Number
 from attnfaith.evaluation.tests.rationales.summary import agreements, falls
-from attnfaith.evaluation.tests.rationales.test import SHARES
+from attnfaith.evaluation.tests.rationales.test import SHARES, Rationales
 from attnfaith.functional.ranking import order_of
 from attnfaith.functional.rationale import agreement, average_precision, runs, top_count
-from attnfaith.metrics.citations import ERASER
 from attnfaith.metrics.estimates import TextQuantities
 from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
 from attnfaith.metrics.module import Metric
@@ -25,7 +24,7 @@ class _Drops(Metric):
 
     measured: ClassVar[str]
     options: ClassVar[dict[str, Any]] = {"shares": SHARES}
-    paper: ClassVar[str] = ERASER
+    paper: ClassVar[str] = Rationales.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Shares of the items, each once."""
@@ -158,7 +157,7 @@ class RationaleAgreement(Metric):
 
     inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1), "references": Input(1, whole=True)}
     options: ClassVar[dict[str, Any]] = {"top": None}
-    paper: ClassVar[str] = ERASER
+    paper: ClassVar[str] = Rationales.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """A share, or nothing."""

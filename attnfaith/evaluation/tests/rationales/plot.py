@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -32,6 +33,9 @@ from attnfaith.plots.panels import (
     rows_of,
 )
 from attnfaith.plots.style import COLUMN, INK, MUTED, PAGE, RULE, LineStyle, PaperFigure, axes, looks_for, name_axes
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.results import Results
 
 _TITLES = {"comprehensiveness": "Without the top {}", "sufficiency": "With the top {} alone"}
 _BETTER = {"comprehensiveness": "higher is better", "sufficiency": "lower is better"}
@@ -213,3 +217,11 @@ def _agreement(axis: Axes, lines: pd.DataFrame, measure: str, unit: str) -> None
     axis.set_xlim(0, 1)
     axis.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     name_axes(axis, _SAID[measure].format(unit))
+
+
+PLOTS: dict[str, Callable[[Results], Figure]] = {
+    "curves": lambda results: rationales_figure(
+        results.summary(), unit=results.manifest["facts"]["unit"], kind=results.manifest["facts"]["decision"]
+    ),
+    "agreement": lambda results: plausibility_figure(results.summary(), unit=results.manifest["facts"]["unit"]),
+}

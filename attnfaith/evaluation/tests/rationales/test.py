@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -21,13 +21,8 @@ from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, tests
 from attnfaith.evaluation.tests.rationales import summary as summaries
 from attnfaith.functional.ranking import order_of
 from attnfaith.functional.rationale import Span, average_precision, each_once, only_top, runs, top_count, without_top
+from attnfaith.metrics.citations import ERASER
 from attnfaith.text.annotations import FORMS, TokenMarks, align_marks
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
-
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 COLUMNS: list[tuple[str, pa.DataType]] = [
@@ -63,6 +58,14 @@ class Rationales(Test):
     """
 
     name: ClassVar[str] = "rationales"
+    reads: ClassVar[tuple[str, ...]] = ("rationale_column",)
+    headline: ClassVar[Mapping[str, str]] = {
+        "comprehensiveness": "fall without the top (mean)",
+        "sufficiency": "fall with the top alone (mean)",
+        "auprc": "AUPRC of what people marked",
+    }
+    metrics: ClassVar[tuple[str, ...]] = ("Comprehensiveness", "RationaleAgreement", "Sufficiency")
+    citation: ClassVar[str] = ERASER
     shares: tuple[float, ...] = SHARES
     top: float | None = None
     form: str | None = None
@@ -94,17 +97,6 @@ class Rationales(Test):
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
         """See `attnfaith.evaluation.tests.rationales.summary.quantities`."""
         return summaries.quantities(table(self.name), self.shares, self.top)
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """What erasing, and keeping, the top of each ranking does; and its agreement with people."""
-        from attnfaith import plots
-
-        facts = results.manifest["facts"]
-        unit, kind = facts["unit"], facts["decision"]
-        return {
-            "curves": lambda: plots.rationales_figure(results.summary(), unit=unit, kind=kind),
-            "agreement": lambda: plots.plausibility_figure(results.summary(), unit=unit),
-        }
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

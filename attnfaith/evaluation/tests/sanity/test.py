@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -33,13 +33,9 @@ from attnfaith.evaluation.tests.sanity.models import (
 )
 from attnfaith.functional.agreement import kendall, spearman
 from attnfaith.functional.reinitialize import WAYS
+from attnfaith.metrics.citations import ADEBAYO
 from attnfaith.storage.fingerprint import fingerprint_model
 from attnfaith.text.encoder import TextEncoder
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
 
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -73,6 +69,9 @@ class Sanity(Test):
     """
 
     name: ClassVar[str] = "sanity"
+    headline: ClassVar[Mapping[str, str]] = {"kept": "correlation with itself, all layers drawn anew"}
+    metrics: ClassVar[tuple[str, ...]] = ("RandomisationAgreement",)
+    citation: ClassVar[str] = ADEBAYO
     how: str = "permuted"
     depths: int | None = None
     draws: int = 3
@@ -136,15 +135,6 @@ class Sanity(Test):
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
         """See `attnfaith.evaluation.tests.sanity.summary.quantities`."""
         return [summaries.quantities(table(self.name))]
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Each measure against the number of layers drawn anew."""
-        from attnfaith import plots
-
-        def of(measure: str) -> Callable[[], Figure]:
-            return lambda: plots.sanity_figure(results.summary(), measure=measure)
-
-        return {"spearman": of("spearman"), "absolute": of("spearman_absolute"), "tau": of("tau")}
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from attnfaith.evaluation.tests.single_weight import test
 from attnfaith.evaluation.tests.single_weight.summary import differences
 from attnfaith.functional.decision import Decision, jensen_shannon
-from attnfaith.metrics.citations import SERRANO_SMITH
 from attnfaith.metrics.estimates import TextQuantities
 from attnfaith.metrics.inputs import Array, Input, check_probabilities, check_same
 from attnfaith.metrics.module import Metric
@@ -50,7 +50,7 @@ class SingleWeight(Metric):
         "references": Input(1),
         "others": Input(2, single=True),
     }
-    paper: ClassVar[str] = SERRANO_SMITH
+    paper: ClassVar[str] = test.SingleWeight.citation
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
         """Three outputs over the same classes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -21,11 +21,7 @@ from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.score_direction import toward_change
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.single_weight.summary import LEVEL, quantities
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
+from attnfaith.metrics.citations import SERRANO_SMITH
 
 RANKINGS = ("attention", "gradient", "gradient_x_attention")
 COLUMNS: list[tuple[str, Any]] = [
@@ -63,6 +59,13 @@ class SingleWeight(Test):
 
     name: ClassVar[str] = "single_weight"
     ranked: ClassVar[bool] = False
+    headline: ClassVar[Mapping[str, str]] = {
+        "only_top": "only the top one flips",
+        "only_drawn": "only a drawn one flips",
+    }
+    place: ClassVar[str] = "one at a time"
+    metrics: ClassVar[tuple[str, ...]] = ("SingleWeight",)
+    citation: ClassVar[str] = SERRANO_SMITH
     reference: str = "paper"
 
     def __post_init__(self) -> None:
@@ -132,12 +135,6 @@ class SingleWeight(Test):
                 f"One at a time, at the final attention: on {top} of the texts the decision flips without the most "
                 f"attended of the {unit} and not without one drawn at random; the reverse on {drawn}."
             )
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """The differences, and the table of flips, of each ranking."""
-        from attnfaith import plots
-
-        return {"differences": lambda: plots.single_weight_figure(results.table(self.name))}
 
     def _draw(self, count: int, batch: Batch, text: int, ranking: str) -> int:
         generator = keyed_generator(batch.setup.settings.seed, batch.rows[text].number, self.name, ranking)
