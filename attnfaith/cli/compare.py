@@ -169,13 +169,13 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
     from attnfaith.evaluation.tests.base import tests
 
+    header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
     called = {"texts": OF_TEXTS} | {name: kind.headline for name, kind in tests.items()}
-    places = {"texts": ""} | {name: kind.place for name, kind in tests.items()}
+    level_names = {"texts": ""} | {name: kind.level_name for name, kind in tests.items()}
     rows = [
-        _cells(row, called[row.test][row.figure], places[row.test])
+        _cells(row, called[row.test][row.figure], level_names[row.test])
         for row in found.itertuples(index=False)
         if row.figure in called[row.test]
     ]
@@ -192,14 +192,14 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
         print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _cells(row: Any, called: str, place: str) -> list[str]:
+def _cells(row: Any, called: str, level_name: str) -> list[str]:
     interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{_signed(row.low)}, {_signed(row.high)}]"
     difference = row.note or ("undefined" if math.isnan(row.difference) else f"{_signed(row.difference)}{interval}")
     texts = str(row.texts_a) if row.texts_a == row.texts_b else f"{row.texts_a}, {row.texts_b}"
     own = row.ranking_level in ("", row.erase_level)
     ranking = row.ranking if own else f"{row.ranking_level}/{row.ranking}"
-    where = place or row.erase_level
-    return [visible(where), visible(ranking), called, _value(row.a), _value(row.b), difference, texts]
+    level = level_name or row.erase_level
+    return [visible(level), visible(ranking), called, _value(row.a), _value(row.b), difference, texts]
 
 
 def _value(number: float) -> str:

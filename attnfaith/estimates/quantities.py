@@ -7,7 +7,7 @@ of it. Summaries, comparisons of runs, and metric modules all read these definit
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -92,12 +92,28 @@ class Quantity(ABC):
         """The same of some of the texts."""
         return replace(self, values=self.values[rows])
 
-    def compared_columns(self) -> Iterator[tuple[int, str, Key]]:
-        """What two runs are compared by: the index of each column, its name with what else it is about, and its key."""
-        for index, key in enumerate(self.keys):
-            other = "" if self.others is None else self.others[index]
-            if (index in self.compared) if self.compared is not None else not other:
-                yield index, f"{self.name}:{other}" if other else self.name, tuple(key)
+    def names(self) -> list[tuple[str, Key]]:
+        """What a comparison of runs calls each column: its name, with what else it is about, and its key."""
+        others = [""] * len(self.keys) if self.others is None else self.others
+        names = [f"{self.name}:{other}" if other else self.name for other in others]
+        return list(zip(names, map(tuple, self.keys), strict=True))
+
+    def compared_only(self: Own) -> Own:
+        """The columns that two runs are compared by."""
+        if self.compared is not None:
+            return self.only(self.compared)
+        return self.only([index for index in range(len(self.keys)) if self.others is None or not self.others[index]])
+
+    def only(self: Own, columns: Sequence[int]) -> Own:
+        """The same of some of the columns."""
+        return replace(
+            self,
+            values=self.values[:, list(columns)],
+            keys=[self.keys[index] for index in columns],
+            others=None if self.others is None else [self.others[index] for index in columns],
+            note=self.note if isinstance(self.note, str) else [self.note[index] for index in columns],
+            compared=None if self.compared is None else range(len(columns)),
+        )
 
     def notes(self, estimate: Estimate) -> list[str]:
         """The note of each estimate."""
@@ -181,6 +197,11 @@ class FunctionOfMeans(Quantity):
         with np.errstate(invalid="ignore", divide="ignore"):
             found, drawn = self.function(*values), self.function(*draws)
         return np.where(self.texts >= self.fewest, found, np.nan), drawn
+
+    def only(self, columns: Sequence[int]) -> FunctionOfMeans:
+        """The same of some of the estimates."""
+        chosen, function = list(columns), self.function
+        return replace(super().only(columns), function=lambda *means: function(*means)[..., chosen])
 
     def take(self, rows: NDArray[Any]) -> FunctionOfMeans:
         """The same of some of the texts."""
@@ -272,6 +293,24 @@ def estimate_of(quantity: Quantity, means: SharedMeans) -> Estimate:
         return found
     nothing = np.full(len(found.texts), np.nan)
     return Estimate(nothing, nothing, nothing, found.texts)
+
+
+def ratio(name: str, above: Array, under: Array, **about: Any) -> FunctionOfMeans:
+    """The ratio of two means, over the texts where both are known; NaN where the divisor is 0.
+
+    Args:
+        name: of the estimate.
+        above: ``[n, F]`` or ``[n]``.
+        under: the same of the divisor.
+        **about: as `Quantity` takes it.
+    """
+    missing = np.isnan(above + under)
+    columns = tuple(Mean(name, np.where(missing, np.nan, values)).values for values in (above, under))
+
+    def divided(means: Array, divisors: Array) -> Array:
+        return means / np.where(divisors == 0, np.nan, divisors)
+
+    return FunctionOfMeans(name, columns[1], columns=columns, function=divided, **about)
 
 
 def bounded(low: Quantity, high: Quantity, *, exact: bool, note: str) -> list[Quantity]:

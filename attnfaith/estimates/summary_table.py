@@ -16,7 +16,6 @@ from attnfaith.functional.statistics import Estimate, Resamples
 
 MOST_RESAMPLES = 1_000_000
 """Every figure keeps a number for each resample."""
-TOO_SHORT = "fewer than two items to erase"
 
 
 @dataclass(frozen=True)
@@ -60,19 +59,20 @@ def summarise(
 
     def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
         for level in levels:
-            rows, places = start_slice(test, part, level.text_ids, level.level, note=level.missing)
-            if len(places):
-                _add_estimates(rows, level, places, intervals.resamples(len(places)), pairs=part.label == "all")
+            indices, rows = part.of(level.text_ids), EstimateTable(test, level.level, part.label)
+            rows.add("too_short", len(part.text_ids) - len(indices), texts=len(part.text_ids), note=level.missing)
+            if len(indices):
+                _add_estimates(rows, level, indices, intervals.resamples(len(indices)), pairs=part.label == "all")
             yield rows
 
     return build_summary(test, texts, by, lots_of)
 
 
 def _add_estimates(
-    rows: EstimateTable, level: Quantities, places: NDArray[np.intp], resamples: Resamples, *, pairs: bool
+    rows: EstimateTable, level: Quantities, indices: NDArray[np.intp], resamples: Resamples, *, pairs: bool
 ) -> None:
     """The estimates of some of the texts; the resamples are of those."""
-    parts = [part for part in level.of(places) if isinstance(part, Number) or part.summarised]
+    parts = [part for part in level.of(indices) if isinstance(part, Number) or part.summarised]
     means = shared_means(parts, resamples)
     for part in parts:
         if isinstance(part, Number):
@@ -80,7 +80,7 @@ def _add_estimates(
         else:
             found = estimate_of(part, means)
             rows.add_each(part.name, found, part.keys, others=part.others, notes=part.notes(found))
-    for row in level.pairs(places, parts, means) if pairs and level.pairs is not None else ():
+    for row in level.pairs(indices, parts, means) if pairs and level.pairs is not None else ():
         rows.add_each(**row)
 
 
@@ -100,26 +100,6 @@ def build_summary(
         lots.append(_counts(test, texts, part).frame())
         lots += [rows.frame() for rows in lots_of(part)]
     return joined(lots)
-
-
-def start_slice(
-    test: str, part: TextSlice, text_ids: NDArray[np.int64], level: str = "", note: str = TOO_SHORT
-) -> tuple[EstimateTable, NDArray[np.intp]]:
-    """Rows about a part, which begin with ``too_short``: how many of its texts a table says nothing of.
-
-    Args:
-        test: its name.
-        part: of the texts.
-        text_ids: those that the table speaks of, ascending.
-        level: at which was erased, where there are several.
-        note: why the others are not there.
-
-    Returns:
-        The rows, and the places of the part's texts among ``text_ids``.
-    """
-    places, rows = part.of(text_ids), EstimateTable(test, level, part.label)
-    rows.add("too_short", len(part.text_ids) - len(places), texts=len(part.text_ids), note=note)
-    return rows, places
 
 
 def check(n_resamples: int, confidence_level: float) -> None:
@@ -163,7 +143,7 @@ def quantities_of_texts(texts: pd.DataFrame) -> Quantities:
     """What the table of texts says of the model, of those that were not set aside."""
     here = texts[texts["aside"].isna()].sort_values("text_id")
     every = _of_texts(here)
-    return Quantities(here["text_id"].to_numpy(dtype=np.int64), lambda places: [one.take(places) for one in every])
+    return Quantities(here["text_id"].to_numpy(dtype=np.int64), lambda indices: [one.take(indices) for one in every])
 
 
 def _of_texts(texts: pd.DataFrame) -> list[Quantity]:
@@ -278,11 +258,11 @@ class TextSlice:
     text_ids: NDArray[np.int64]
 
     def of(self, text_ids: NDArray[np.int64]) -> NDArray[np.intp]:
-        """The places of this part's texts in ascending ids."""
-        places = np.searchsorted(text_ids, self.text_ids)
-        inside = places < len(text_ids)
-        inside[inside] = text_ids[places[inside]] == self.text_ids[inside]
-        return places[inside]
+        """The indices of this part's texts in ascending ids."""
+        indices = np.searchsorted(text_ids, self.text_ids)
+        inside = indices < len(text_ids)
+        inside[inside] = text_ids[indices[inside]] == self.text_ids[inside]
+        return indices[inside]
 
 
 def slices_of(texts: pd.DataFrame, by: str | None) -> list[TextSlice]:

@@ -161,19 +161,15 @@ def _levels(tables: Mapping[str, pd.DataFrame], ran: Sequence[Test] | None) -> d
 
 def _columns(runs: Sequence[Sequence[Quantity | Number]], sample: Resamples) -> list[dict[_Name, _Column]]:
     """Every estimate of some runs on the same texts, with the resamples that they share."""
-    quantities = [quantities_only(parts) for parts in runs]
+    quantities = [[one.compared_only() for one in quantities_only(parts)] for parts in runs]
     means = SharedMeans(sample, (array for run in quantities for one in run for array in one.averaged_when_resampled))
     found: list[dict[_Name, _Column]] = []
     for run in quantities:
         named: dict[_Name, _Column] = {}
         for one in run:
-            columns = list(one.compared_columns())
-            if not columns:
-                continue
             value, draws = one.resampled(means)
-            for index, figure, key in columns:
-                drawn = ResampledValue(float(value[index]), draws[:, index], int(one.texts[index]))
-                named[figure, key] = _Column(drawn, one)
+            for name, *drawn in zip(one.names(), value.tolist(), draws.T, one.texts.tolist(), strict=True):
+                named[name] = _Column(ResampledValue(*drawn), one)
         found.append(named)
     return found
 

@@ -121,13 +121,6 @@ class Resamples:
         columns = self._matrix(values)
         return self.estimate(means_of(columns), self.draws(columns), (~np.isnan(columns)).sum(0))
 
-    def ratio(self, numerators: ArrayLike, denominators: ArrayLike) -> Estimate:
-        """Ratios of means, over the texts where both are defined: two of ``[n, F]``; NaN where the divisor is 0."""
-        above, under = self._matrix(numerators), self._matrix(denominators)
-        missing = np.isnan(above + under)
-        both = np.where(np.hstack((missing, missing)), np.nan, np.hstack((above, under)))
-        return self.estimate(_ratio(means_of(both)), _ratio(self.draws(both)), (~missing).sum(0))
-
     def median(self, values: ArrayLike) -> Estimate:
         """Medians over texts of ``[n, F]``, with inf for texts that never get there; NaN is left out.
 
@@ -285,12 +278,6 @@ def _product(counts: Array, columns: Array) -> Array:
         padded[:, :width] = part
         found[:, start : start + width] = (counts @ padded)[:, :width]
     return found
-
-
-def _ratio(means: Array) -> Array:
-    """The first half of the columns by the second."""
-    above, under = np.split(means, 2, axis=-1)
-    return above / np.where(under == 0, np.nan, under)
 
 
 def _distinct(defined: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:

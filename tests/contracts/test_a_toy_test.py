@@ -42,7 +42,7 @@ class Toy(Test):
     name = "toy"
     ranked = False
     headline = {"mean_length": "length of a text (mean)"}
-    place = "anywhere"
+    level_name = "anywhere"
     metrics = ("Length",)
     citation = "@misc{toy}"
     least: int = 3

@@ -1,6 +1,6 @@
 """Quantities: what estimates are made of. Plain numpy as the slow twin."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from attnfaith.estimates.quantities import (
     SharedMeans,
     bounded,
     estimate_of,
+    ratio,
     shared_means,
 )
 from attnfaith.evaluation.tests.base import Test
@@ -48,13 +49,13 @@ def test_a_mean_a_share_and_a_median():
 
 def test_a_function_of_means_is_that_of_each_resample():
     above, under = VALUES[:, [0]], VALUES[:, [0]] + 1
-    ratio = FunctionOfMeans("r", under, columns=(above, under), function=np.divide)
-    found = estimated(ratio)
+    quotient = ratio("r", above, under)
+    found = estimated(quotient)
     np.testing.assert_allclose(found.value, [np.nanmean(above) / np.nanmean(under)])
     draws = drawn(above) / drawn(under)
     np.testing.assert_allclose(found.high, np.percentile(draws, 97.5, axis=0))
     assert np.isnan(estimated(FunctionOfMeans("r", under, columns=(above, under), function=np.divide, fewest=6)).value)
-    some = ratio.take(np.array([0, 2]))
+    some = quotient.take(np.array([0, 2]))
     value, _ = some.resampled(shared_means([some], Resamples(2, resamples=5)))
     np.testing.assert_allclose(value, [1.0 / 3.0])
 
@@ -86,10 +87,12 @@ def test_bounds_take_the_place_of_what_is_not_known(exact):
 
 def test_what_two_runs_are_compared_by():
     keys, others = [("a", "x"), ("a", "y")], ["", "input/z"]
-    about = {"keys": keys, "others": others}
-    assert list(Mean("m", VALUES, **about).compared_columns()) == [(0, "m", keys[0])]
-    assert list(Mean("m", VALUES, compared=[1], **about).compared_columns()) == [(1, "m:input/z", keys[1])]
-    assert list(Mean("m", VALUES, compared=(), **about).compared_columns()) == []
+    mean = Mean("m", VALUES, keys=keys, others=others, note=["one", "two"])
+    for compared, names in ((None, [("m", keys[0])]), ([1], [("m:input/z", keys[1])]), ((), [])):
+        assert replace(mean, compared=compared).compared_only().names() == names
+    assert (mean.only([1]).note, mean.only([1]).values.shape) == (["two"], (6, 1))
+    gap = FunctionOfMeans("g", VALUES, columns=(VALUES,), function=lambda means: means - 1, keys=keys, others=others)
+    np.testing.assert_array_equal(estimated(gap.only([1])).low, estimated(gap).low[[1]])
 
 
 def test_a_test_with_a_run_alone_has_no_estimates_and_no_figures():

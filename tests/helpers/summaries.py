@@ -22,7 +22,9 @@ def compared(name: str, rows: pd.DataFrame, **options) -> dict[str, dict]:
     for level in tests[name](**options).quantities({name: rows}.__getitem__):
         parts = quantities_only(level.of(np.arange(len(level.text_ids))))
         columns = {
-            (figure, key): part.values[:, index] for part in parts for index, figure, key in part.compared_columns()
+            name: values
+            for part in (one.compared_only() for one in parts)
+            for name, values in zip(part.names(), part.values.T, strict=True)
         }
         found[level.level] = {"text_ids": level.text_ids, "columns": columns}
     return found

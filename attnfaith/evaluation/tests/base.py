@@ -41,7 +41,7 @@ class Test(ABC):
         ranked: whether it reads the rankings that were asked for.
         reads: the arguments of `Evaluator.compute` that name a column of the data that only this test reads.
         headline: the estimates that ``attnfaith compare`` prints, and what it calls them.
-        place: what it prints where other tests have the level at which was erased.
+        level_name: what it prints where other tests have the level at which was erased.
         metrics: the classes in the module ``metric`` of the test's folder, which are names of `attnfaith.metrics` too.
         citation: of the paper, in BibTeX.
     """
@@ -51,7 +51,7 @@ class Test(ABC):
     ranked: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[Mapping[str, str]] = {}
-    place: ClassVar[str] = ""
+    level_name: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = ()
     citation: ClassVar[str] = ""
 

@@ -78,11 +78,10 @@ def quantities(adversarial: pd.DataFrame, near: float = NEAR) -> Quantities:
         by_kind[type(one)].append(replace(one, values=in_bins(one.values[:, 0], weights), **by_bin()))
     every = [one for kind in by_kind.values() for one in kind]
 
-    def of(places: NDArray[np.intp]) -> list[Quantity | Number]:
-        settings = [
-            Number(name, float(value), len(places)) for name, value in (("epsilon", epsilon[places[0]]), ("near", near))
-        ]
-        return [*settings, *(one.take(places) for one in every)]
+    def of(indices: NDArray[np.intp]) -> list[Quantity | Number]:
+        settings = {"epsilon": float(epsilon[indices[0]]), "near": near}
+        whole = [Number(name, value, len(indices)) for name, value in settings.items()]
+        return [*whole, *(one.take(indices) for one in every)]
 
     return Quantities(table["text_id"].to_numpy(dtype=np.int64), of, missing=TOO_SHORT)
 

@@ -89,13 +89,13 @@ def quantities(agreement: pd.DataFrame, alpha: float = 0.05) -> Iterator[Quantit
         yield Quantities(pivot.text_ids, partial(_of_pairs, pivot, level, alpha), level, missing=TOO_SHORT)
 
 
-def _of_pairs(pivot: Pivot, level: str, alpha: float, places: NDArray[np.intp]) -> list[Quantity]:
+def _of_pairs(pivot: Pivot, level: str, alpha: float, indices: NDArray[np.intp]) -> list[Quantity]:
     """Of some of the texts."""
     keys = [key[:2] for key in pivot.keys]
     about: dict[str, Any] = {"keys": keys, "others": [written(key[2:]) for key in pivot.keys]}
     about["compared"] = [place for place, key in enumerate(keys) if key == (level, "attention")]
-    columns = [pivot.matrix(name)[places] for name in ("tau", "p", "spearman", "overlap")]
-    undefined = np.where(pivot.present[places], np.isnan(columns[0]), np.nan)
+    columns = [pivot.matrix(name)[indices] for name in ("tau", "p", "spearman", "overlap")]
+    undefined = np.where(pivot.present[indices], np.isnan(columns[0]), np.nan)
     return [
         *correlations(*columns, alpha=alpha, **about),
         Share("undefined", undefined, **{**about, "note": CONSTANT, "compared": ()}),

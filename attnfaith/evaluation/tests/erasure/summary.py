@@ -24,6 +24,7 @@ from attnfaith.estimates.quantities import (
     Share,
     SharedMeans,
     bounded,
+    ratio,
 )
 from attnfaith.estimates.summary_table import check, written
 from attnfaith.evaluation.rankings import CONTROL, YOURS
@@ -108,13 +109,11 @@ def _efficiency(grid: ErasureMatrix, note: str) -> list[Quantity]:
     def mean(values: Array) -> Quantity:
         return Mean("efficiency", values, keys=grid.keys, note=said, by_search=True)
 
-    def ratio(smallest: Array) -> Quantity:
-        sizes = np.where(np.isnan(most), np.nan, np.minimum(smallest[:, None], size))
-        return FunctionOfMeans(
+    def of_means(smallest: Array) -> Quantity:
+        return ratio(
             "efficiency_of_means",
+            np.minimum(smallest[:, None], counted),
             counted,
-            columns=(sizes, counted),
-            function=np.divide,
             keys=grid.keys,
             note=said,
             by_search=True,
@@ -123,7 +122,7 @@ def _efficiency(grid: ErasureMatrix, note: str) -> list[Quantity]:
     ends = partial(bounded, exact=grid.exact, note=BY_BOUNDS)
     return [
         *ends(mean(least), mean(most)),
-        *ends(ratio(grid.fewest), ratio(grid.known)),
+        *ends(of_means(grid.fewest), of_means(grid.known)),
     ]
 
 
@@ -169,7 +168,7 @@ def _minimum(grid: ErasureMatrix, *, paper: bool) -> Iterator[Quantity]:
 
 def _pairs(
     grid: ErasureMatrix,
-    places: NDArray[np.intp],
+    indices: NDArray[np.intp],
     quantities: Sequence[Quantity | Number],
     means: SharedMeans,
     *,
@@ -181,7 +180,7 @@ def _pairs(
     themselves. Holm's correction is for all other pairs of the level, so that it does not reach the planned ones.
     """
     note = PAPER if paper else ""
-    grid = grid.take(places)
+    grid = grid.take(indices)
     grid = grid.without_never() if paper else grid
     pairs = list(combinations(range(len(grid.keys)), 2))
     if not pairs:
@@ -281,7 +280,7 @@ def quantities(erasure: pd.DataFrame, reference: str | None = None) -> Iterator[
     for grid in grids(erasure):
         yield Quantities(
             grid.text_ids,
-            lambda places, grid=grid: quantities_at(grid.take(places), paper=paper),  # type: ignore[misc]
+            lambda indices, grid=grid: quantities_at(grid.take(indices), paper=paper),  # type: ignore[misc]
             grid.level,
             pairs=partial(_pairs, grid, paper=paper),
         )

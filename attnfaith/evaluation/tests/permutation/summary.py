@@ -24,7 +24,7 @@ SMALL = 0.05
 
 
 def bins_of(weights: Array) -> NDArray[np.intp]:
-    """The places in `BINS` of largest weights; rounding does not push a quarter below a quarter.
+    """The indices in `BINS` of largest weights; rounding does not push a quarter below a quarter.
 
     Example:
         >>> bins_of(np.array([0.1, 0.25, 0.7499999999, 1.0])).tolist()
@@ -76,7 +76,7 @@ def quantities(permutation: pd.DataFrame) -> Quantities:
     columns = {name: in_bins(numbers(table[name]), weights) for name in COLUMNS}
     every = [*distances(columns, **about), Share("marginal", columns["marginal"], **about)]
     text_ids = table["text_id"].to_numpy(dtype=np.int64)
-    return Quantities(text_ids, lambda places: [one.take(places) for one in every], missing=TOO_SHORT)
+    return Quantities(text_ids, lambda indices: [one.take(indices) for one in every], missing=TOO_SHORT)
 
 
 def in_bins(values: Array, weights: Array) -> Array:

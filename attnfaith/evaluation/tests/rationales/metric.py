@@ -10,7 +10,7 @@ import numpy as np
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.quantities import Number
-from attnfaith.evaluation.tests.rationales.summary import agreements, falls
+from attnfaith.evaluation.tests.rationales.summary import agreements, falls, marked_share
 from attnfaith.evaluation.tests.rationales.test import SHARES, Rationales
 from attnfaith.functional.ranking import order_of
 from attnfaith.functional.rationale import agreement, average_precision, runs, top_count
@@ -175,7 +175,7 @@ class RationaleAgreement(Metric):
         marks = columns["references"]
         (scores, mask), (marked, _) = padded(columns["predictions"]), padded(marks)
         items, relevant = (np.array([float(f(one)) for one in marks]) for f in (len, np.sum))
-        share = float(relevant.sum() / max(items.sum(), 1))
+        share = marked_share(relevant, items)
         top = share if options["top"] is None else float(options["top"])
         orders = order_of(scores, mask).numpy()
         bare = relevant == 0

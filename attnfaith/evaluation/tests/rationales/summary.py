@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, unit_at
 from attnfaith.estimates.pivot import Array, Pivot, levels_of, numbers
-from attnfaith.estimates.quantities import FunctionOfMeans, Mean, Number, Quantities, Quantity, Share
+from attnfaith.estimates.quantities import FunctionOfMeans, Mean, Number, Quantities, Quantity, Share, ratio
 from attnfaith.estimates.summary_table import written
 from attnfaith.evaluation.rankings import CONTROL
 from attnfaith.functional.rationale import agreement, f1, top_count
 
 MEASURES = ("comprehensiveness", "sufficiency")
 AGREEMENT = ("auprc", "token_f1", "iou_f1")
-NO_RATIONALE = "the data mark nothing that the model reads"
 
 
 def falls(
@@ -53,14 +52,9 @@ def agreements(
     )
 
 
-def marked_share(relevant: Array, able: Array, **about: Any) -> Quantity:
+def marked_share(relevant: Array, able: Array) -> float:
     """The share of the items that people marked, in all texts together, from how many of each text's are ``[n]``."""
-    relevant, able = (np.where(np.isnan(relevant + able), np.nan, values)[:, None] for values in (relevant, able))
-
-    def ratio(marked: Array, items: Array) -> Array:
-        return marked / np.where(items == 0, np.nan, items)
-
-    return FunctionOfMeans("rationale_share", relevant, columns=(relevant, able), function=ratio, **about)
+    return float(relevant.sum() / max(able.sum(), 1))
 
 
 def quantities(rationales: pd.DataFrame, shares: Sequence[float], top: float | None = None) -> Iterator[Quantities]:
@@ -149,20 +143,20 @@ class _Level:
             columns |= compared
         self.pivot = Pivot(pd.DataFrame(columns), ("ranking_level", "ranking"))
 
-    def of(self, places: NDArray[np.intp]) -> list[Quantity | Number]:
+    def of(self, indices: NDArray[np.intp]) -> list[Quantity | Number]:
         """The quantities of some of the texts."""
         about: dict[str, Any] = {"keys": self.pivot.keys}
-        all_erased = self.pivot.vector("all_erased")[places]
-        parts = [self._falls(measure, all_erased, places, about) for measure in MEASURES]
+        all_erased = self.pivot.vector("all_erased")[indices]
+        parts = [self._falls(measure, all_erased, indices, about) for measure in MEASURES]
         means, spans = [*(part[0] for part in parts), *(one for part in parts for one in part[1:])], []
         if self.marked:
             names = ("auprc", "token_f1", "precision", "recall")
-            columns = [self.pivot.matrix(name)[places] for name in names]
-            agreement, iou = agreements(*columns, **about, note=self._left_out(places))
+            columns = [self.pivot.matrix(name)[indices] for name in names]
+            agreement, iou = agreements(*columns, **about, note=self._left_out(indices))
             means, spans = means + agreement, [iou]
-        undefined = np.where(self.pivot.present, self.pivot.flags("undefined"), np.nan)[places]
+        undefined = np.where(self.pivot.present, self.pivot.flags("undefined"), np.nan)[indices]
         return [
-            *(self._about_marks(places) if self.marked else ()),
+            *(self._about_marks(indices) if self.marked else ()),
             Mean("all_erased", all_erased, compared=()),
             *means,
             *self._differences(means),
@@ -172,11 +166,11 @@ class _Level:
         ]
 
     def _falls(
-        self, measure: str, all_erased: Array, places: NDArray[np.intp], about: dict[str, Any]
+        self, measure: str, all_erased: Array, indices: NDArray[np.intp], about: dict[str, Any]
     ) -> list[Quantity]:
-        each = [self.pivot.matrix(f"{measure} {place}")[places] for place in range(len(self.shares))]
+        each = [self.pivot.matrix(f"{measure} {place}")[indices] for place in range(len(self.shares))]
         first = 0.0 if measure == "comprehensiveness" else all_erased[:, None]
-        mean = self.pivot.matrix(measure)[places]
+        mean = self.pivot.matrix(measure)[indices]
         return falls(measure, mean, np.stack(each, axis=-1), self.shares, first, **about)
 
     def _differences(self, of: Sequence[Quantity]) -> Iterator[Quantity]:
@@ -201,18 +195,18 @@ class _Level:
             elif one.name in (*MEASURES, *AGREEMENT):
                 yield replace(one, values=one.values[:, others] - one.values[:, [control]], **about)
 
-    def _about_marks(self, places: NDArray[np.intp]) -> Iterator[Quantity | Number]:
+    def _about_marks(self, indices: NDArray[np.intp]) -> Iterator[Quantity | Number]:
         """How much is marked, how much of that is compared, and of how many texts nothing can be said."""
-        able, relevant, unread = (self.pivot.vector(name)[places] for name in ("able", "relevant", "unread"))
-        yield marked_share(relevant, able, compared=())
+        able, relevant, unread = (self.pivot.vector(name)[indices] for name in ("able", "relevant", "unread"))
+        yield ratio("rationale_share", relevant, able, compared=())
         note = "of all texts, as people marked" if self.given is None else "as asked"
         yield Number("top_share", self.top, int(np.isfinite(able).sum()), note)
         counts = {"without_rationale": ~(relevant > 0), "whole_rationale": relevant == able, "cut_off": unread > 0}
         for name, those in counts.items():
-            yield Number(name, int(those.sum()), len(places))
+            yield Number(name, int(those.sum()), len(indices))
 
-    def _left_out(self, places: NDArray[np.intp]) -> str:
-        without = int((~(self.pivot.vector("relevant")[places] > 0)).sum())
+    def _left_out(self, indices: NDArray[np.intp]) -> str:
+        without = int((~(self.pivot.vector("relevant")[indices] > 0)).sum())
         return f"without {without} texts in which nothing is marked" if without else ""
 
 
@@ -228,7 +222,7 @@ def _with_agreement(table: pd.DataFrame, top: float | None) -> tuple[dict[str, A
         found["able"][row] = len(orders[row])
         found["relevant"][row] = len(set(marked[row]))
     each = known[~table["text_id"].iloc[known].duplicated().to_numpy()]
-    share = found["relevant"][each].sum() / max(found["able"][each].sum(), 1) if top is None else top
+    share = marked_share(found["relevant"][each], found["able"][each]) if top is None else top
     for row in known[found["relevant"][known] > 0]:
         chosen = orders[row][: top_count(share, len(orders[row]))]
         compared = agreement(chosen, marked[row], spans[row])
@@ -244,9 +238,9 @@ def _pairs(lot: Any) -> list[tuple[int, int]]:
 def said(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     """What attention's top does, and how it agrees with people, each beside a random order's."""
     order = ("attention", "input") if facts["tail_is_affine"] else ("input", "attention")
-    places = ((level, key) for level in order for key in figures.keys(level, "comprehensiveness"))
+    indices = ((level, key) for level in order for key in figures.keys(level, "comprehensiveness"))
     level, key = min(
-        (place for place in places if place[1][1] == "attention"),
+        (place for place in indices if place[1][1] == "attention"),
         key=lambda place: (order.index(place[0]), place[1][0] != "attention"),
         default=("", ("", "")),
     )

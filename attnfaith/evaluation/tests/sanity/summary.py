@@ -58,28 +58,28 @@ def quantities(sanity: pd.DataFrame) -> Quantities:
     """
     pivot = Pivot(sanity, _BY)
 
-    def of(places: NDArray[np.intp]) -> list[Quantity]:
-        reasons = _reasons(sanity[sanity["text_id"].isin(pivot.text_ids[places])])
-        return [*_by_depth(pivot, places, reasons), *_of_all_layers(pivot, places, reasons)]
+    def of(indices: NDArray[np.intp]) -> list[Quantity]:
+        reasons = _reasons(sanity[sanity["text_id"].isin(pivot.text_ids[indices])])
+        return [*_by_depth(pivot, indices, reasons), *_of_all_layers(pivot, indices, reasons)]
 
     return Quantities(pivot.text_ids, of, missing=TOO_SHORT)
 
 
-def _by_depth(pivot: Pivot, places: NDArray[np.intp], reasons: dict[Key, str]) -> Iterator[Quantity]:
+def _by_depth(pivot: Pivot, indices: NDArray[np.intp], reasons: dict[Key, str]) -> Iterator[Quantity]:
     others = [RANDOM_LABELS if key[2] == "0" else written(key[2:]) for key in pivot.keys]
     about: dict[str, Any] = {"keys": [key[:2] for key in pivot.keys], "others": others}
     for name in MEASURES:
-        yield Mean(name, pivot.matrix(name)[places], **about)
-    missing = np.where(pivot.present[places], np.isnan(pivot.matrix("spearman")[places]), np.nan)
+        yield Mean(name, pivot.matrix(name)[indices], **about)
+    missing = np.where(pivot.present[indices], np.isnan(pivot.matrix("spearman")[indices]), np.nan)
     yield Share("undefined", missing, note=[reasons.get(key, "") for key in pivot.keys], **about)
 
 
-def _of_all_layers(pivot: Pivot, places: NDArray[np.intp], reasons: dict[Key, str]) -> Iterator[Quantity]:
+def _of_all_layers(pivot: Pivot, indices: NDArray[np.intp], reasons: dict[Key, str]) -> Iterator[Quantity]:
     deepest = {key[:2]: key for key in sorted(pivot.keys, key=lambda key: int(key[2]))}
-    draws = _last(pivot, "draw")[1][places]
+    draws = _last(pivot, "draw")[1][indices]
     for suffix in ("", "_absolute"):
         keys, values = _last(pivot, f"spearman{suffix}")
-        kept, notes = values[places], [reasons.get(deepest[key], "") for key in keys]
+        kept, notes = values[indices], [reasons.get(deepest[key], "") for key in keys]
         yield Mean(f"kept{suffix}", kept, keys=keys, note=notes)
         for end, of_one_draw in _ends(kept, draws).items():
             yield Mean(f"kept{suffix}_{end}", of_one_draw, keys=keys, compared=())

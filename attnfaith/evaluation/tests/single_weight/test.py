@@ -63,7 +63,7 @@ class SingleWeight(Test):
         "only_top": "only the top one flips",
         "only_drawn": "only a drawn one flips",
     }
-    place: ClassVar[str] = "one at a time"
+    level_name: ClassVar[str] = "one at a time"
     metrics: ClassVar[tuple[str, ...]] = ("SingleWeight",)
     citation: ClassVar[str] = SERRANO_SMITH
     reference: str = "paper"
