@@ -196,7 +196,7 @@ def register_adapter(model_class: type[nn.Module]) -> Any:
         ... class MyAdapter(af.Adapter):
         ...     def capture(self, **inputs): ...
         ...     def rerun(self, capture, weights): ...
-        >>> af.adapters.base.adapter_for(MyModel()).__name__
+        >>> adapter_for(MyModel()).__name__
         'MyAdapter'
     """
     return adapters.register(model_class)

@@ -43,8 +43,8 @@ def text_of(value: Any, row: int, column: Hashable) -> str | None:
     if missing(value):
         return None
     raise InputError(
-        f"{_where(row, column)} holds {short_repr(value)}, a {type(value).__name__}; expected a text. input_column= "
-        "names the column of the texts."
+        f"{_where(row, column)} holds {short_repr(value)}, of type {type(value).__name__}; expected a text. "
+        "input_column= names the column of the texts."
     )
 
 

@@ -184,7 +184,8 @@ class LabelReader:
         for label, number in pairs:
             if number is not None and found.setdefault(_key(label), number) != number:
                 raise InputError(
-                    f"label_mapping maps {short_repr(label)} to two classes, {found[_key(label)]} and {number}."
+                    f"label_mapping maps the label {short_repr(label)} to two classes, "
+                    f"{found[_key(label)]} and {number}."
                 )
         return found
 

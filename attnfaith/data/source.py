@@ -174,7 +174,7 @@ def open_data(
     Example:
         >>> source = open_data(
         ...     [{"text": "Fine.", "label": "good"}, {"text": "Dull.", "label": "bad"}],
-        ...     labels=LabelSpace("multiclass", ("bad", "good"), 2),
+        ...     labels=ModelLabels("multiclass", ("bad", "good"), 2),
         ... )
         >>> [row.label for _, rows in source.shards(10) for row in rows], source.rows
         ([1, 0], 2)

@@ -91,7 +91,7 @@ def rankings_for(
             raise InputError(f"The explanation {short_repr(name)} has the name of a ranking. Choose another name.")
         if not isinstance(source, str) and not callable(source):
             raise InputError(
-                f"The explanation {short_repr(name)} is a {type(source).__name__}; expected a column of the "
+                f"The explanation {short_repr(name)} is of type {type(source).__name__}; expected a column of the "
                 "data that holds lists of scores, or a function from a text to scores."
             )
         found.append(Ranking(name, YOURS, source))

@@ -214,7 +214,7 @@ def limits_of(decision: Decision, before: Tensor, epsilon: float) -> LogitLimits
 
     Example:
         >>> limits_of(Decision("regression"), torch.tensor([3.0]), 0.5)
-        Limits(directions=tensor([[1.]], dtype=torch.float64), low=tensor([2.5000], dtype=torch.float64),
+        LogitLimits(directions=tensor([[1.]], dtype=torch.float64), low=tensor([2.5000], dtype=torch.float64),
             high=tensor([3.5000], dtype=torch.float64), exact=True)
     """
     before = before.double()

@@ -32,7 +32,7 @@ def align_scores(scores: Any, encoded: EncodedText, where: str, *, sentences: in
         sentences: the number of sentences, where they are the items.
 
     Example:
-        >>> from attnfaith.text.encoded import Encoded
+        >>> from attnfaith.text.encoded import EncodedText
         >>> two = EncodedText(
         ...     "not bad", None, (1, 2, 3), {}, ("not", "ba", "d"), ((0, 3), (4, 6), (6, 7)), (0, 0, 0), (0, 1, 1)
         ... )
@@ -52,7 +52,7 @@ def token_entries(count: int, encoded: EncodedText) -> list[int | None] | None:
     """Which of so many entries each token has; None for all where a text has nothing that there are so many of.
 
     Example:
-        >>> from attnfaith.text.encoded import Encoded
+        >>> from attnfaith.text.encoded import EncodedText
         >>> two = EncodedText(
         ...     "a b", None, (1, 2, 3), {}, ("x", "a", "b"), (None, (0, 1), (2, 3)), (None, 0, 0), (None, 0, 1)
         ... )
@@ -84,7 +84,7 @@ def split_words(encoded: EncodedText) -> list[tuple[int, int, int]]:
     """The words of ``text.split()``, running on over the pair: the segment of each, and its half-open range there.
 
     Example:
-        >>> from attnfaith.text.encoded import Encoded
+        >>> from attnfaith.text.encoded import EncodedText
         >>> split_words(EncodedText("not bad", "no", (), {}, (), (), (), ()))
         [(0, 0, 3), (0, 4, 7), (1, 0, 2)]
     """
@@ -151,7 +151,7 @@ def marks_of(value: Any, row: int, column: Hashable) -> Rationale | None:
 
     Example:
         >>> marks_of([0, 0, 1], 0, "mine"), marks_of("[[0, 4]]", 1, "mine"), marks_of([4, 5], 2, "mine").form
-        (Marks(values=(0, 0, 1), form='mask'), Marks(values=((0, 4),), form='spans'), 'words')
+        (Rationale(values=(0, 0, 1), form='mask'), Rationale(values=((0, 4),), form='spans'), 'words')
         >>> marks_of([0, 1], 3, "mine").form, marks_of(None, 4, "mine")
         (None, None)
     """
@@ -195,7 +195,7 @@ class RationaleReader:
     Example:
         >>> column = RationaleReader("mine", [(0, [0, 1]), (1, [0, 0, 1])])
         >>> column([0, 1], 0)
-        Marks(values=(0, 1), form='mask')
+        Rationale(values=(0, 1), form='mask')
     """
 
     def __init__(self, column: Hashable, cells: Iterable[tuple[int, Any]]) -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution import method
 from attnfaith.attribution.attributor import Attributor
+from attnfaith.attribution.method import methods
 from attnfaith.tiny_models import tiny_model
 from tests.helpers.comparing import inputs_of, model_of
 from tests.helpers.labelled_models import TEXTS, named, word_piece
@@ -109,8 +109,8 @@ def test_a_method_of_ones_own(level):
         with pytest.raises(af.InputError, match=r"shape \(2, 3\); expected one for each item"):
             Attributor(named(), word_piece(), method=wrong, level=level)(TEXTS)
     finally:
-        for added in [key for key in method if key[1].startswith("of_ones_own")]:
-            del method[added]
+        for added in [key for key in methods if key[1].startswith("of_ones_own")]:
+            del methods[added]
 
 
 @pytest.mark.parametrize(

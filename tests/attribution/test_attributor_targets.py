@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution import method
 from attnfaith.attribution.attributor import Attributor
+from attnfaith.attribution.method import methods
 from tests.helpers.labelled_models import TEXTS, named, own, same, scores, word_piece
 from tests.helpers.methods import FEW_STEPS
 from tests.helpers.tokenizers import TEXT
@@ -101,7 +101,7 @@ def test_one_sigmoid_logit_is_two_classes():
         two.classifier.weight.zero_()
         two.classifier.bias.zero_()
         two.classifier.weight[1], two.classifier.bias[1] = one.classifier.weight[0], one.classifier.bias[0]
-    for level, name in sorted(method):
+    for level, name in sorted(methods):
         if name == "rollout":
             continue
         for target in (None, 0, 1):

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import attnfaith as af
-from attnfaith.attribution import method
 from attnfaith.attribution.attributor import Attributor
+from attnfaith.attribution.method import methods
 from attnfaith.functional.ranking import order_of
 from tests.helpers.comparing import inputs_of
 from tests.helpers.methods import FEW_STEPS, METHODS, ask, in_double
@@ -172,13 +172,13 @@ def test_a_planted_truth_is_found(kind, level, name):
             pytest.skip(str(error))
         assert request.capture.logits.argmax(-1).tolist() == [1, 1]
         first = order_of(scores.values, scores.mask)[:, 0].tolist()
-        if method[level, name].seeded:
+        if methods[level, name].seeded:
             assert scores.values.ne(0).any()
             continue
         if level == "attention" and kind == "HANnoenc":
             truth = [{0: 0, 1: 0, 3: 1, 4: 1, 5: 1, 7: 2}[one] for one in truth]
         assert first == truth, f"{level}-{name} finds {first} instead of {truth}"
-        if method[level, name].signed:
+        if methods[level, name].signed:
             assert (scores.values.gather(1, torch.tensor(truth)[:, None]) > 0).all()
 
 

@@ -76,7 +76,7 @@ def test_an_interrupt_before_anything_is_written(flan, reviews, tmp_path, monkey
     def stopped(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("attnfaith.evaluation.evaluator.resolve", stopped)
+    monkeypatch.setattr("attnfaith.evaluation.evaluator.load_model", stopped)
     refused(run("evaluate", flan, reviews, "--output", tmp_path / "run"), 130, "Interrupted. Nothing was written yet.")
 
 

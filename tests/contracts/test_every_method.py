@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.attribution import method
 from attnfaith.attribution.attributor import Attributor
+from attnfaith.attribution.method import methods
 from attnfaith.functional.ranking import order_of
 from tests.helpers.comparing import inputs_of
 from tests.helpers.methods import (
@@ -40,7 +40,7 @@ LIES_OTHERWISE = {"FLANrnn", "HANrnn", "FLANconv", "xlnet"}
 
 def test_the_protocol_s_methods_are_registered():
     for level, names in NAMES.items():
-        assert set(names) <= {name for at, name in method if at == level}
+        assert set(names) <= {name for at, name in methods if at == level}
 
 
 @pytest.mark.parametrize("family", families())
@@ -67,7 +67,7 @@ def test_every_method_scores_every_item_or_says_why_not(family):
         assert not scores.values.isinf().any()
         assert not undefined.any() or (name in OMITTING and scores.note)
         assert scores.values[mask & ~undefined].abs().sum() > 0
-        assert method[level, name].signed or (scores.values[mask & ~undefined] >= 0).all()
+        assert methods[level, name].signed or (scores.values[mask & ~undefined] >= 0).all()
         assert request.target.equal(request.decision.predict(done.capture.logits))
 
 
@@ -157,7 +157,7 @@ def test_equal_items_score_the_same(level, name):
     ids = torch.full((2, 7), 9)
     ids[1, 3] = 11
     scores = asked(done.cut, level, name, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-    if method[level, name].seeded or name in ("greedy", "optimal"):  # these give each item a place of its own
+    if methods[level, name].seeded or name in ("greedy", "optimal"):  # these give each item a place of its own
         return
     assert (scores.values[0] - scores.values[0, 0]).abs().max() <= 1e-12 * scores.values.abs().max()
     others = scores.values[1, [0, 1, 2, 4, 5, 6]]

@@ -81,8 +81,8 @@ def test_a_full_disk_for_temporary_files(name, tmp_path):
 def test_memory_does_not_grow_with_the_data(tmp_path):
     """A file ten times as long takes hardly more memory to open and to go through."""
     program = (
-        "import resource, sys; from attnfaith.data.source import LabelSpace, open_data\n"
-        "source = open_data(sys.argv[1], labels=LabelSpace('multiclass', (), 3))\n"
+        "import resource, sys; from attnfaith.data.source import ModelLabels, open_data\n"
+        "source = open_data(sys.argv[1], labels=ModelLabels('multiclass', (), 3))\n"
         "assert sum(len(rows) for _, rows in source.shards(256)) == source.rows\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )

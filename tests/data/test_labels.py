@@ -5,14 +5,14 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 
 from attnfaith.data.labels import LabelReader
-from attnfaith.data.source import LabelSpace, open_data
+from attnfaith.data.source import ModelLabels, open_data
 from attnfaith.errors import InputError
 from tests.helpers.data_forms import THREE, rows_of
 
-STARS = LabelSpace("multiclass", ("1", "2", "3"), 3)
-MANY = LabelSpace("multilabel", THREE.names, 3)
-NUMBER = LabelSpace("regression", ("LABEL_0",), 1)
-PLAIN = LabelSpace("multiclass", ("LABEL_0", "LABEL_1"), 2)
+STARS = ModelLabels("multiclass", ("1", "2", "3"), 3)
+MANY = ModelLabels("multilabel", THREE.names, 3)
+NUMBER = ModelLabels("regression", ("LABEL_0",), 1)
+PLAIN = ModelLabels("multiclass", ("LABEL_0", "LABEL_1"), 2)
 
 
 def read(space, labels, mapping=None, features=None):
@@ -41,15 +41,15 @@ def read(space, labels, mapping=None, features=None):
         (STARS, ["1", "3"], None, [0, 2]),
         (STARS, [1, 3], {"1": 1, "2": 2, "3": 3}, [0, 2]),
         (STARS, [0, 2], {"1": 0, "2": 1, "3": 2}, [0, 2]),
-        (LabelSpace("multiclass", ("true", "false"), 2), [True, False, "true"], None, [0, 1, 0]),
-        (LabelSpace("multiclass", (), 4), [3, "0"], None, [3, 0]),
-        (LabelSpace("sigmoid", ("LABEL_0",), 1), [0, 1, "1"], None, [0, 1, 1]),
-        (LabelSpace("sigmoid", ("no", "yes"), 2), ["yes", 0], None, [1, 0]),
+        (ModelLabels("multiclass", ("true", "false"), 2), [True, False, "true"], None, [0, 1, 0]),
+        (ModelLabels("multiclass", (), 4), [3, "0"], None, [3, 0]),
+        (ModelLabels("sigmoid", ("LABEL_0",), 1), [0, 1, "1"], None, [0, 1, 1]),
+        (ModelLabels("sigmoid", ("no", "yes"), 2), ["yes", 0], None, [1, 0]),
         (NUMBER, [1, 2.5, "3.5", True, None, "nan"], None, [1, 2.5, 3.5, 1, None, None]),
         (MANY, [[0, 2], ["good", "bad"], [], None], None, [(0, 2), (0, 2), (), None]),
         (MANY, [[0, 1, 1], [0.0, 0.0, 0.0], (True, False, True)], None, [(1, 2), (), (0, 2)]),
         (MANY, ["[0, 2]", '["good"]', [2, 2]], None, [(0, 2), (2,), (2,)]),
-        (LabelSpace("multilabel", ("a", "b"), 2), [[0, 1], [1, 1], ["a"], []], None, [(1,), (0, 1), (0,), ()]),
+        (ModelLabels("multilabel", ("a", "b"), 2), [[0, 1], [1, 1], ["a"], []], None, [(1,), (0, 1), (0,), ()]),
     ],
 )  # fmt: skip
 def test_labels(space, labels, mapping, expected):
@@ -101,14 +101,14 @@ def test_lists_of_labels_with_names_in_the_data():
         (THREE, [1, 2, 3], {"bad": 1, "good": 2}, 2, "label_mapping does not speak of it"),
         (STARS, [1, 2], None, 0, "names are numbers"),
         (STARS, ["1", "0"], None, 1, "label '0'"),
-        (LabelSpace("sigmoid", (), 1), [2], None, 0, "label 2"),
+        (ModelLabels("sigmoid", (), 1), [2], None, 0, "label 2"),
         (NUMBER, [1.0, "high"], None, 1, "a number is expected"),
         (NUMBER, [float("inf")], None, 0, "finite"),
         (MANY, [1], None, 0, "a list is expected"),
         (MANY, ["bad"], None, 0, "a list is expected"),
         (MANY, [[0], [0, 7]], None, 1, "label 7"),
         (MANY, [[0, None]], None, 0, "missing"),
-        (LabelSpace("multilabel", ("a", "b"), 2), [[1], [0, 1]], None, 1, "list of label numbers"),
+        (ModelLabels("multilabel", ("a", "b"), 2), [[1], [0, 1]], None, 1, "list of label numbers"),
     ],
 )
 def test_labels_that_the_model_does_not_have(space, labels, mapping, row, said):
@@ -138,7 +138,7 @@ def test_a_mapping_for_a_regression():
 
 
 def test_names_that_differ_in_case_only_are_told_apart():
-    space = LabelSpace("multiclass", ("A", "a"), 2)
+    space = ModelLabels("multiclass", ("A", "a"), 2)
     assert read(space, ["a", "A"])[0] == [1, 0]
     with pytest.raises(InputError, match="label 'À'"):
         read(space, ["À"])

@@ -6,9 +6,9 @@ import json
 import pandas as pd
 from datasets import Dataset, DatasetDict, IterableDataset
 
-from attnfaith.data.source import LabelSpace, Row
+from attnfaith.data.source import ModelLabels, Row
 
-THREE = LabelSpace("multiclass", ("bad", "so-so", "good"), 3)
+THREE = ModelLabels("multiclass", ("bad", "so-so", "good"), 3)
 TEXTS = ["A fine film.", "NA", 'She said "no, never".', "2020-01-01", "two\nlines", "12", None, "naïve ☕"]
 GOLD = [2, 0, 0, 1, 2, 0, 1, None]
 MINE = [[0.5, 1.0], [2.0], [], [0.0], [-1.5, 0.25], [1.0], [3.0], [1e-9]]

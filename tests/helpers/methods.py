@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 import attnfaith as af
-from attnfaith.attribution import method
 from attnfaith.attribution.attributor import Attributor
-from attnfaith.attribution.method import Request, Scores
+from attnfaith.attribution.method import Request, Scores, methods
 from attnfaith.tiny_models import model_types
 from tests.helpers.comparing import NO_DOUBLE, REFUSED, Prepared, computes_in_float32, prepared
 
-METHODS = sorted(method)
+METHODS = sorted(methods)
 PRESETS = ["FLANrnn", "HANrnn", "FLANconv", "FLANnoenc"]
 QUICK = [*PRESETS, *"bert gpt2 llama bart t5 deberta-v2 xlnet eurobert modernbert".split()]
 FEW_STEPS = pytest.mark.filterwarnings("ignore:The integrated gradients of")

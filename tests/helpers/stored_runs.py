@@ -82,6 +82,8 @@ def manifest_with(path, value):
 
 
 def command(program, *arguments):
-    """A program to be run in a process of its own, where this module is there as ``stored``."""
-    start = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import stored\n"
+    """A program to be run in a process of its own, where this module is there as ``stored_runs``."""
+    start = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); from tests.helpers import stored_runs\n"
+    )
     return [sys.executable, "-c", start + program, *map(str, arguments)]

@@ -124,8 +124,8 @@ def test_settings_are_left_alone_and_obeyed():
 def test_pyplot_is_neither_used_nor_imported():
     program = """
 import sys
-from attnfaith.report import plots
-from tests.report import made
+from attnfaith import plots
+from tests.helpers import made_up_tables as made
 summary = made.summary(("input",))
 plots.erasure_figure(made.curves(("input",)), summary)._repr_png_()
 plots.wins_figure(summary)._repr_png_()

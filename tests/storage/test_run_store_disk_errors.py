@@ -64,7 +64,7 @@ LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, 
 
 def test_a_disk_that_is_full_from_the_start(tmp_path):
     """Nothing is computed: it is the opening that fails, of a new run as of one that was begun."""
-    program = LIMITED.format(limit=1500) + "stored.Store.open(sys.argv[1], stored.MANIFEST)"
+    program = LIMITED.format(limit=1500) + "stored_runs.Store.open(sys.argv[1], stored_runs.MANIFEST)"
     begun = Store.open(tmp_path / "begun", MANIFEST)
     begun.write(0, tables_of(0), "rows 0")
     before = bytes_of(tmp_path / "begun")
@@ -82,10 +82,10 @@ def test_a_disk_that_fills_up_on_the_way(limit, tmp_path):
     """Made room for, the run goes on to the same files."""
     finished(tmp_path / "calm")
     program = (
-        "store = stored.Store.open(sys.argv[1], stored.MANIFEST)\n"
+        "store = stored_runs.Store.open(sys.argv[1], stored_runs.MANIFEST)\n"
         + LIMITED.format(limit=limit)
-        + "for shard in range(6):\n    store.write(shard, stored.tables_of(shard), f'rows {shard}')\n"
-        "store.finish(stored.COUNTS)"
+        + "for shard in range(6):\n    store.write(shard, stored_runs.tables_of(shard), f'rows {shard}')\n"
+        "store.finish(stored_runs.COUNTS)"
     )
     done = subprocess.run(command(program, tmp_path / "run"), capture_output=True, text=True)
     assert done.returncode == 1
@@ -111,7 +111,7 @@ def test_a_folder_that_is_asked_about_before_the_work(tmp_path):
             Store.refuse_unusable(given)
     with pytest.raises(InputError, match="NUL character"):
         Store.refuse_unusable("a\0b")
-    program = LIMITED.format(limit=1500) + "stored.Store.refuse_unusable(sys.argv[1])"
+    program = LIMITED.format(limit=1500) + "stored_runs.Store.refuse_unusable(sys.argv[1])"
     done = subprocess.run(command(program, tmp_path / "new" / "run"), capture_output=True, text=True)
     assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
     assert bytes_of(tmp_path) == {"file": b"mine"}

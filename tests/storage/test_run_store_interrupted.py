@@ -33,7 +33,7 @@ for attempt in range(int(sys.argv[2])):
             try:
                 random.seed(os.getpid())
                 os.fsync, os.replace = stretched(os.fsync), stretched(os.replace)
-                stored.finished(directory)
+                stored_runs.finished(directory)
                 os._exit(0)
             finally:
                 os._exit(1)
@@ -107,9 +107,9 @@ def test_leftovers_are_removed_but_not_a_living_writers(tmp_path):
 def test_two_processes_write_one_run(tmp_path):
     finished(tmp_path / "calm")
     program = (
-        "store = stored.Store.open(sys.argv[1], stored.MANIFEST)\n"
+        "store = stored_runs.Store.open(sys.argv[1], stored_runs.MANIFEST)\n"
         "for shard in range(int(sys.argv[2]), 6, 2):\n"
-        "    store.write(shard, stored.tables_of(shard), f'rows {shard}')"
+        "    store.write(shard, stored_runs.tables_of(shard), f'rows {shard}')"
     )
     commands = [command(program, tmp_path / "run", index) for index in range(2)]
     running = [subprocess.Popen(one, stdout=subprocess.DEVNULL) for one in commands]

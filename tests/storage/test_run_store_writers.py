@@ -73,7 +73,7 @@ def test_threads_begin_different_runs(attempt, tmp_path, impatient):
 def test_processes_begin_different_runs(tmp_path):
     program = (
         "from attnfaith.errors import InputError\nprint('ready', flush=True); sys.stdin.readline()\n"
-        "try:\n    stored.finished(sys.argv[1], stored.manifest_with(('run', 'seed'), int(sys.argv[2])))\n"
+        "try:\n    stored_runs.finished(sys.argv[1], stored_runs.manifest_with(('run', 'seed'), int(sys.argv[2])))\n"
         "except InputError as error:\n    print(error); sys.exit(7)"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

@@ -59,7 +59,7 @@ def test_a_file_that_stays_is_hashed_once(tmp_path, monkeypatch):
     store = Store.load(tmp_path / "run")
     files = sum(name.endswith(".parquet") for name in bytes_of(tmp_path / "run"))
     before = len(hashed)
-    assert before == files + 2 + 2  # a digest over each of two tables, of the manifest, and of what is the run
+    assert before == files + 2 + 3  # a digest over each of two tables, two of the manifest, and of what is the run
     for _ in range(3):
         store.table("erasure")
         store.table("texts")
@@ -79,11 +79,11 @@ def test_a_sealed_bomb_is_refused_in_little_memory(tmp_path):
         (tmp_path / f"{name}.parquet").write_bytes(sealed_table.seal(sink.getvalue().to_pybytes()))
         assert (tmp_path / f"{name}.parquet").stat().st_size < 10**6
     program = (
-        "import resource\nfrom pathlib import Path\nfrom attnfaith.evaluation import sealed\n"
-        "print(len(sealed.read(Path(sys.argv[1], 'harmless.parquet'), None)[0]))\n"
+        "import resource\nfrom pathlib import Path\nfrom attnfaith.storage import sealed_table\n"
+        "print(len(sealed_table.read(Path(sys.argv[1], 'harmless.parquet'), None)[0]))\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "try:\n    sealed.read(Path(sys.argv[1], 'bomb.parquet'), None)\n"
-        "except sealed.StorageError as error:\n    print(error)\n"
+        "try:\n    sealed_table.read(Path(sys.argv[1], 'bomb.parquet'), None)\n"
+        "except sealed_table.StorageError as error:\n    print(error)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     done = subprocess.run(command(program, tmp_path), capture_output=True, text=True)

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.tests.information import plot
+from attnfaith.evaluation.tests.information.plot import information as plot
 from attnfaith.plots import attention_by_rank, information_figure, information_heads_figure
 from tests.evaluation.tests.information.test_summary import found, refused, summarise, summary_of_heads, table_of, texts
 from tests.helpers.reading_figures import smallest_type, texts_of, unreadable

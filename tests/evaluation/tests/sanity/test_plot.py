@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.tests.sanity import plot
 from attnfaith.evaluation.tests.sanity.plot import TICKS, TRAINED, layer_names
+from attnfaith.evaluation.tests.sanity.plot import sanity as plot
 from attnfaith.evaluation.tests.sanity.summary import RANDOM_LABELS
 from attnfaith.plots import sanity_figure
 from attnfaith.plots.style import COLUMN, PAGE
