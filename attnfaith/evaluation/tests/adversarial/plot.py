@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from attnfaith.estimates.pivot import numbers
+from attnfaith.estimates.weight_bins import BINS, bins_of
 from attnfaith.evaluation.tests.adversarial.summary import ends_of
-from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of
 from attnfaith.functional.statistics import medians_of
 from attnfaith.plots.labels import shortened
 from attnfaith.plots.lettering import TitleBlock, draw_empty, write

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Array, numbers
 from attnfaith.estimates.quantities import Mean, Median, Number, Quantities, Quantity, Share
-from attnfaith.evaluation.tests.permutation.summary import by_bin, in_bins
+from attnfaith.estimates.weight_bins import by_bin, in_bins
 
 TOO_SHORT = "fewer than two items to move weight between"
 NEAR = 0.9

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
@@ -14,21 +13,9 @@ from attnfaith.estimates.quantities import Mean
 from attnfaith.evaluation.tests.agreement.summary import correlations
 from attnfaith.evaluation.tests.agreement.test import Agreement
 from attnfaith.functional.agreement import kendall, overlap, spearman
-from attnfaith.metrics.estimates import Mask, TextQuantities
-from attnfaith.metrics.inputs import Array, Input, check_same, check_share, padded
-from attnfaith.metrics.module import Metric
-
-_TEXTS = 256  # compared at once
-
-
-class PairedScores(Metric):
-    """Two lists of scores for each text, higher for items that matter more."""
-
-    inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1), "references": Input(1)}
-
-    def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
-        """One score for each item in both."""
-        check_same({name: len(scores) for name, scores in text.items()}, "items", where)
+from attnfaith.metrics.estimates import TextQuantities
+from attnfaith.metrics.inputs import Array, check_share
+from attnfaith.metrics.paired_scores import PairedScores, any_nan, check_near, compared
 
 
 class RankAgreement(PairedScores):
@@ -140,24 +127,6 @@ class TopOverlap(PairedScores):
         return TextQuantities(any_nan(found), means, aside={"too_short": short}, each=found)
 
 
-def compared(
-    columns: dict[str, list[Array]], compare: Callable[[Tensor, Tensor], dict[str, Tensor]]
-) -> tuple[Mask, dict[str, Array]]:
-    """Texts with fewer than two items, and numbers ``[n]`` of all others from functions of pairs of scores.
-
-    Args:
-        columns: two lists of scores for each text.
-        compare: from scores ``[B, 2, N]`` and a mask ``[B, N]`` to numbers of all pairs, ``[B, 2, 2]``.
-    """
-    parts = []
-    for start in range(0, len(columns["predictions"]), _TEXTS):
-        one, other = (padded(columns[name][start : start + _TEXTS], fill=0.0) for name in ("predictions", "references"))
-        parts.append(compare(torch.stack((one[0], other[0]), dim=1), one[1]))
-    short = np.array([len(scores) < 2 for scores in columns["predictions"]], dtype=bool)
-    joined = {name: torch.cat([part[name][:, 0, 1] for part in parts]).numpy() for name in parts[0]}
-    return short, {name: np.where(short, np.nan, values) for name, values in joined.items()}
-
-
 def check_top(top: Any) -> None:
     """Refuse what is neither a number of items nor a share."""
     whole = isinstance(top, int) and not isinstance(top, bool) and top >= 1
@@ -165,15 +134,3 @@ def check_top(top: Any) -> None:
         raise InputError(
             f"Expected a whole number of items, at least 1, or a share of them between 0 and 1; got {top!r}."
         )
-
-
-def check_near(near: Any) -> None:
-    """Refuse what is no share of a score."""
-    if isinstance(near, bool) or not isinstance(near, int | float) or not 0 <= near < 1:
-        raise InputError(f"Expected near to be from 0 to below 1, got {near!r}.")
-
-
-def any_nan(found: Mapping[str, Array]) -> Mask:
-    """The texts without one of several numbers ``[n]``."""
-    missing: Mask = np.isnan(np.array(list(found.values()))).any(0)
-    return missing

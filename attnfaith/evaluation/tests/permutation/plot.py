@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from attnfaith.estimates.lookup import percent
 from attnfaith.estimates.pivot import numbers
-from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of
+from attnfaith.estimates.weight_bins import BINS, bins_of
 from attnfaith.functional.statistics import medians_of
 from attnfaith.plots.labels import shortened
 from attnfaith.plots.lettering import TitleBlock, draw_empty, write

@@ -7,30 +7,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Array, numbers
-from attnfaith.estimates.quantities import NONE, Mean, Median, Quantities, Quantity, Share
+from attnfaith.estimates.quantities import Mean, Median, Quantities, Quantity, Share
+from attnfaith.estimates.weight_bins import by_bin, in_bins
 from attnfaith.evaluation.verdict_rule import FEW
 
-EDGES = (0.25, 0.5, 0.75)
-BINS = ("0-0.25", "0.25-0.5", "0.5-0.75", "0.75-1")
-"""Of the largest weight of a text: each with its lower end and without its upper one, the last with both."""
 COLUMNS = ("median_tvd", "max_tvd", "flips", "never_changes", "marginal")
 TOO_SHORT = "fewer than two items to shuffle"
 SMALL = 0.05
 """A total variation distance that leaves an output as good as unchanged (the adversary's, of more than two classes)."""
-
-
-def bins_of(weights: Array) -> NDArray[np.intp]:
-    """The indices in `BINS` of largest weights; rounding does not push a quarter below a quarter.
-
-    Example:
-        >>> bins_of(np.array([0.1, 0.25, 0.7499999999, 1.0])).tolist()
-        [0, 1, 3, 3]
-    """
-    return np.digitize(weights + 1e-6, EDGES)
 
 
 def distances(columns: Mapping[str, Array], **about: Any) -> list[Quantity]:
@@ -59,7 +46,7 @@ def quantities(permutation: pd.DataFrame) -> Quantities:
     - ``flips``: the mean over texts of the share of shuffles that change the decision
     - ``marginal``: the share of texts with a decision within the tolerance of a tie
 
-    Each also for the texts whose largest weight is in one of `BINS`, as "max_weight=0-0.25" in ``other``.
+    Each also for the texts whose largest weight is in one of the `BINS` of `attnfaith.estimates.weight_bins`, as "max_weight=0-0.25" in ``other``.
 
     Args:
         permutation: one row for each text.
@@ -77,18 +64,6 @@ def quantities(permutation: pd.DataFrame) -> Quantities:
     every = [*distances(columns, **about), Share("marginal", columns["marginal"], **about)]
     text_ids = table["text_id"].to_numpy(dtype=np.int64)
     return Quantities(text_ids, lambda indices: [one.take(indices) for one in every], missing=TOO_SHORT)
-
-
-def in_bins(values: Array, weights: Array) -> Array:
-    """Numbers ``[n]`` of all texts, and of those whose largest weight is in each of `BINS`: ``[n, 1 + bins]``."""
-    inside = bins_of(weights)[:, None] == np.arange(len(BINS))
-    return np.hstack((values[:, None], np.where(inside, values[:, None], np.nan)))
-
-
-def by_bin() -> dict[str, Any]:
-    """What the columns of `in_bins` are about, as `Quantity` takes it."""
-    others = ["", *(f"max_weight={name}" for name in BINS)]
-    return {"keys": [NONE] * len(others), "others": others}
 
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

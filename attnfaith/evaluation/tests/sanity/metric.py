@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from attnfaith.estimates.quantities import Mean
-from attnfaith.evaluation.tests.agreement.metric import PairedScores, any_nan, check_near, compared
 from attnfaith.evaluation.tests.sanity.summary import notices
 from attnfaith.evaluation.tests.sanity.test import Sanity
 from attnfaith.functional.agreement import kendall, spearman
 from attnfaith.metrics.estimates import TextQuantities
 from attnfaith.metrics.inputs import Array
+from attnfaith.metrics.paired_scores import PairedScores, any_nan, check_near, compared
 
 
 class RandomisationAgreement(PairedScores):

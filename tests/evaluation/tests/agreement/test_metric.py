@@ -10,9 +10,8 @@ from scipy.stats import kendalltau, spearmanr
 import attnfaith as af
 from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.evaluation.removal import MARGIN
-from attnfaith.evaluation.tests.agreement import metric as module
 from attnfaith.evaluation.tests.agreement.test import Agreement
-from attnfaith.metrics import RandomisationAgreement, RankAgreement, TopOverlap
+from attnfaith.metrics import RandomisationAgreement, RankAgreement, TopOverlap, paired_scores
 from tests.helpers.metric_runs import INTERVALS, RANKINGS, SEED, STATISTICS, agree, own, summary_of, texts_of
 from tests.helpers.summaries import summarised
 
@@ -38,7 +37,7 @@ def pairs(scores):
 
 @pytest.mark.filterwarnings("ignore:An input array is constant")
 def test_equals_scipy_text_by_text(scores, monkeypatch):
-    monkeypatch.setattr(module, "_TEXTS", 4)  # several lots
+    monkeypatch.setattr(paired_scores, "_TEXTS", 4)  # several lots
     found = RankAgreement(per_text=True).compute(predictions=scores[0], references=scores[1])
     taus = [(kendalltau(*pair) if len(pair[0]) > 1 else None) for pair in pairs(scores)]
     for text, tau in enumerate(taus):

@@ -9,8 +9,9 @@ import pytest
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
+from attnfaith.estimates.weight_bins import BINS, bins_of
 from attnfaith.evaluation.comparison import compare
-from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of, said, sentences
+from attnfaith.evaluation.tests.permutation.summary import said, sentences
 from attnfaith.evaluation.tests.permutation.test import Permutation
 from tests.helpers.seeded_tables import NAN, look
 from tests.helpers.summaries import summarised
