@@ -57,8 +57,8 @@ def quantities(adversarial: pd.DataFrame, near: float = NEAR) -> Quantities:
     ``near_ln2_exact`` and ``near_most_exact``, and ``gap_exact``: the mean of what the search misses. Where they are
     known by bounds only, two figures each, ending in ``_low`` and ``_high``, take their place.
 
-    Each also for the texts whose largest weight is in one of `BINS`, as "max_weight=0-0.25" in ``other``. For the run:
-    ``epsilon`` and ``near``.
+    Each also for the texts whose largest weight is in one of the `BINS` of `attnfaith.estimates.weight_bins`, as
+    "max_weight=0-0.25" in ``other``. For the run: ``epsilon`` and ``near``.
 
     Args:
         adversarial: one row for each text.

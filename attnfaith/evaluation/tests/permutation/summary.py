@@ -46,7 +46,8 @@ def quantities(permutation: pd.DataFrame) -> Quantities:
     - ``flips``: the mean over texts of the share of shuffles that change the decision
     - ``marginal``: the share of texts with a decision within the tolerance of a tie
 
-    Each also for the texts whose largest weight is in one of the `BINS` of `attnfaith.estimates.weight_bins`, as "max_weight=0-0.25" in ``other``.
+    Each also for the texts whose largest weight is in one of the `BINS` of `attnfaith.estimates.weight_bins`, as
+    "max_weight=0-0.25" in ``other``.
 
     Args:
         permutation: one row for each text.

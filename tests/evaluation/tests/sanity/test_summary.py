@@ -9,7 +9,7 @@ import pytest
 
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.evaluation.comparison import compare
-from attnfaith.evaluation.tests.sanity.summary import HALF, MEASURES, RANDOM_LABELS, said
+from attnfaith.evaluation.tests.sanity.summary import HALF, MEASURES, RANDOM_LABELS, notices, said
 from attnfaith.evaluation.tests.sanity.test import Sanity
 from attnfaith.evaluation.verdict_rule import FEW
 from tests.helpers.seeded_tables import NAN
@@ -195,3 +195,7 @@ def test_two_runs_are_compared_by_what_is_kept():
         for row in found.itertuples():
             key = (row.ranking_level, row.ranking)
             assert getattr(row, side) == pytest.approx(look(summary, row.figure, key).value)
+
+
+def test_half_is_not_below_half():
+    assert notices(np.array([0.5, 0.49, np.nan])).values.ravel().tolist() == pytest.approx([0, 1, np.nan], nan_ok=True)
