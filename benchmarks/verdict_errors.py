@@ -3,7 +3,7 @@
 python -m benchmarks.verdict_errors
 python -m benchmarks.verdict_errors --repetitions 20 --texts 50 200 --skills 0.387 0.8
 
-Tables of the erasure test are simulated and judged by the package's own `summarise_erasure` and `verdict`. Nothing is
+Tables of the erasure test are simulated and judged by the package's own `Erasure().summarise` and `verdict`. Nothing is
 timed. The tables of a seed are the same on every machine, whatever the number of processes.
 
 The texts: each has as many items as a sentence of SST-2. Some of them, d, decide: the decision flips as soon as k of
@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.evaluation.verdict import verdict
 from attnfaith.evaluation.verdict_rule import FAITHFUL, UNFAITHFUL
 
@@ -221,7 +221,8 @@ def judged(attention: Attention, texts: int, resamples: int, key: Sequence[int])
     """Simulate a run, and judge it."""
     simulated = simulate(attention, texts, np.random.default_rng(key))
     about = pd.DataFrame({"text_id": np.arange(texts), "aside": None})
-    summary = summarise_erasure(table_of(simulated), about, n_resamples=resamples, seed=key[-1])
+    tables = {"erasure": table_of(simulated), "texts": about}
+    summary = Erasure().summarise(tables.__getitem__, by=None, n_resamples=resamples, seed=key[-1])
     own = summary[summary["ranking"] == "attention"].set_index("figure")
     skill, gap = own.loc["skill"], own.loc["mean_difference"]  # the only pair: attention and the random order
     label = verdict(summary, {**FACTS, "texts": texts}).label

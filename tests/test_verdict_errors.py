@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
 from benchmarks import verdict_errors
 from benchmarks.verdict_errors import (
     FAITHFUL,
@@ -21,6 +20,7 @@ from benchmarks.verdict_errors import (
     simulate,
     table_of,
 )
+from tests.helpers.summaries import summarise_erasure
 
 
 @pytest.mark.parametrize(("items", "deciding", "needed"), [(6, 1, 1), (6, 3, 2), (5, 5, 3), (7, 3, 3)])

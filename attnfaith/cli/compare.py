@@ -18,25 +18,8 @@ if TYPE_CHECKING:
 
     from attnfaith.evaluation.results import Results
 
-MAIN = {
-    "accuracy": "right",
-    "confidence": "confidence",
-    "special_weight": "weight on special tokens",
-    "mean_fraction": "share removed (mean)",
-    "never_flipped": "never flipped",
-    "efficiency": "efficiency",
-    "skill": "skill",
-    "only_top": "only the top one flips",
-    "only_drawn": "only a drawn one flips",
-    "median_tvd": "output change when shuffled (median)",
-    "never_changes": "no shuffle changes the decision",
-    "js_mean": "divergence an adversary reaches (mean, nats)",
-    "comprehensiveness": "fall without the top (mean)",
-    "sufficiency": "fall with the top alone (mean)",
-    "auprc": "AUPRC of what people marked",
-    "kept": "correlation with itself, all layers drawn anew",
-}
-"""The figures of the table, with those of `_agreements`; JSON has all."""
+OF_TEXTS = {"accuracy": "right", "confidence": "confidence", "special_weight": "weight on special tokens"}
+"""What is printed of the texts themselves; of each test, its `headline`. JSON has everything."""
 
 
 def compare(
@@ -90,6 +73,8 @@ def compare(
         first.tables,
         second.tables,
         paired=together,
+        a_tests=first.ran,
+        b_tests=second.ran,
         same_search=_search(first) == _search(second),
         n_resamples=resamples,
         confidence_level=confidence,
@@ -184,9 +169,16 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from attnfaith.evaluation.tests.base import tests
+
     header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
-    titles = MAIN | _agreements()
-    rows = [_cells(row, titles) for row in found[found["figure"].isin(titles)].itertuples(index=False)]
+    called = {"texts": OF_TEXTS} | {name: kind.headline for name, kind in tests.items()}
+    level_names = {"texts": ""} | {name: kind.level_name for name, kind in tests.items()}
+    rows = [
+        _cells(row, called[row.test][row.figure], level_names[row.test])
+        for row in found.itertuples(index=False)
+        if row.figure in called[row.test]
+    ]
     print_lines()
     console = Console()
     if console.is_terminal:
@@ -200,15 +192,7 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
         print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _agreements() -> dict[str, str]:
-    """The agreement of attention with each measure of Jain & Wallace."""
-    from attnfaith.attribution.display_names import display_name
-    from attnfaith.evaluation.tests.agreement.summary import MEASURES
-
-    return {f"tau:input/{name}": f"tau with {display_name(('input', name))}" for name in MEASURES}
-
-
-def _cells(row: Any, titles: dict[str, str]) -> list[str]:
+def _cells(row: Any, called: str, level_name: str) -> list[str]:
     from attnfaith.attribution.display_names import display_name
 
     interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{_signed(row.low)}, {_signed(row.high)}]"
@@ -217,9 +201,8 @@ def _cells(row: Any, titles: dict[str, str]) -> list[str]:
     own = row.ranking_level in ("", row.erase_level)
     ranking = display_name((row.ranking_level, row.ranking)) if row.ranking else ""
     ranking += "" if own else f" ({row.ranking_level} level)"
-    single = row.test == "single_weight"
-    place = "one at a time" if single else "" if row.test == "texts" else row.erase_level
-    return [visible(place), visible(ranking), titles[row.figure], _value(row.a), _value(row.b), difference, texts]
+    level = level_name or row.erase_level
+    return [visible(level), visible(ranking), called, _value(row.a), _value(row.b), difference, texts]
 
 
 def _value(number: float) -> str:

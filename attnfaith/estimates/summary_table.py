@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import Array, numbers
-from attnfaith.functional.statistics import Estimate, Resamples, wilson
+from attnfaith.estimates.quantities import Mean, Number, Quantities, Quantity, Share, estimate_of, shared_means
+from attnfaith.functional.statistics import Estimate, Resamples
 from attnfaith.validation import share, whole_number
 
 MOST_RESAMPLES = 1_000_000
 """Every figure keeps a number for each resample."""
-TOO_SHORT = "fewer than two items to erase"
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,56 @@ class IntervalOptions:
         return Resamples(size, resamples=self.n_resamples, confidence=self.confidence_level, seed=self.seed)
 
 
+def summarise(
+    test: str,
+    quantities: Iterable[Quantities],
+    texts: pd.DataFrame,
+    *,
+    by: str | None = None,
+    n_resamples: int = 9999,
+    confidence_level: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """The summary of a test: an estimate of each of its quantities, with an interval, for each slice of the texts.
+
+    Args:
+        test: its name.
+        quantities: for each level.
+        texts: one row for each text.
+        by: see `slices_of`.
+        n_resamples: how often the texts are resampled.
+        confidence_level: of the intervals.
+        seed: of the resamples.
+    """
+    intervals, levels = IntervalOptions(n_resamples, confidence_level, seed), list(quantities)
+
+    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
+        for level in levels:
+            indices, rows = part.of(level.text_ids), EstimateTable(test, level.level, part.label)
+            rows.add("too_short", len(part.text_ids) - len(indices), texts=len(part.text_ids), note=level.missing)
+            if len(indices):
+                _add_estimates(rows, level, indices, intervals.resamples(len(indices)), pairs=part.label == "all")
+            yield rows
+
+    return build_summary(test, texts, by, lots_of)
+
+
+def _add_estimates(
+    rows: EstimateTable, level: Quantities, indices: NDArray[np.intp], resamples: Resamples, *, pairs: bool
+) -> None:
+    """The estimates of some of the texts; the resamples are of those."""
+    parts = [part for part in level.of(indices) if isinstance(part, Number) or part.summarised]
+    means = shared_means(parts, resamples)
+    for part in parts:
+        if isinstance(part, Number):
+            rows.add(part.name, part.value, texts=part.texts, note=part.note)
+        else:
+            found = estimate_of(part, means)
+            rows.add_each(part.name, found, part.keys, others=part.others, notes=part.notes(found))
+    for row in level.pairs(indices, parts, means) if pairs and level.pairs is not None else ():
+        rows.add_each(**row)
+
+
 def build_summary(
     test: str, texts: pd.DataFrame, by: str | None, lots_of: Callable[[TextSlice], Iterable[EstimateTable]]
 ) -> pd.DataFrame:
@@ -51,26 +101,6 @@ def build_summary(
         lots.append(_counts(test, texts, part).frame())
         lots += [rows.frame() for rows in lots_of(part)]
     return joined(lots)
-
-
-def start_slice(
-    test: str, part: TextSlice, text_ids: NDArray[np.int64], level: str = "", note: str = TOO_SHORT
-) -> tuple[EstimateTable, NDArray[np.intp]]:
-    """Rows about a part, which begin with ``too_short``: how many of its texts a table says nothing of.
-
-    Args:
-        test: its name.
-        part: of the texts.
-        text_ids: those that the table speaks of, ascending.
-        level: at which was erased, where there are several.
-        note: why the others are not there.
-
-    Returns:
-        The rows, and the places of the part's texts among ``text_ids``.
-    """
-    places, rows = part.of(text_ids), EstimateTable(test, level, part.label)
-    rows.add("too_short", len(part.text_ids) - len(places), texts=len(part.text_ids), note=note)
-    return rows, places
 
 
 def check(n_resamples: int, confidence_level: float) -> None:
@@ -101,10 +131,27 @@ def _accuracy(rows: EstimateTable, texts: pd.DataFrame) -> None:
     labelled = texts[texts["correct"].notna() & texts["gold"].notna()]
     if not len(labelled):
         return
-    accuracy = wilson([labelled["correct"].astype(bool).sum()], [len(labelled)])
-    rows.add_each("accuracy", accuracy, [("", "")])
+    (accuracy,) = (one for one in _of_texts(labelled) if one.name == "accuracy")
+    found = estimate_of(accuracy, shared_means([], Resamples(len(labelled))))
+    rows.add_each("accuracy", found, accuracy.keys)
     labels = labelled["gold"].map(lambda gold: tuple(sorted(gold)) if np.ndim(gold) else gold)
     rows.add("majority_label", labels.value_counts(normalize=True).iloc[0], texts=len(labelled))
+
+
+def quantities_of_texts(texts: pd.DataFrame) -> Quantities:
+    """What the table of texts says of the model, of those that were not set aside."""
+    here = texts[texts["aside"].isna()].sort_values("text_id")
+    every = _of_texts(here)
+    return Quantities(here["text_id"].to_numpy(dtype=np.int64), lambda indices: [one.take(indices) for one in every])
+
+
+def _of_texts(texts: pd.DataFrame) -> list[Quantity]:
+    kinds = {
+        "accuracy": (Share, "correct"),
+        "confidence": (Mean, "confidence"),
+        "special_weight": (Mean, "special_weight"),
+    }
+    return [kind(name, numbers(texts[column])) for name, (kind, column) in kinds.items() if column in texts]
 
 
 COLUMNS = (
@@ -210,11 +257,11 @@ class TextSlice:
     text_ids: NDArray[np.int64]
 
     def of(self, text_ids: NDArray[np.int64]) -> NDArray[np.intp]:
-        """The places of this part's texts in ascending ids."""
-        places = np.searchsorted(text_ids, self.text_ids)
-        inside = places < len(text_ids)
-        inside[inside] = text_ids[places[inside]] == self.text_ids[inside]
-        return places[inside]
+        """The indices of this part's texts in ascending ids."""
+        indices = np.searchsorted(text_ids, self.text_ids)
+        inside = indices < len(text_ids)
+        inside[inside] = text_ids[indices[inside]] == self.text_ids[inside]
+        return indices[inside]
 
 
 def slices_of(texts: pd.DataFrame, by: str | None) -> list[TextSlice]:

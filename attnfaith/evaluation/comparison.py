@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from attnfaith.attribution.display_names import display_name
-from attnfaith.attribution.method import ATTENTION
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import (
-    ComparisonColumns,
-    Name,
-    Place,
+from attnfaith.estimates.differences import OTHER_SEARCH, rows_of, with_values
+from attnfaith.estimates.pivot import Key
+from attnfaith.estimates.quantities import (
+    Number,
+    Quantities,
+    Quantity,
     ResampledValue,
-    drawn_of,
-    side_of_texts,
+    SharedMeans,
+    quantities_only,
 )
-from attnfaith.estimates.lookup import listed, percent
-from attnfaith.estimates.summary_table import check
-from attnfaith.evaluation.tests.base import tests
-from attnfaith.evaluation.verdict_text import PLACES
+from attnfaith.estimates.summary_table import check, quantities_of_texts
+from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.functional.statistics import Resamples
+
+_Name = tuple[str, Key]  # (figure, (ranking_level, ranking))
 
 COLUMNS = (
     "test",
@@ -43,16 +43,7 @@ COLUMNS = (
 )
 FIRST_ONLY, SECOND_ONLY = "only in the first run", "only in the second run"
 NOT_REACHED = "not reached by half of the texts"
-OTHER_SEARCH = "the runs looked for the smallest flipping sets in different ways"
-RELATIVE_TO_SETS = ("efficiency", "skill", "flippable", "minimum_fraction")
 _ACCURACY = "The model is right on {a} of the texts in {first} and {b} in {second}: {difference}."
-_ATTENTION = {
-    "mean_fraction": "At {place}, attention flips the decision after {a} of the items in {first} and {b} in {second}: "
-    "{difference}.",
-    "never_flipped": "At {place}, attention never flips the decision on {a} of the texts in {first} and {b} in "
-    "{second}: {difference}.",
-    "skill": "At {place}, the skill of attention is {a} in {first} and {b} in {second}: {difference}.",
-}
 
 
 def compare(
@@ -60,6 +51,8 @@ def compare(
     b_tables: Mapping[str, pd.DataFrame],
     *,
     paired: bool,
+    a_tests: Sequence[Test] | None = None,
+    b_tests: Sequence[Test] | None = None,
     same_search: bool = True,
     n_resamples: int = 9999,
     confidence_level: float = 0.95,
@@ -77,6 +70,8 @@ def compare(
         a_tables: the first run's tables by name: "texts", and those of the tests that were run.
         b_tables: the second run's.
         paired: whether a ``text_id`` is the same text in both.
+        a_tests: the tests of the first run with their options; by default those of the tables, with default options.
+        b_tests: those of the second run.
         same_search: whether both runs looked for the smallest flipping sets in the same way; if not, what is relative
             to them has no difference.
         n_resamples: how often the texts are drawn anew.
@@ -90,11 +85,11 @@ def compare(
         [['accuracy', 0.5, 0.75, 0.25, 4]]
     """
     check(n_resamples, confidence_level)
-    first, second = _sides(a_tables), _sides(b_tables)
+    first, second = _levels(a_tables, a_tests), _levels(b_tables, b_tests)
     settings: dict[str, Any] = {"resamples": n_resamples, "confidence": confidence_level}
     rows: list[dict[str, object]] = []
     for place in sorted({*first, *second}, key=lambda place: (place[0] != "texts", place)):
-        one, two = (found.get(place, ComparisonColumns(np.empty(0, dtype=np.int64))) for found in (first, second))
+        one, two = (found.get(place, _NOTHING) for found in (first, second))
         if paired and place in first and place in second:
             both = np.intersect1d(one.text_ids, two.text_ids)
             if not len(both):
@@ -102,11 +97,15 @@ def compare(
                     "The runs have no text in common, so they cannot be compared text by text. Compare them as two "
                     "samples (paired=False)."
                 )
-            a, b = drawn_of([one.only(both), two.only(both)], Resamples(len(both), **settings, seed=seed))
+            sample = Resamples(len(both), **settings, seed=seed)
+            a, b = _columns([level.of(np.searchsorted(level.text_ids, both)) for level in (one, two)], sample)
         else:
             a, b = (
-                drawn_of([side], Resamples(len(side.text_ids), **settings, seed=(seed, number)))[0]
-                for number, side in ((1, one), (2, two))
+                _columns(
+                    [level.of(np.arange(len(level.text_ids)))],
+                    Resamples(len(level.text_ids), **settings, seed=(seed, number)),
+                )[0]
+                for number, level in ((1, one), (2, two))
             )
         rows += _rows(place, a, b, Resamples(0, **settings), same_search=same_search)
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -129,88 +128,72 @@ def sentences(comparison: pd.DataFrame, names: tuple[str, str] = ("A", "B")) -> 
 
 
 def _sentences(comparison: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
-    for row in _named(comparison, "texts", "accuracy"):
-        yield _both(_ACCURACY, row, names)
-    erasure = comparison[comparison["test"] == "erasure"]
-    for level in dict.fromkeys(erasure["erase_level"]):
-        here, place = erasure[erasure["erase_level"] == level], PLACES[level]
-        rows = _named(here, "erasure", "mean_fraction")
-        keys = [(row.ranking_level, row.ranking) for row in rows]
-        own = next((key for key in keys if key[1] == ATTENTION), None)  # of the final attention, where it was run
-        for figure, sentence in _ATTENTION.items():
-            for row in _named(here, "erasure", figure):
-                if (row.ranking_level, row.ranking) == own and (row.a, row.b) != (0, 0):
-                    yield _both(sentence, row, names, place=place)
-        others = [(key, row) for key, row in zip(keys, rows, strict=True) if key[1] != ATTENTION]
-        apart = [f"{display_name(key, keys)} ({_points(row)})" for key, row in others if _clear(row)]
-        if apart:
-            yield f"At {place}, these other rankings remove clearly more or less: {listed(apart)}."
-        elif others:
-            yield f"At {place}, no other ranking removes clearly more or less."
-    if (comparison["note"] == OTHER_SEARCH).any():
-        yield f"Efficiency and skill are not compared: {OTHER_SEARCH}."
+    for row in rows_of(comparison, "texts", "accuracy"):
+        yield with_values(_ACCURACY, row, names)
+    for name in dict.fromkeys(comparison["test"]):
+        if name in tests:
+            yield from tests[name].sentences_on_two_runs(comparison[comparison["test"] == name], names)
     alone = comparison["note"].isin((FIRST_ONLY, SECOND_ONLY)).sum()
     if alone:
         yield f"{alone} estimates exist in one run only and are not compared."
-    if len(erasure):
-        yield "Shares removed are means over texts, 100 % for a text that never flips."
     yield (
         f"Differences are {names[1]} minus {names[0]}, in percentage points; their intervals are not corrected for the "
         "number of comparisons."
     )
 
 
-def _sides(tables: Mapping[str, pd.DataFrame]) -> dict[Place, ComparisonColumns]:
-    """The columns of a run, by test and level."""
-    found: dict[Place, ComparisonColumns] = {("texts", ""): side_of_texts(tables["texts"])}
-    for name in tables:
-        if name in tests:
-            found |= {(name, level): side for level, side in tests[name].sides(tables.__getitem__).items()}
+class _Column(NamedTuple):
+    """An estimate of one run, the same in each resample, and the quantity it is of."""
+
+    drawn: ResampledValue
+    quantity: Quantity
+
+
+_NOTHING = Quantities(np.empty(0, dtype=np.int64), lambda places: ())
+
+
+def _levels(tables: Mapping[str, pd.DataFrame], ran: Sequence[Test] | None) -> dict[tuple[str, str], Quantities]:
+    """The quantities of a run, by test and level."""
+    found = {("texts", ""): quantities_of_texts(tables["texts"])}
+    for test in [tests[name]() for name in tables if name in tests] if ran is None else ran:
+        found |= {(test.name, one.level): one for one in test.quantities(tables.__getitem__)}
     return found
 
 
-def _both(sentence: str, row: Any, names: tuple[str, str], **more: str) -> str:
-    a, b, difference = percent(row.a), percent(row.b), _points(row)
-    return sentence.format(a=a, b=b, first=names[0], second=names[1], difference=difference, **more)
-
-
-def _named(table: pd.DataFrame, test: str, figure: str) -> list[Any]:
-    """The rows of a figure that can be compared."""
-    rows = table[(table["test"] == test) & (table["figure"] == figure) & table["difference"].notna()]
-    return list(rows.itertuples(index=False))
-
-
-def _clear(row: Any) -> bool:
-    return bool(row.low > 0 or row.high < 0)
-
-
-def _points(row: Any) -> str:
-    """A difference in points of a hundred, and whether it is one."""
-    digits = 0 if abs(row.difference) >= 0.0995 else 1
-    value, low, high = (f"{100 * number:+.{digits}f}" for number in (row.difference, row.low, row.high))
-    interval = "" if math.isnan(row.low) else f" [{low}, {high}]"
-    return f"{value} points{interval}{'' if _clear(row) else ', no clear difference'}"
+def _columns(runs: Sequence[Sequence[Quantity | Number]], sample: Resamples) -> list[dict[_Name, _Column]]:
+    """Every estimate of some runs on the same texts, with the resamples that they share."""
+    quantities = [[one.compared_only() for one in quantities_only(parts)] for parts in runs]
+    means = SharedMeans(sample, (array for run in quantities for one in run for array in one.averaged_when_resampled))
+    found: list[dict[_Name, _Column]] = []
+    for run in quantities:
+        named: dict[_Name, _Column] = {}
+        for one in run:
+            value, draws = one.resampled(means)
+            for name, *drawn in zip(one.names(), value.tolist(), draws.T, one.texts.tolist(), strict=True):
+                named[name] = _Column(ResampledValue(*drawn), one)
+        found.append(named)
+    return found
 
 
 def _rows(
-    place: Place,
-    first: Mapping[Name, ResampledValue],
-    second: Mapping[Name, ResampledValue],
+    place: tuple[str, str],
+    first: Mapping[_Name, _Column],
+    second: Mapping[_Name, _Column],
     sample: Resamples,
     *,
     same_search: bool,
 ) -> Iterator[dict[str, object]]:
     missing = ResampledValue(math.nan, np.full(sample.resamples, math.nan), 0)
-    both_exact = {key for figure, key in {*first} & {*second} if figure == "efficiency"}
     for name in dict.fromkeys([*first, *second]):
         figure, key = name
-        if figure in ("efficiency_low", "efficiency_high") and key in both_exact:
-            continue  # the same as efficiency
-        a, b = first.get(name, missing), second.get(name, missing)
+        quantity = (first.get(name) or second[name]).quantity
+        if (quantity.bound_of, key) in first and (quantity.bound_of, key) in second:
+            continue  # both runs have what this is a bound of
+        a, b = (run[name].drawn if name in run else missing for run in (first, second))
         note = SECOND_ONLY if name not in first else FIRST_ONLY if name not in second else ""
         if not note and (math.isinf(a.value) or math.isinf(b.value)):
             note = NOT_REACHED
-        if not note and place[0] == "erasure" and figure.startswith(RELATIVE_TO_SETS) and not same_search:
+        if not note and quantity.by_search and not same_search:
             note = OTHER_SEARCH
         with np.errstate(invalid="ignore"):
             draws = np.where(np.isfinite(a.draws) & np.isfinite(b.draws), b.draws - a.draws, math.nan)

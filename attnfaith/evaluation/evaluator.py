@@ -27,6 +27,7 @@ from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import counts_of, run_manifest
 from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.tests.base import Test, resolve_tests
+from attnfaith.evaluation.tests.base import tests as all_tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import progress_bar
@@ -401,9 +402,10 @@ def _label_mapping(mapping: Any) -> dict[Any, Any] | None:
 
 def _rationale_form(column: Any, tests: Sequence[Test]) -> str | None:
     """The form of the rationale column that a test names; a column that no test reads is refused."""
-    readers = [test for test in tests if test.reads_rationales]
+    readers = [test for test in tests if "rationale_column" in test.reads]
     if column is not None and not readers:
-        raise InputError("Only the test 'rationales' reads a rationale_column. Run it too, or leave the column out.")
+        known = " or ".join(repr(name) for name, kind in all_tests.items() if "rationale_column" in kind.reads)
+        raise InputError(f"Only the test {known} reads a rationale_column. Run it too, or leave the column out.")
     return next((test.options["form"] for test in readers), None)
 
 

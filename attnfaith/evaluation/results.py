@@ -32,7 +32,7 @@ class Results:
 
     def __init__(self, store: Store, temporary: Any = None) -> None:
         self._store, self._temporary = store, temporary  # a temporary folder lives as long as its results
-        store.expect(schemas_of(self._ran, Decision(kind=self.manifest["run"]["decision"]["kind"])))
+        store.expect(schemas_of(self.ran, Decision(kind=self.manifest["run"]["decision"]["kind"])))
         self._tables: dict[str, pd.DataFrame] = {}
         self._summaries: dict[Any, pd.DataFrame] = {}
 
@@ -57,7 +57,8 @@ class Results:
         return _Tables(self)
 
     @property
-    def _ran(self) -> list[Test]:
+    def ran(self) -> list[Test]:
+        """The tests that were run."""
         return [tests[name](**options) for name, options in self.tests.items()]
 
     def table(self, name: str = "texts") -> pd.DataFrame:
@@ -75,7 +76,7 @@ class Results:
             by: "class", "length", "confidence" or "correct", for the figures of slices of the data.
         """
         if by not in self._summaries:
-            parts = [test.summarise(self.table, by=by, **self._statistics) for test in self._ran]
+            parts = [test.summarise(self.table, by=by, **self._statistics) for test in self.ran]
             self._summaries[by] = pd.concat(parts, ignore_index=True)
         return self._summaries[by].copy()
 
@@ -96,7 +97,9 @@ class Results:
         """
         if test not in self.tests:
             raise InputError(f"The test {test!r} was not run. There are: {', '.join(self.tests)}.")
-        figures = next(one for one in self._ran if one.name == test).figures(self)
+        figures = next(one for one in self.ran if one.name == test).figures(self)
+        if not figures:
+            raise InputError(f"The test {test!r} draws nothing.")
         if kind is not None and kind not in figures:
             raise InputError(f"There is no figure {kind!r} of the test {test!r}. Kinds: {', '.join(figures)}.")
         found = figures[kind or next(iter(figures))]()

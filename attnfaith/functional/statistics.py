@@ -20,6 +20,7 @@ Seed = int | tuple[int, ...]
 
 _CELLS = 2**21  # counts held at once: 16 MB of float64, and some more while they are drawn
 _WINDOW = 4.0  # a resample's median is searched first within this many standard deviations of the middle
+_WIDTH = 8  # columns that are multiplied at once
 
 
 class Estimate(NamedTuple):
@@ -81,7 +82,7 @@ class Resamples:
         means = np.full((self.resamples, len(base)), np.nan)
         with np.errstate(invalid="ignore"):  # a resample that drew no text with a defined value has no mean
             for rows, counts in self.counts():
-                means[rows] = counts @ centred / (counts @ masks)[:, which] + base
+                means[rows] = _product(counts, centred) / (counts @ masks)[:, which] + base
         return means
 
     def median_draws(self, values: ArrayLike) -> Array:
@@ -131,13 +132,6 @@ class Resamples:
         """Estimate means over texts, ``[n, F]``; NaN is left out."""
         columns = self._matrix(values)
         return self.estimate(means_of(columns), self.draws(columns), (~np.isnan(columns)).sum(0))
-
-    def ratio(self, numerators: ArrayLike, denominators: ArrayLike) -> Estimate:
-        """Estimate ratios of means of two ``[n, F]``, over texts where both are defined; NaN for a divisor of 0."""
-        above, under = self._matrix(numerators), self._matrix(denominators)
-        missing = np.isnan(above + under)
-        both = np.where(np.hstack((missing, missing)), np.nan, np.hstack((above, under)))
-        return self.estimate(_ratio(means_of(both)), _ratio(self.draws(both)), (~missing).sum(0))
 
     def median(self, values: ArrayLike) -> Estimate:
         """Estimate medians over texts, ``[n, F]``, with inf for texts that never get there; NaN is left out.
@@ -193,7 +187,7 @@ def means_of(values: Array) -> Array:
     """
     centred, base, defined = _centre(values)
     with np.errstate(invalid="ignore"):
-        return centred.sum(0) / defined.sum(0) + base
+        return np.ascontiguousarray(centred.T).sum(1) / defined.sum(0) + base
 
 
 def medians_of(values: Array) -> Array:
@@ -288,10 +282,20 @@ def _centre(values: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
     return np.where(defined, values - base, 0.0), base, defined
 
 
-def _ratio(means: Array) -> Array:
-    """The first half of the columns divided by the second half; NaN where the divisor is 0."""
-    above, under = np.split(means, 2, axis=-1)
-    return above / np.where(under == 0, np.nan, under)
+def _product(counts: Array, columns: Array) -> Array:
+    """``counts @ columns``, eight columns at a time, the last of them padded.
+
+    A matrix product adds up in an order that depends on the shape. With one shape, the numbers of a column are the same
+    to the last bit whatever other columns there are.
+    """
+    found = np.empty((len(counts), columns.shape[1]))
+    for start in range(0, columns.shape[1], _WIDTH):
+        part = columns[:, start : start + _WIDTH]
+        width = part.shape[1]
+        padded = np.zeros((len(part), _WIDTH))
+        padded[:, :width] = part
+        found[:, start : start + width] = (counts @ padded)[:, :width]
+    return found
 
 
 def _distinct(defined: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:

@@ -2,51 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnfaith.estimates.quantities import Number, Quantity, estimate_of, quantities_only, shared_means
 from attnfaith.estimates.summary_table import check
-from attnfaith.functional.statistics import Estimate, Resamples, means_of
+from attnfaith.functional.statistics import Resamples
 from attnfaith.metrics.inputs import Array
 from attnfaith.validation import whole_number
 
 Mask = NDArray[np.bool_]
-Numbers = Mapping[str, Array]
 STATISTICS: dict[str, Any] = {"n_resamples": None, "confidence_level": 0.95, "random_state": 0}
 """The settings of intervals, with their defaults."""
 
 
-@dataclass(frozen=True)
-class Quantities:
-    """What was measured of ``n`` texts; every array is ``[n]``, NaN where a text has no such number.
+@dataclass(frozen=True, eq=False)
+class TextQuantities:
+    """What is known of ``n`` texts.
 
     Attributes:
-        means: figures that are means over texts.
-        shares: that are shares of texts, of 0 and 1.
-        medians: that are medians, of numbers that may be inf.
-        of_means: that are functions of means: of arrays ``[..., 1]``, one for each of the columns.
-        undefined: the texts that a figure is not defined for.
-        aside: why texts are not judged at all, and which.
-        each: the numbers of each text, by name, for those who ask for them.
-        said: numbers of all texts together.
+        undefined: ``[n]``, the texts that an estimate is not defined for.
+        quantities: what estimates are made of, one column each, as the tests define them; and numbers of all texts.
+        aside: why texts are not judged at all, and which: ``[n]`` each.
+        each: the numbers of each text ``[n]``, by name, for those who ask for them.
     """
 
     undefined: Mask
-    means: Numbers = field(default_factory=dict)
-    shares: Numbers = field(default_factory=dict)
-    medians: Numbers = field(default_factory=dict)
-    of_means: Mapping[str, tuple[Callable[..., Array], tuple[Array, ...]]] = field(default_factory=dict)
+    quantities: Sequence[Quantity | Number] = ()
     aside: Mapping[str, Mask] = field(default_factory=dict)
-    each: Numbers = field(default_factory=dict)
-    said: Mapping[str, float | int] = field(default_factory=dict)
+    each: Mapping[str, Array] = field(default_factory=dict)
 
 
 def figures_of(
-    measured: Quantities,
+    measured: TextQuantities,
     *,
     n_resamples: int | None = None,
     confidence_level: float = 0.95,
@@ -66,8 +58,9 @@ def figures_of(
         per_text: add ``per_text``: a list with a number of each text, by name.
 
     Example:
+        >>> from attnfaith.estimates.quantities import Mean
         >>> scores = np.array([0.5, np.nan, 1.0])
-        >>> figures_of(Quantities(np.isnan(scores), means={"score": scores}))
+        >>> figures_of(TextQuantities(np.isnan(scores), [Mean("score", scores)]))
         {'texts': 3, 'undefined': 1, 'score': 0.75}
     """
     left = ~np.any([np.zeros_like(measured.undefined), *measured.aside.values()], axis=0)
@@ -75,27 +68,15 @@ def figures_of(
     found |= {name: int(mask.sum()) for name, mask in measured.aside.items()}
     found["undefined"] = int((measured.undefined & left).sum())
     resamples = Resamples(int(left.sum()), resamples=n_resamples or 0, confidence=confidence_level, seed=random_state)
-    for name, estimate in _estimates(measured, left, resamples).items():
+    quantities = [one.take(left) for one in quantities_only(measured.quantities)]
+    means = shared_means(quantities, resamples)
+    for quantity in quantities:
+        name, estimate = quantity.name, estimate_of(quantity, means)
         value, low, high = (float(part[0]) for part in estimate[:3])
         found |= {name: value} if n_resamples is None else {name: value, f"{name}_low": low, f"{name}_high": high}
-    found |= measured.said
+    found |= {one.name: one.value for one in measured.quantities if isinstance(one, Number)}
     if per_text:
         found["per_text"] = {name: values.tolist() for name, values in measured.each.items()}
-    return found
-
-
-def _estimates(measured: Quantities, left: Mask, resamples: Resamples) -> dict[str, Estimate]:
-    """Each figure by itself, from the same resamples of the texts that are left."""
-    groups = (
-        (measured.shares, resamples.share),
-        (measured.medians, resamples.median),
-        (measured.means, resamples.mean),
-    )
-    found = {name: estimate(values[left]) for group, estimate in groups for name, values in group.items()}
-    for name, (function, columns) in measured.of_means.items():
-        parts = [column[left, None] for column in columns]
-        value, draws = function(*map(means_of, parts)), function(*map(resamples.draws, parts))
-        found[name] = resamples.estimate(value, draws, (~np.isnan(parts[0])).sum(0))
     return found
 
 

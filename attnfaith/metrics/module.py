@@ -11,7 +11,7 @@ import datasets
 import evaluate
 
 from attnfaith.errors import InputError
-from attnfaith.metrics.estimates import STATISTICS, Quantities, check_statistics, figures_of
+from attnfaith.metrics.estimates import STATISTICS, TextQuantities, check_statistics, figures_of
 from attnfaith.metrics.inputs import Array, Input, columns_of
 
 _SETTINGS = tuple(inspect.signature(evaluate.EvaluationModule).parameters)
@@ -166,11 +166,11 @@ class Metric(Module):
     """A module whose figures are made of a number of each text: the base of one of your own."""
 
     @abstractmethod
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """Every text's numbers, from its inputs, which have been checked."""
 
     def summarise(
         self, columns: dict[str, list[Array]], options: Mapping[str, Any], asked: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Means, shares and medians over texts."""
+        """The estimates of all texts."""
         return figures_of(self.measure(columns, options), **asked)

@@ -6,9 +6,8 @@ import pytest
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.summary_table import slices_of
-from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
-from attnfaith.evaluation.tests.single_weight.summary import summarise_single_weight
 from tests.helpers.seeded_tables import NAN, frames, made, single_weight
+from tests.helpers.summaries import summarise_erasure, summarise_single_weight
 
 
 @pytest.mark.parametrize("by", ["class", "length", "confidence", "correct"])

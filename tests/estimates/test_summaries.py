@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attnfaith.evaluation.tests.erasure.summary import curves, summarise_erasure
-from attnfaith.evaluation.tests.single_weight.summary import summarise_single_weight
+from attnfaith.evaluation.tests.erasure.summary import curves
 from tests.helpers.seeded_tables import INF, KEYS, NAN, RANDOM, frames, look, made, single_weight
+from tests.helpers.summaries import summarise_erasure, summarise_single_weight
 
 
 def mean(values):

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
-from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
 from attnfaith.evaluation.verdict import Verdict
 from attnfaith.evaluation.verdict_rule import FAITHFUL, FEW, UNFAITHFUL, judge, texts_needed
 from tests.helpers.handmade_summaries import ATTENTION, CONTROL, NAN, PRODUCT, judged, level, said
 from tests.helpers.small_runs import computed, evaluator_of
+from tests.helpers.summaries import summarise_erasure
 
 KEYS = (ATTENTION, CONTROL, PRODUCT, ("attention", "gradient"), ("attention", "lrp"))
 

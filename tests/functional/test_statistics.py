@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from attnfaith.estimates.quantities import estimate_of, ratio, shared_means
 from attnfaith.functional.statistics import Resamples, holm, means_of, sign_test, survival, wilson
 
 NAN, INF = math.nan, math.inf
+
+
+def ratio_of(resamples, above, under):
+    """The ratio of two means, and its interval."""
+    quantity = ratio("ratio", np.asarray(above, dtype=float), np.asarray(under, dtype=float))
+    return estimate_of(quantity, shared_means([quantity], resamples))
 
 
 @pytest.fixture
@@ -126,7 +133,7 @@ def test_mean_and_median_agree_with_scipy(rng, confidence):
 
 def test_ratio_agrees_with_scipy(rng):
     above, under = rng.beta(1, 3, size=80), 1 + rng.random(80)
-    found = Resamples(80, resamples=20_000).ratio(above, under)
+    found = ratio_of(Resamples(80, resamples=20_000), above, under)
     expected = scipy_interval(
         (above, under), lambda a, b, axis=-1: a.mean(axis) / b.mean(axis), paired=True
     )  # not the same draws, so not the same ends
@@ -177,7 +184,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(rng):
         found = {
             "mean": resamples.mean(uniform),
             "median": resamples.median(rng.exponential(size=n)),
-            "ratio": resamples.ratio(uniform * size, size),
+            "ratio": ratio_of(resamples, uniform * size, size),
             "share": resamples.share(rng.random(n) < 0.3),
         }
         for name, figure in found.items():
@@ -254,7 +261,7 @@ def test_intervals_of_medians_cover_the_truth_whatever_the_distribution(rng, nam
 
 def test_one_text_has_no_interval():
     resamples = Resamples(1, resamples=50)
-    for found in (resamples.mean([0.3]), resamples.median([0.3]), resamples.ratio([0.3], [1.0])):
+    for found in (resamples.mean([0.3]), resamples.median([0.3]), ratio_of(resamples, [0.3], [1.0])):
         assert found.value[0] == 0.3
         assert math.isnan(found.low[0])
         assert math.isnan(found.high[0])
@@ -270,7 +277,7 @@ def test_without_texts_estimates_are_undefined():
     for found in (
         resamples.mean(empty),
         resamples.median(empty),
-        resamples.ratio(empty, empty),
+        ratio_of(resamples, empty, empty),
         resamples.share(empty),
     ):
         for column in found[:3]:
@@ -288,7 +295,7 @@ def test_equal_values_have_an_interval_of_width_zero(value):
 def test_columns_without_defined_values_are_nan_with_a_count_of_zero(rng):
     resamples = Resamples(30, resamples=200)
     values = np.column_stack([np.full(30, NAN), rng.random(30)])
-    for figure in (resamples.mean, resamples.median, resamples.share, lambda each: resamples.ratio(each, each)):
+    for figure in (resamples.mean, resamples.median, resamples.share, lambda each: ratio_of(resamples, each, each)):
         found = figure(values)
         assert [math.isnan(value) for value in found.value] == [True, False]
         assert math.isnan(found.low[0])
@@ -316,13 +323,13 @@ def test_a_median_that_is_not_reached_is_infinite():
 
 
 def test_a_ratio_with_divisor_zero_is_undefined():
-    found = Resamples(3, resamples=50).ratio([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
+    found = ratio_of(Resamples(3, resamples=50), [1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
     assert math.isnan(found.value[0])
     assert math.isnan(found.low[0])
 
 
 def test_a_ratio_is_over_texts_where_both_are_defined():
-    found = Resamples(3, resamples=50).ratio([1.0, NAN, 3.0], [2.0, 5.0, 2.0])
+    found = ratio_of(Resamples(3, resamples=50), [1.0, NAN, 3.0], [2.0, 5.0, 2.0])
     assert (found.value[0], found.texts[0]) == (1.0, 2)
 
 
@@ -413,3 +420,13 @@ def test_it_is_quick(rng):
     resamples.mean(values)
     resamples.median(np.where(rng.random(values.shape) < 0.2, INF, values))
     assert time.perf_counter() - started < 20  # 1.5 s on one idle core
+
+
+@pytest.mark.parametrize("texts", [3, 40, 333])
+def test_a_column_has_the_same_numbers_to_the_last_bit_whatever_stands_beside_it(texts):
+    values = np.random.default_rng(texts).normal(size=(texts, 11))
+    resamples = Resamples(texts, resamples=50)
+    together, means = resamples.draws(values), means_of(values)
+    for columns in ([0], [10], [3, 4], [10, 0, 5], list(range(2, 11))):
+        np.testing.assert_array_equal(resamples.draws(values[:, columns]), together[:, columns])
+        np.testing.assert_array_equal(means_of(values[:, columns]), means[columns])

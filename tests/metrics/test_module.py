@@ -14,8 +14,9 @@ import torch
 
 import attnfaith as af
 from attnfaith import metrics
+from attnfaith.estimates.quantities import Mean
 from attnfaith.metrics import DecisionFlip, Metric, RankAgreement, RationaleAgreement, SingleWeight, TopOverlap
-from attnfaith.metrics.estimates import Quantities
+from attnfaith.metrics.estimates import TextQuantities
 from attnfaith.metrics.inputs import Input
 
 MODULES = [getattr(metrics, name) for name in metrics.__all__ if name != "Metric"]
@@ -309,7 +310,7 @@ def test_several_processes_share_the_texts(tmp_path):
 
 
 def test_a_module_of_ones_own_has_everything_but_its_measure():
-    class Mean(Metric):
+    class Average(Metric):
         """The mean of what is given."""
 
         inputs = {"predictions": Input(0)}  # noqa: RUF012
@@ -317,7 +318,7 @@ def test_a_module_of_ones_own_has_everything_but_its_measure():
 
         def measure(self, columns, options):
             values = np.array(columns["predictions"])
-            return Quantities(np.isnan(values), means={"mean": values})
+            return TextQuantities(np.isnan(values), [Mean("mean", values)])
 
-    found = Mean().compute(predictions=[1, 2, math.nan])
+    found = Average().compute(predictions=[1, 2, math.nan])
     assert found == {"texts": 3, "undefined": 1, "mean": 1.5}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
@@ -13,8 +16,9 @@ from torch import Tensor
 
 from attnfaith import validation
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
+from attnfaith.estimates.summary_table import summarise
 from attnfaith.evaluation.batch import Batch
 from attnfaith.functional.decision import Decision
 from attnfaith.registry import Registry
@@ -35,13 +39,21 @@ class Test(ABC):
     Attributes:
         name: of the test, and of its table.
         ranked: whether it reads the rankings that were asked for.
-        reads_rationales: whether it reads what people marked; its option ``form`` names the form of that column.
+        reads: the arguments of `Evaluator.compute` that name a column of the data that only this test reads.
+        headline: the estimates that ``attnfaith compare`` prints, and what it calls them.
+        level_name: what it prints where other tests have the level at which was erased.
+        metrics: the classes in the module ``metric`` of the test's folder, which are names of `attnfaith.metrics` too.
+        citation: of the paper, in BibTeX.
     """
 
     __test__: ClassVar[bool] = False  # not for pytest
     name: ClassVar[str]
     ranked: ClassVar[bool] = True
-    reads_rationales: ClassVar[bool] = False
+    reads: ClassVar[tuple[str, ...]] = ()
+    headline: ClassVar[Mapping[str, str]] = {}
+    level_name: ClassVar[str] = ""
+    metrics: ClassVar[tuple[str, ...]] = ()
+    citation: ClassVar[str] = ""
 
     @abstractmethod
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
@@ -55,19 +67,34 @@ class Test(ABC):
         """What can only be found when all rows are there, as tables by name; called once, at the end of a run."""
         return {}
 
-    @abstractmethod
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """What is known of each text, by level: what summaries and comparisons are made of.
+
+        Args:
+            table: a run's tables by name: this test's, and "texts".
+        """
+        return ()
+
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """Every figure with its interval.
+        """Every estimate with its interval.
 
         Args:
             table: the run's tables by name: this test's, and "texts".
-            by: what the texts are parted by; None for all in one.
+            by: what the texts are sliced by; None for all in one.
             **statistics: ``n_resamples``, ``confidence_level`` and ``seed``.
         """
+        return summarise(self.name, self.quantities(table), table("texts"), by=by, **statistics)
 
-    @abstractmethod
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """How each kind of figure is drawn; the first is the usual one."""
+        """How each kind of figure is drawn; the first is the default.
+
+        These are the functions `PLOTS` of the module ``plot`` in the test's folder, each of a run's results.
+        """
+        folder = type(self).__module__.rpartition(".")[0]
+        if not folder or importlib.util.find_spec(f"{folder}.plot") is None:
+            return {}
+        plots: Mapping[str, Callable[[Results], Figure]] = importlib.import_module(f"{folder}.plot").PLOTS
+        return {name: partial(plot, results) for name, plot in plots.items()}
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
@@ -75,13 +102,14 @@ class Test(ABC):
         yield from ()
 
     @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """What two runs are compared by, by erase level; nothing where a test has figures of all texts together only.
+    def sentences_on_two_runs(cls, rows: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
+        """How two runs differ in this test.
 
         Args:
-            table: a run's tables by name.
+            rows: of this test in a comparison.
+            names: of the two runs.
         """
-        return {}
+        yield from ()
 
     @property
     def options(self) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -13,13 +14,16 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from attnfaith.estimates.pivot import numbers
+from attnfaith.estimates.weight_bins import BINS, bins_of
 from attnfaith.evaluation.tests.adversarial.summary import ends_of
-from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of
 from attnfaith.functional.statistics import medians_of
 from attnfaith.plots.labels import shortened
 from attnfaith.plots.lettering import TitleBlock, draw_empty, write
 from attnfaith.plots.panels import counted, joined, panels_by_class, require_columns
 from attnfaith.plots.style import ALERT, COLUMN, INK, MUTED, PLAIN, RULE, SMALL, axes, name_axes
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.results import Results
 
 Array = NDArray[np.float64]
 NEEDED = ("max_weight", "js", "js_low", "js_high")
@@ -137,3 +141,12 @@ def _places(values: Array, cells: Array) -> Array:
 
 def _median(values: Array) -> float:
     return float(medians_of(values[:, None])[0])
+
+
+PLOTS: dict[str, Callable[[Results], Figure]] = {
+    "divergences": lambda results: adversarial_figure(
+        results.table("adversarial"),
+        results.manifest["facts"]["labels"],
+        kind=results.manifest["run"]["decision"]["kind"],
+    )
+}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from attnfaith.estimates.comparison_columns import NONE, ComparisonColumns, Name
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Array, numbers
-from attnfaith.estimates.summary_table import EstimateTable, IntervalOptions, TextSlice, build_summary, start_slice
-from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of
-from attnfaith.functional.statistics import Resamples
+from attnfaith.estimates.quantities import Mean, Median, Number, Quantities, Quantity, Share
+from attnfaith.estimates.weight_bins import by_bin, in_bins
 
 TOO_SHORT = "fewer than two items to move weight between"
 NEAR = 0.9
@@ -22,10 +22,30 @@ EQUAL = 1e-9
 """Bounds nearer to each other than this, in nats, are one exact value."""
 
 
-def summarise(
-    adversarial: pd.DataFrame, texts: pd.DataFrame, *, near: float = NEAR, by: str | None = None, **statistics: Any
-) -> pd.DataFrame:
-    """The figures of the adversarial test. Divergences are in nats, from 0 to ln 2.
+def divergences(js: Array, near: float, end: str = "", **about: Any) -> list[Quantity]:
+    """How far other weights are from those of each text, ``[n]``.
+
+    Args:
+        js: the largest divergence, in nats.
+        near: from which share of ln 2 on a divergence is near it.
+        end: of the names.
+        **about: as `Quantity` takes it.
+    """
+    near_ln2 = np.where(np.isfinite(js), js >= near * math.log(2), np.nan)
+    return [
+        Share(f"near_ln2{end}", near_ln2, **{**about, "compared": ()}),
+        Mean(f"js_mean{end}", js, **about),
+        Median(f"js_median{end}", js, **about),
+    ]
+
+
+def unsatisfied(satisfied: Array, **about: Any) -> Quantity:
+    """On how many texts no candidate of the search was ever within epsilon, from how many were."""
+    return Share("unsatisfied", np.where(np.isnan(satisfied), np.nan, satisfied == 0), **about)
+
+
+def quantities(adversarial: pd.DataFrame, near: float = NEAR) -> Quantities:
+    """The quantities of the adversarial test. Divergences are in nats, from 0 to ln 2.
 
     - ``js_mean``, ``js_median``: of the largest divergence that the search reached on each text
     - ``near_ln2``: the share of texts where it is at least ``near`` times ln 2; ``near_most``: at least ``near`` times
@@ -37,56 +57,46 @@ def summarise(
     ``near_ln2_exact`` and ``near_most_exact``, and ``gap_exact``: the mean of what the search misses. Where they are
     known by bounds only, two figures each, ending in ``_low`` and ``_high``, take their place.
 
-    Each also for the texts whose largest weight is in one of `BINS`, as "max_weight=0-0.25" in ``other``. For the run:
-    ``epsilon`` and ``near``.
+    Each also for the texts whose largest weight is in one of the `BINS` of `attnfaith.estimates.weight_bins`, as
+    "max_weight=0-0.25" in ``other``. For the run: ``epsilon`` and ``near``.
 
     Args:
         adversarial: one row for each text.
-        texts: one row for each text.
         near: from which share of ln 2 (and of the most there is) on a divergence is near it.
-        by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
-        **statistics: as `IntervalOptions` takes them.
 
     Example:
-        >>> texts = pd.DataFrame({"text_id": [0, 1], "aside": None})
         >>> same = {"epsilon": 0.01, "satisfied": 5, "js_most": 0.69, "js_low": None, "js_high": None}
-        >>> table = summarise(texts.assign(**same, max_weight=[0.2, 0.3], js=[0.65, 0.3]), texts)
-        >>> [(row.other, row.value) for row in table.query("figure == 'near_ln2'").itertuples()][:3]
-        [('', 0.5), ('max_weight=0-0.25', 1.0), ('max_weight=0.25-0.5', 0.0)]
+        >>> rows = pd.DataFrame(same | {"text_id": [0, 1], "max_weight": [0.2, 0.3], "js": [0.65, 0.3]})
+        >>> near = next(one for one in quantities(rows).of(np.arange(2)) if one.name == "near_ln2")
+        >>> near.others[:3], near.values[:, :3].tolist()
+        (['', 'max_weight=0-0.25', 'max_weight=0.25-0.5'], [[1.0, 1.0, nan], [0.0, nan, 0.0]])
     """
-    intervals, ordered = IntervalOptions(**statistics), adversarial.sort_values("text_id")
-    text_ids = ordered["text_id"].to_numpy(dtype=np.int64)
-    shares, means, medians = quantities(ordered, near)
+    table = adversarial.sort_values("text_id")
+    epsilon, weights = numbers(table["epsilon"]), numbers(table["max_weight"])
+    by_kind: dict[type[Quantity], list[Quantity]] = {Share: [], Mean: [], Median: []}
+    for one in _of_texts(table, near):
+        by_kind[type(one)].append(replace(one, values=in_bins(one.values[:, 0], weights), **by_bin()))
+    every = [one for kind in by_kind.values() for one in kind]
 
-    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
-        rows, places = start_slice("adversarial", part, text_ids, note=TOO_SHORT)
-        if len(places):
-            inside = bins_of(numbers(ordered["max_weight"])[places])[:, None] == np.arange(len(BINS))
-            resamples = intervals.resamples(len(places))
-            rows.add("epsilon", float(numbers(ordered["epsilon"])[places[0]]), texts=len(places))
-            rows.add("near", near, texts=len(places))
-            _add(rows, inside, resamples, {name: values[places] for name, values in shares.items()}, "share")
-            _add(rows, inside, resamples, {name: values[places] for name, values in means.items()}, "mean")
-            _add(rows, inside, resamples, {name: values[places] for name, values in medians.items()}, "median")
-        yield rows
+    def of(indices: NDArray[np.intp]) -> list[Quantity | Number]:
+        settings = {"epsilon": float(epsilon[indices[0]]), "near": near}
+        whole = [Number(name, value, len(indices)) for name, value in settings.items()]
+        return [*whole, *(one.take(indices) for one in every)]
 
-    return build_summary("adversarial", texts, by, lots_of)
+    return Quantities(table["text_id"].to_numpy(dtype=np.int64), of, missing=TOO_SHORT)
 
 
-def quantities(table: pd.DataFrame, near: float = NEAR) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-    """What figures are made of, ``[n]`` each: shares (0 or 1 for each text), other means, and medians."""
+def _of_texts(table: pd.DataFrame, near: float) -> Iterator[Quantity]:
+    """Of all texts together."""
     js, most = numbers(table["js"]), numbers(table["js_most"])
-    reached = {"": js} | {f"_{end}": values for end, values in ends_of(table).items()}
-    shares, means, medians = {}, {"most_mean": most}, {}
-    for end, values in reached.items():
-        known = np.isfinite(values)
-        shares[f"near_ln2{end}"] = np.where(known, values >= near * math.log(2), np.nan)
-        shares[f"near_most{end}"] = np.where(known & (most > 0), values >= near * most, np.nan)
-        means[f"js_mean{end}"] = medians[f"js_median{end}"] = values
+    yield Mean("most_mean", most)
+    for end, values in ({"": js} | {f"_{end}": values for end, values in ends_of(table).items()}).items():
+        yield from divergences(values, near, end)
+        near_most = np.where(np.isfinite(values) & (most > 0), values >= near * most, np.nan)
+        yield Share(f"near_most{end}", near_most, compared=())
         if end:
-            means[f"gap{end}"] = values - js
-    shares["unsatisfied"] = (numbers(table["satisfied"]) == 0) * 1.0
-    return shares, means, medians
+            yield Mean(f"gap{end}", values - js)
+    yield unsatisfied(numbers(table["satisfied"]))
 
 
 def ends_of(table: pd.DataFrame) -> dict[str, Array]:
@@ -95,25 +105,6 @@ def ends_of(table: pd.DataFrame) -> dict[str, Array]:
     if np.isnan(high).all():
         return {}
     return {"exact": high} if np.nanmax(high - low) <= EQUAL else {"low": low, "high": high}
-
-
-def _add(rows: EstimateTable, inside: Array, resamples: Resamples, columns: Mapping[str, Array], how: str) -> None:
-    """One kind of figure of some texts: of all of them, and of those in each bin of the largest weight."""
-    others = ["", *(f"max_weight={name}" for name in BINS)]
-    for figure, values in columns.items():
-        parted = np.hstack((values[:, None], np.where(inside, values[:, None], np.nan)))
-        rows.add_each(figure, getattr(resamples, how)(parted), [NONE] * len(others), others=others)
-
-
-def sides(adversarial: pd.DataFrame) -> dict[str, ComparisonColumns]:
-    """What two runs are compared by."""
-    table = adversarial.sort_values("text_id")
-    _, means, medians = quantities(table)
-
-    def named(columns: Mapping[str, Array]) -> dict[Name, Array]:
-        return {(figure, NONE): values for figure, values in columns.items()}
-
-    return {"": ComparisonColumns(table["text_id"].to_numpy(dtype=np.int64), named(means), named(medians))}
 
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -14,8 +14,8 @@ from torch import Tensor
 from attnfaith import validation
 from attnfaith.adapters.positions import select_texts
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.tests.adversarial import summary as summaries
@@ -23,12 +23,8 @@ from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests
 from attnfaith.functional.attention_limits import divergence_range
 from attnfaith.functional.counterfactual import EditableAttention, editable_attention, max_divergence, search_adversary
 from attnfaith.functional.decision import Decision
+from attnfaith.metrics.citations import JAIN_WALLACE
 from attnfaith.randomness import keyed_generator
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
 
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -68,6 +64,9 @@ class Adversarial(Test):
 
     name: ClassVar[str] = "adversarial"
     ranked: ClassVar[bool] = False
+    headline: ClassVar[Mapping[str, str]] = {"js_mean": "divergence an adversary reaches (mean, nats)"}
+    metrics: ClassVar[tuple[str, ...]] = ("AdversarialDivergence",)
+    citation: ClassVar[str] = JAIN_WALLACE
     epsilon: float | None = None
     candidates: int = 5
     steps: int = 500
@@ -183,22 +182,9 @@ class Adversarial(Test):
             start[text, :, places] = self.noise * drawn
         return start.to(freedom.logs)
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `attnfaith.evaluation.tests.adversarial.summary.summarise`."""
-        return summaries.summarise(table(self.name), table("texts"), by=by, near=self.near, **statistics)
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """Of the attention; there are no levels."""
-        return summaries.sides(table(cls.name))
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Divergences against the largest weight, by predicted class."""
-        from attnfaith import plots
-
-        facts = results.manifest["facts"]
-        kind = results.manifest["run"]["decision"]["kind"]
-        return {"divergences": lambda: plots.adversarial_figure(results.table(self.name), facts["labels"], kind=kind)}
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.adversarial.summary.quantities`."""
+        return [summaries.quantities(table(self.name), self.near)]
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

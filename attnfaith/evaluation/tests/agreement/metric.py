@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.tests.agreement.test import check_top
-from attnfaith.evaluation.tests.sanity.summary import HALF
+from attnfaith.estimates.quantities import Mean
+from attnfaith.evaluation.tests.agreement.summary import correlations
+from attnfaith.evaluation.tests.agreement.test import Agreement, check_top
 from attnfaith.functional.agreement import kendall, overlap, spearman
-from attnfaith.functional.statistics import means_of
-from attnfaith.metrics.citations import ADEBAYO, JAIN_WALLACE
-from attnfaith.metrics.estimates import Mask, Numbers, Quantities
-from attnfaith.metrics.inputs import Array, Input, check_same, padded
-from attnfaith.metrics.module import Metric
+from attnfaith.metrics.estimates import TextQuantities
+from attnfaith.metrics.inputs import Array
+from attnfaith.metrics.paired_scores import PairedScores, any_nan, compared
 from attnfaith.validation import share
-
-_TEXTS = 256  # compared at once
-
-
-class PairedScores(Metric):
-    """Two lists of scores for each text, higher for items that matter more."""
-
-    inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1), "references": Input(1)}
-
-    def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
-        """One score for each item in both."""
-        check_same({name: len(scores) for name, scores in text.items()}, "items", where)
 
 
 class RankAgreement(PairedScores):
@@ -68,7 +54,7 @@ class RankAgreement(PairedScores):
     """
 
     options: ClassVar[dict[str, Any]] = {"top": 0.1, "alpha": 0.05, "near": 0.0}
-    paper: ClassVar[str] = JAIN_WALLACE
+    paper: ClassVar[str] = Agreement.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Each has a range."""
@@ -76,7 +62,7 @@ class RankAgreement(PairedScores):
         share(options["alpha"], "alpha")
         share(options["near"], "near", zero=True)
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         near, top = options["near"], options["top"]
 
@@ -86,16 +72,11 @@ class RankAgreement(PairedScores):
             return {"tau": tau, "p": p, "spearman": rho, "overlap": shared}
 
         short, found = compared(columns, compare)
-        undefined, tau = np.isnan(found["tau"]), found["tau"]
-        base = float(
-            np.nan_to_num(means_of(tau[:, None])[0])
-        )  # squares of what is left, or nothing might be left of them
-        return Quantities(
-            undefined,
+        numbers = [found[name] for name in ("tau", "p", "spearman", "overlap")]
+        return TextQuantities(
+            np.isnan(found["tau"]),
+            correlations(*numbers, alpha=options["alpha"]),
             aside={"too_short": short},
-            shares={"significant": np.where(undefined, np.nan, found["p"] <= options["alpha"])},
-            means={name: found[name] for name in ("tau", "spearman", "overlap")},
-            of_means={"tau_sd": (spread, (tau - base, (tau - base) ** 2))},
             each=found,
         )
 
@@ -127,7 +108,7 @@ class TopOverlap(PairedScores):
     """
 
     options: ClassVar[dict[str, Any]] = {"tops": (1, 3, 5)}
-    paper: ClassVar[str] = JAIN_WALLACE
+    paper: ClassVar[str] = Agreement.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Each is a number of items, or a share."""
@@ -137,89 +118,11 @@ class TopOverlap(PairedScores):
         for top in tops:
             check_top(top)
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         tops = options["tops"]
         short, found = compared(
             columns, lambda scores, mask: {f"overlap_at_{top}": overlap(scores, mask, top) for top in tops}
         )
-        return Quantities(_any_nan(found), aside={"too_short": short}, means=found, each=found)
-
-
-class RandomisationAgreement(PairedScores):
-    """Does a ranking notice when what the model has learned is gone?
-
-    Compare its scores of the model with its scores of the same texts by a model whose weights were drawn anew, or that
-    was trained on random labels.
-
-    Args:
-        predictions: for each text, the scores of the other model.
-        references: the scores of the model itself.
-        near: scores that differ by no more than this share of the larger one are tied; by default 0.
-
-    Returns:
-        A flat dict.
-
-        - texts: how many.
-        - too_short: those with fewer than two items, which are set aside.
-        - undefined: those for which a correlation is not defined, since all scores of a list are equal.
-        - notices, notices_absolute: the shares of texts whose ``spearman``, or ``spearman_absolute``, is below 0.5.
-        - spearman, spearman_absolute, tau: the means of Spearman's rho, of the same between absolute scores, and of
-          Kendall's tau-b.
-        - per_text: if asked for, a list of each of the three.
-
-    Example:
-        >>> found = RandomisationAgreement().compute(predictions=[[0.2, 0.3, 0.5]], references=[[0.5, 0.3, 0.2]])
-        >>> found["spearman"], found["notices"]
-        (-1.0, 1.0)
-    """
-
-    options: ClassVar[dict[str, Any]] = {"near": 0.0}
-    paper: ClassVar[str] = ADEBAYO
-
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """Nothing else is asked."""
-        share(options["near"], "near", zero=True)
-
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
-        """See the class."""
-        near = options["near"]
-
-        def compare(scores: Tensor, mask: Tensor) -> dict[str, Tensor]:
-            signed, absolute = (spearman(one, mask, near=near) for one in (scores, scores.abs()))
-            return {"spearman": signed, "spearman_absolute": absolute, "tau": kendall(scores, mask, near=near).tau}
-
-        short, found = compared(columns, compare)
-        below = {
-            f"notices{end}": np.where(np.isnan(found[f"spearman{end}"]), np.nan, found[f"spearman{end}"] < HALF)
-            for end in ("", "_absolute")
-        }
-        return Quantities(_any_nan(found), aside={"too_short": short}, shares=below, means=found, each=found)
-
-
-def compared(
-    columns: dict[str, list[Array]], compare: Callable[[Tensor, Tensor], dict[str, Tensor]]
-) -> tuple[Mask, dict[str, Array]]:
-    """Texts with fewer than two items, and numbers ``[n]`` of all others from functions of pairs of scores.
-
-    Args:
-        columns: two lists of scores for each text.
-        compare: from scores ``[B, 2, N]`` and a mask ``[B, N]`` to numbers of all pairs, ``[B, 2, 2]``.
-    """
-    parts = []
-    for start in range(0, len(columns["predictions"]), _TEXTS):
-        one, other = (padded(columns[name][start : start + _TEXTS], fill=0.0) for name in ("predictions", "references"))
-        parts.append(compare(torch.stack((one[0], other[0]), dim=1), one[1]))
-    short = np.array([len(scores) < 2 for scores in columns["predictions"]], dtype=bool)
-    joined = {name: torch.cat([part[name][:, 0, 1] for part in parts]).numpy() for name in parts[0]}
-    return short, {name: np.where(short, np.nan, values) for name, values in joined.items()}
-
-
-def spread(mean: Array, square: Array) -> Array:
-    """The standard deviation, from the mean and the mean square."""
-    return np.sqrt(np.maximum(square - mean**2, 0.0))
-
-
-def _any_nan(found: Numbers) -> Mask:
-    missing: Mask = np.isnan(np.array(list(found.values()))).any(0)
-    return missing
+        means = [Mean(name, values) for name, values in found.items()]
+        return TextQuantities(any_nan(found), means, aside={"too_short": short}, each=found)

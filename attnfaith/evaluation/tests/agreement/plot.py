@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -16,7 +17,7 @@ from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.agreement.summary import MEASURES
 from attnfaith.plots.labels import labels_for, shortened
 from attnfaith.plots.lettering import TitleBlock, draw_empty
-from attnfaith.plots.matrix import shown
+from attnfaith.plots.matrix import agreement_figure, shown
 from attnfaith.plots.panels import counted, joined, masks_by_class, panels, place_of, require_columns
 from attnfaith.plots.style import (
     ALERT,
@@ -29,6 +30,9 @@ from attnfaith.plots.style import (
     name_axes,
     percent,
 )
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.results import Results
 
 NEEDED = ("level", "ranking_level", "ranking", "other_level", "other", "tau", "prediction")
 CLASSES = 4  # more predicted classes than these are drawn as one
@@ -158,3 +162,13 @@ def _by_class(table: pd.DataFrame, labels: Sequence[str], kind: str) -> dict[str
     if kind not in ("multiclass", "sigmoid") or table["prediction"].nunique() > CLASSES:
         return None
     return masks_by_class(table, labels)
+
+
+PLOTS: dict[str, Callable[[Results], Figure]] = {
+    "matrix": lambda results: agreement_figure(results.summary()),
+    "distributions": lambda results: agreement_distributions(
+        results.table("agreement"),
+        results.manifest["facts"]["labels"],
+        kind=results.manifest["run"]["decision"]["kind"],
+    ),
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,12 @@ from numpy.typing import NDArray
 
 from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.method import ATTENTION
-from attnfaith.estimates.comparison_columns import ComparisonColumns, Name
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Array, Key, Pivot
-from attnfaith.estimates.summary_table import (
-    EstimateTable,
-    IntervalOptions,
-    TextSlice,
-    build_summary,
-    start_slice,
-    written,
-)
+from attnfaith.estimates.quantities import FunctionOfMeans, Mean, Quantities, Quantity, Share
+from attnfaith.estimates.summary_table import written
 from attnfaith.evaluation.verdict_rule import FEW
-from attnfaith.functional.statistics import Resamples, means_of
+from attnfaith.functional.statistics import means_of
 
 MEASURES = ("gradient_attention_fixed", "leave_one_out")
 """What Jain & Wallace hold attention against; of the input level."""
@@ -38,12 +32,41 @@ _INSTEAD: tuple[Key, ...] = (("attention", "gradient"), ("attention", "gradient_
 """What sentences compare attention with where the measures of Jain & Wallace score other items than it."""
 
 
-def summarise(
-    agreement: pd.DataFrame, texts: pd.DataFrame, *, by: str | None = None, alpha: float = 0.05, **statistics: Any
-) -> pd.DataFrame:
-    """The figures of the agreement test, for each pair of rankings of a level.
+def correlations(
+    tau: Array, p: Array, rho: Array, common: Array, *, alpha: float = 0.05, **about: Any
+) -> list[Quantity]:
+    """How alike the orders of two rankings are, ``[n, F]`` or ``[n]`` each.
 
-    Each pair is there once, the second ranking in ``other`` as "level/name"; attention is the first of its pairs.
+    Args:
+        tau: Kendall's tau-b of each text.
+        p: its p value.
+        rho: Spearman's rho.
+        common: the share of common items among the first.
+        alpha: p values of at most this are significant.
+        **about: which pairs they are, as `Quantity` takes it.
+    """
+    own = Mean("tau", tau, **about)
+    tau = own.values
+    base = np.nan_to_num(means_of(tau))  # squares are taken of what is left, or nothing might be left of the spread
+
+    def spread(mean: Array, square: Array) -> Array:
+        return np.sqrt(np.maximum(square - (mean - base) ** 2, 0.0))
+
+    others = {**about, "compared": ()}
+    return [
+        own,
+        FunctionOfMeans("tau_sd", tau, columns=(tau, (tau - base) ** 2), function=spread, fewest=2, **others),
+        Share("significant", np.where(np.isnan(p), np.nan, p <= alpha), **others),
+        Mean("spearman", rho, **others),
+        Mean("overlap", common, **others),
+    ]
+
+
+def quantities(agreement: pd.DataFrame, alpha: float = 0.05) -> Iterator[Quantities]:
+    """The quantities of the agreement test, for each pair of rankings of a level.
+
+    Each pair is there once, the second ranking in ``other`` as "level/name"; attention is the first of its pairs. Two
+    runs are compared by attention's mean tau with each other ranking.
 
     - ``tau``: the mean over texts of Kendall's tau-b; ``tau_sd``: its standard deviation over texts (divided by their
       number)
@@ -53,71 +76,32 @@ def summarise(
 
     Args:
         agreement: one row for each text, level and pair.
-        texts: one row for each text.
-        by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
         alpha: see ``significant``.
-        **statistics: as `IntervalOptions` takes them.
 
     Example:
         >>> same = {"level": "input", "ranking_level": "input", "ranking": "attention", "other_level": "input"}
-        >>> same |= {"other": "leave_one_out", "spearman": 0.5, "overlap": 1.0}
-        >>> texts = pd.DataFrame({"text_id": [0, 1, 2], "aside": None})
-        >>> table = summarise(texts.assign(**same, tau=[0.2, 0.4, np.nan], p=[0.3, 0.01, np.nan]), texts)
-        >>> figures = table[table.other == "input/leave_one_out"].set_index("figure").value.round(3)
-        >>> figures[["tau", "tau_sd", "significant", "undefined"]].tolist()
-        [0.3, 0.1, 0.5, 0.333]
+        >>> same |= {"other": "leave_one_out", "spearman": 0.5, "overlap": 1.0, "text_id": [0, 1], "p": [0.3, 0.01]}
+        >>> (level,) = quantities(pd.DataFrame(same | {"tau": [0.2, 0.4]}))
+        >>> tau, spread, significant, *_ = level.of(np.arange(2))
+        >>> tau.values.tolist(), significant.values.tolist(), tau.others
+        ([[0.2], [0.4]], [[0.0], [1.0]], ['input/leave_one_out'])
     """
-    intervals, pivots = IntervalOptions(**statistics), pivots_of(agreement)
-
-    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
-        for level, pivot in pivots.items():
-            rows, places = start_slice("agreement", part, pivot.text_ids, level, note=TOO_SHORT)
-            if len(places):
-                _add_figures(rows, pivot, places, intervals.resamples(len(places)), alpha)
-            yield rows
-
-    return build_summary("agreement", texts, by, lots_of)
+    for level in agreement["level"].unique():  # in the order in which levels first appear
+        pivot = Pivot(agreement[agreement["level"] == level], _PAIR)
+        yield Quantities(pivot.text_ids, partial(_of_pairs, pivot, level, alpha), level, missing=TOO_SHORT)
 
 
-def pivots_of(agreement: pd.DataFrame) -> dict[str, Pivot]:
-    """The table laid out by text and pair, level by level; in the order in which levels first appear."""
-    return {level: Pivot(agreement[agreement["level"] == level], _PAIR) for level in agreement["level"].unique()}
-
-
-def _add_figures(rows: EstimateTable, pivot: Pivot, places: NDArray[Any], resamples: Resamples, alpha: float) -> None:
-    """All figures of some of the texts; the resamples are of those."""
-    keys, others = [key[:2] for key in pivot.keys], [written(key[2:]) for key in pivot.keys]
-    tau, p, rho, common = (pivot.matrix(name)[places] for name in ("tau", "p", "spearman", "overlap"))
-    base = np.nan_to_num(means_of(tau))  # squares are taken of what is left, or nothing might be left of the spread
-    columns = [tau, (tau - base) ** 2, rho, common]
-    drawn = np.split(resamples.draws(np.hstack(columns)), len(columns), axis=1)
-    means, texts = [means_of(column) for column in columns], [(~np.isnan(column)).sum(0) for column in columns]
-    spread = np.where(texts[0] > 1, np.sqrt(means[1]), np.nan)
-    spreads = np.sqrt(np.maximum(drawn[1] - (drawn[0] - base) ** 2, 0.0))
-    known = np.isnan(tau)
-    for figure, found in {
-        "tau": resamples.estimate(means[0], drawn[0], texts[0]),
-        "tau_sd": resamples.estimate(spread, spreads, texts[0]),
-        "significant": resamples.share(np.where(np.isnan(p), np.nan, p <= alpha)),
-        "spearman": resamples.estimate(means[2], drawn[2], texts[2]),
-        "overlap": resamples.estimate(means[3], drawn[3], texts[3]),
-        "undefined": resamples.share(np.where(pivot.present[places], known, np.nan)),
-    }.items():
-        rows.add_each(figure, found, keys, others=others, notes=CONSTANT if figure == "undefined" else "")
-
-
-def sides(agreement: pd.DataFrame) -> dict[str, ComparisonColumns]:
-    """What two runs are compared by: attention's mean tau with each other ranking."""
-    found = {}
-    for level, pivot in pivots_of(agreement).items():
-        tau = pivot.matrix("tau")
-        means: dict[Name, Array] = {
-            (f"tau:{written(key[2:])}", (key[0], key[1])): tau[:, place]
-            for place, key in enumerate(pivot.keys)
-            if key[:2] == (level, ATTENTION)
-        }
-        found[level] = ComparisonColumns(pivot.text_ids, means)
-    return found
+def _of_pairs(pivot: Pivot, level: str, alpha: float, indices: NDArray[np.intp]) -> list[Quantity]:
+    """Of some of the texts."""
+    keys = [key[:2] for key in pivot.keys]
+    about: dict[str, Any] = {"keys": keys, "others": [written(key[2:]) for key in pivot.keys]}
+    about["compared"] = [place for place, key in enumerate(keys) if key == (level, ATTENTION)]
+    columns = [pivot.matrix(name)[indices] for name in ("tau", "p", "spearman", "overlap")]
+    undefined = np.where(pivot.present[indices], np.isnan(columns[0]), np.nan)
+    return [
+        *correlations(*columns, alpha=alpha, **about),
+        Share("undefined", undefined, **{**about, "note": CONSTANT, "compared": ()}),
+    ]
 
 
 def sentences(figures: SummaryLookup) -> Iterator[str]:

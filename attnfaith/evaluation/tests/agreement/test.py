@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -15,19 +15,15 @@ from attnfaith import validation
 from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.attribution.method import ATTENTION
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import MARGIN
 from attnfaith.evaluation.tests.agreement import summary as summaries
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
 from attnfaith.functional.agreement import kendall, overlap, spearman
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
+from attnfaith.metrics.citations import JAIN_WALLACE
 
 PAIRS = ("all", ATTENTION)
 OF_TOKENS = tuple(Ranking(name, "input") for name in summaries.MEASURES)
@@ -61,6 +57,12 @@ class Agreement(Test):
     """
 
     name: ClassVar[str] = "agreement"
+    headline: ClassVar[Mapping[str, str]] = {
+        "tau:input/gradient_attention_fixed": "tau with the gradient (attention held constant)",
+        "tau:input/leave_one_out": "tau with leave-one-out",
+    }
+    metrics: ClassVar[tuple[str, ...]] = ("RankAgreement", "TopOverlap")
+    citation: ClassVar[str] = JAIN_WALLACE
     pairs: str = "all"
     top: int | float = 0.1
     alpha: float = 0.05
@@ -117,24 +119,9 @@ class Agreement(Test):
         }
         return columns
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `attnfaith.evaluation.tests.agreement.summary.summarise`."""
-        return summaries.summarise(table(self.name), table("texts"), by=by, alpha=self.alpha, **statistics)
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """The mean tau of attention with each other ranking, by level."""
-        return summaries.sides(table(cls.name))
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Every pair, and how tau is spread over the texts."""
-        from attnfaith import plots
-
-        labels, kind = results.manifest["facts"]["labels"], results.manifest["run"]["decision"]["kind"]
-        return {
-            "matrix": lambda: plots.agreement_figure(results.summary()),
-            "distributions": lambda: plots.agreement_distributions(results.table(self.name), labels, kind=kind),
-        }
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.agreement.summary.quantities`."""
+        return summaries.quantities(table(self.name), self.alpha)
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

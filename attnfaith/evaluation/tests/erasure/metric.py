@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attnfaith.errors import InputError
-from attnfaith.metrics.citations import SERRANO_SMITH
-from attnfaith.metrics.estimates import Quantities
+from attnfaith.evaluation.tests.erasure.summary import removals
+from attnfaith.evaluation.tests.erasure.test import Erasure
+from attnfaith.metrics.estimates import TextQuantities
 from attnfaith.metrics.inputs import Array, Input
 from attnfaith.metrics.module import Metric
 
@@ -47,34 +48,26 @@ class DecisionFlip(Metric):
     """
 
     inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1, whole=True), "references": Input(0, whole=True)}
-    paper: ClassVar[str] = SERRANO_SMITH
+    paper: ClassVar[str] = Erasure.citation
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
         """The decision about the text as it is must be known."""
         if np.isnan(text["references"]):
             raise InputError(f"Expected references to be decisions, got None for {where}.")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         pairs = list(zip(columns["predictions"], columns["references"], strict=True))
         items = np.array([len(after) for after, _ in pairs], dtype=np.float64)
         removed = np.array([first_flip(after, before) for after, before in pairs])
         short = items < 2
         removed[short] = np.nan
-        undefined = np.isnan(removed)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            fraction = removed / items
-
-        def known(flags: Any) -> Array:
-            return np.where(undefined, np.nan, flags)
-
-        return Quantities(
-            undefined,
+        by_name = removals(removed[:, None], np.where(short, np.nan, items))
+        return TextQuantities(
+            np.isnan(removed),
+            list(by_name.values()),
             aside={"too_short": short},
-            shares={"never_flipped": known(np.isinf(removed)), "flipped_at_all": known(removed == items)},
-            medians={"median_fraction": fraction},
-            means={"mean_fraction": np.minimum(fraction, 1.0)},
-            each={"removed": removed, "fraction": fraction},
+            each={"removed": removed, "fraction": by_name["median_fraction"].values[:, 0]},
         )
 
 

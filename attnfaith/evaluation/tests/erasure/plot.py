@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 from matplotlib.axes import Axes
@@ -18,6 +19,9 @@ from attnfaith.plots.lettering import draw_empty
 from attnfaith.plots.matrix import wins
 from attnfaith.plots.panels import SUMMARY, all_texts_rows, keys_of, levels_of, require_columns, saved
 from attnfaith.plots.style import COLUMN, PAGE, PaperFigure
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.results import Results
 
 Path = str | PathLike[str]
 
@@ -112,3 +116,12 @@ def _texts(curves: pd.DataFrame, summary: pd.DataFrame) -> list[float]:
         named = rows[rows["figure"] == figure]
         known |= dict(zip(named[about].itertuples(index=False, name=None), numbers(named["texts"]), strict=True))
     return [known.get(row, math.nan) for row in curves[about].itertuples(index=False, name=None)]
+
+
+PLOTS: dict[str, Callable[[Results], Figure]] = {
+    "curves": lambda results: erasure_figure(
+        results.curves(), results.summary(), unit=results.manifest["facts"]["unit"]
+    ),
+    "efficiency": lambda results: efficiency_figure(results.summary(), unit=results.manifest["facts"]["unit"]),
+    "wins": lambda results: wins_figure(results.summary()),
+}

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import combinations
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from attnfaith.attribution.method import ATTENTION, CONTROL, YOURS
-from attnfaith.errors import InputError
-from attnfaith.estimates.pivot import Array, ErasureMatrix, grids
-from attnfaith.estimates.summary_table import (
-    EstimateTable,
-    IntervalOptions,
-    TextSlice,
-    build_summary,
-    check,
-    start_slice,
-    written,
+from attnfaith.estimates.pivot import Array, Key
+from attnfaith.estimates.quantities import (
+    NONE,
+    FunctionOfMeans,
+    Mean,
+    Median,
+    Number,
+    Quantities,
+    Quantity,
+    Share,
+    SharedMeans,
+    bounded,
+    ratio,
 )
-from attnfaith.functional.statistics import Estimate, Resamples, holm, means_of, sign_test, survival, wilson
+from attnfaith.estimates.summary_table import check, written
+from attnfaith.evaluation.tests.erasure.matrix import ErasureMatrix, grids
+from attnfaith.functional.statistics import Estimate, holm, sign_test, survival, wilson
 
 NOT_REACHED = "not reached: fewer than half flip"
 PAPER = "texts that never flip left out"
@@ -42,152 +51,137 @@ def efficiencies(grid: ErasureMatrix) -> tuple[Array, Array]:
     return tuple(np.where(counts, np.where(flips, share, 0.0), np.nan) for share in (low, high))  # type: ignore[return-value]
 
 
-def restricted(grid: ErasureMatrix) -> Array:
-    """The fraction removed, 1 where the decision never flips."""
-    return np.minimum(grid.fraction, 1.0)
-
-
-def add_figures(rows: EstimateTable, grid: ErasureMatrix, resamples: Resamples, *, paper: bool, pairs: bool) -> None:
-    """All figures of one level.
+def removals(removed: Array, items: Array, *, keys: Sequence[Key] = (NONE,), note: str = "") -> dict[str, Quantity]:
+    """What follows from the number of removals alone, by name.
 
     Args:
-        rows: to add to.
-        grid: the level.
-        resamples: of the grid's texts.
-        paper: leave out, for each ranking, the texts that it never flips, as the paper's figures do.
-        pairs: also compare rankings with each other.
+        removed: ``[n, F]``, at the first flip; inf where the decision never flips, NaN where that is not known.
+        items: ``[n]``, how many could be erased.
+        keys: the rankings.
+        note: about all but ``never_flipped``.
     """
-    never = resamples.share(np.where(grid.present, np.isinf(grid.removed), np.nan))
-    rows.add_each("never_flipped", never, grid.keys)
-    whole = grid
+    run, fraction = ~np.isnan(removed), removed / items[:, None]
+    found: tuple[Quantity, ...] = (
+        Share("never_flipped", np.where(run, np.isinf(removed), np.nan), keys=keys),
+        Share("flipped_at_all", np.where(run, removed == items[:, None], np.nan), keys=keys, note=note),
+        Median("median_fraction", fraction, keys=keys, note=note, not_reached=NOT_REACHED),
+        Mean("mean_fraction", np.minimum(fraction, 1.0), keys=keys, note=note),
+    )
+    return {quantity.name: quantity for quantity in found}
+
+
+def quantities_at(grid: ErasureMatrix, *, paper: bool = False) -> list[Quantity]:
+    """The quantities of one level.
+
+    Args:
+        grid: the level.
+        paper: leave out, for each ranking, the texts that it never flips, as the paper's figures do.
+    """
+    note, keys = PAPER if paper else "", grid.keys
+    never = removals(grid.removed, grid.items, keys=keys)["never_flipped"]
     grid = grid.without_never() if paper else grid
-    note = PAPER if paper else ""
-    flags = {
-        "flipped_at_all": grid.removed == grid.items[:, None],
-        "beats_reference": grid.removed < grid.known[:, None],
-    } | grid.flags
-    for figure, found in flags.items():
-        rows.add_each(figure, resamples.share(np.where(grid.present, found, np.nan)), grid.keys, notes=note)
-    least, most = efficiencies(grid)
-    size = np.where(np.isinf(grid.removed), grid.items[:, None], grid.removed)  # what never flips took everything
-    counts, smallest = ~np.isnan(most), _smallest(grid, paper=paper)
-    means = {
-        "mean_fraction": restricted(grid),
-        "mean_mass": grid.mass,
-        "most": most,
-        "size": np.where(counts, size, np.nan),
-        "known": np.where(counts, np.minimum(grid.known[:, None], size), np.nan),
-        "smallest": np.minimum(smallest, 1.0),
-    }
-    if not grid.exact:
-        means |= {"least": least, "fewest": np.where(counts, np.minimum(grid.fewest[:, None], size), np.nan)}
-    taken = _Means(resamples, means)
-    medians = resamples.median(np.hstack([grid.fraction, smallest]))
-    own = medians.take(slice(len(grid.keys)))
-    notes = [NOT_REACHED if np.isinf(value) else note for value in own.value]
-    rows.add_each("median_fraction", own, grid.keys, notes=notes)
-    rows.add_each("mean_fraction", taken.estimate("mean_fraction"), grid.keys, notes=note)
-    rows.add_each("mean_mass", taken.estimate("mean_mass"), grid.keys, notes="over the texts that flip")
-    _efficiency(rows, grid, taken, note)
-    if not paper:
-        _skill(rows, grid, taken)
-    _minimum(rows, whole, resamples, medians.take([-2, -1]), taken.estimate("smallest"), paper=paper)
-    if pairs:
-        _pairs(rows, grid, resamples, taken, note)
+    by_name = removals(grid.removed, grid.items, keys=keys, note=note)
+    better = np.where(grid.present, grid.removed < grid.known[:, None], np.nan)
+    flags = (np.where(grid.present, values, np.nan) for values in grid.flags.values())
+    found = [
+        never,
+        by_name["flipped_at_all"],
+        Share("beats_reference", better, keys=keys, note=note, by_search=True),
+        *(Share(name, values, keys=keys, note=note) for name, values in zip(grid.flags, flags, strict=True)),
+        by_name["median_fraction"],
+        by_name["mean_fraction"],
+        Mean("mean_mass", grid.mass, keys=keys, note="over the texts that flip"),
+        *_efficiency(grid, note),
+    ]
+    return [*found, *([] if paper else _skill(grid)), *_minimum(grid, paper=paper)]
 
 
-def _smallest(grid: ErasureMatrix, *, paper: bool) -> Array:
-    """The least and the most share of the items in the smallest flipping set, ``[n, 2]``; inf where there is none."""
-    low = np.where(grid.unflippable, np.inf, grid.fewest) / grid.items
-    both = np.column_stack([low, grid.known / grid.items])
-    return np.where(np.isfinite(grid.known)[:, None], both, np.nan) if paper else both
-
-
-class _Means:
-    """Means of several quantities per ranking, from one pass over the resamples."""
-
-    def __init__(self, resamples: Resamples, columns: dict[str, Array]) -> None:
-        self.resamples, self.columns = resamples, columns
-        stacked = np.hstack(list(columns.values()))
-        ends = np.cumsum([values.shape[1] for values in columns.values()])[:-1]
-        self.draws = dict(zip(columns, np.split(resamples.draws(stacked), ends, axis=1), strict=True))
-        self.texts = {name: (~np.isnan(values)).sum(0) for name, values in columns.items()}
-        self.value = {name: means_of(values) for name, values in columns.items()}
-
-    def estimate(self, name: str) -> Estimate:
-        return self.resamples.estimate(self.value[name], self.draws[name], self.texts[name])
-
-    def ratio(self, above: str, under: str) -> Estimate:
-        with np.errstate(invalid="ignore"):
-            value, draws = self.value[above] / self.value[under], self.draws[above] / self.draws[under]
-        return self.resamples.estimate(value, draws, self.texts[under])
-
-
-def _efficiency(rows: EstimateTable, grid: ErasureMatrix, taken: _Means, note: str) -> None:
+def _efficiency(grid: ErasureMatrix, note: str) -> list[Quantity]:
     """Means of ratios and ratios of means: one number where the smallest sets are known, else two ends."""
     none = int(grid.unflippable.sum())
     unknown = int(np.isinf(grid.known).sum()) - none
     out = [f"{none} that no set flips"] * bool(none) + [f"{unknown} for which no set was found"] * bool(unknown)
     said = "; ".join([note] * bool(note) + [f"without the texts: {', '.join(out)}"] * bool(out))
-    high = taken.estimate("most"), taken.ratio("known", "size")
-    for place, figure in enumerate(("efficiency", "efficiency_of_means")):
-        if grid.exact:
-            rows.add_each(figure, high[place], grid.keys, notes=said)
-            continue
-        nothing = np.full(len(grid.keys), np.nan)
-        rows.add_each(
-            figure, high[place]._replace(value=nothing, low=nothing, high=nothing), grid.keys, notes=BY_BOUNDS
+    size = np.where(np.isinf(grid.removed), grid.items[:, None], grid.removed)  # what never flips took everything
+    least, most = efficiencies(grid)
+    counted = np.where(np.isnan(most), np.nan, size)
+
+    def mean(values: Array) -> Quantity:
+        return Mean("efficiency", values, keys=grid.keys, note=said, by_search=True)
+
+    def of_means(smallest: Array) -> Quantity:
+        return ratio(
+            "efficiency_of_means",
+            np.minimum(smallest[:, None], counted),
+            counted,
+            keys=grid.keys,
+            note=said,
+            by_search=True,
         )
-        low = taken.estimate("least") if figure == "efficiency" else taken.ratio("fewest", "size")
-        rows.add_each(f"{figure}_low", low, grid.keys, notes=said)
-        rows.add_each(f"{figure}_high", high[place], grid.keys, notes=said)
+
+    ends = partial(bounded, exact=grid.exact, note=BY_BOUNDS)
+    return [
+        *ends(mean(least), mean(most)),
+        *ends(of_means(grid.fewest), of_means(grid.known)),
+    ]
 
 
-def _skill(rows: EstimateTable, grid: ErasureMatrix, taken: _Means) -> None:
+def _skill(grid: ErasureMatrix) -> Iterator[Quantity]:
     """The share of the way from a random order's efficiency to 1, at most."""
     control = grid.place(CONTROL)
     if control is None:
         return
-    value, draws = taken.value["most"], taken.draws["most"]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = (value - value[control]) / (1 - value[control])
-        drawn = (draws - draws[:, [control]]) / (1 - draws[:, [control]])
-    found, drawn = (np.where(np.isfinite(values), values, np.nan) for values in (found, drawn))
-    estimate = taken.resamples.estimate(found, drawn, taken.texts["most"])
-    others = [place for place in range(len(grid.keys)) if place != control]
-    note = "" if grid.exact else "at most: against the smallest sets found"
-    rows.add_each("skill", estimate.take(others), [grid.keys[place] for place in others], notes=note)
+    others, (_, most) = [place for place in range(len(grid.keys)) if place != control], efficiencies(grid)
+
+    def skill(efficiency: Array) -> Array:
+        chance = efficiency[..., [control]]
+        found = (efficiency[..., others] - chance) / (1 - chance)
+        return np.where(np.isfinite(found), found, np.nan)
+
+    yield FunctionOfMeans(
+        "skill",
+        most[:, others],
+        columns=(most,),
+        function=skill,
+        keys=[grid.keys[place] for place in others],
+        note="" if grid.exact else "at most: against the smallest sets found",
+        by_search=True,
+    )
 
 
-def _minimum(
-    rows: EstimateTable, grid: ErasureMatrix, resamples: Resamples, medians: Estimate, means: Estimate, *, paper: bool
-) -> None:
-    """How small the smallest flipping sets are (each figure from the least and the most), and how many are known."""
-    flips, level = np.isfinite(grid.known), [("", "")]
-    for figure, values in {"flippable": flips, "unflippable": grid.unflippable, "certified": grid.settled}.items():
-        rows.add_each(figure, resamples.share(values), level)
-    note = PAPER if paper else ""
-    for figure, found in (("minimum_fraction_median", medians), ("minimum_fraction_mean", means)):
-        notes = [NOT_REACHED if np.isinf(value) else note for value in found.value]
-        if grid.exact:
-            rows.add_each(figure, found.take([1]), level, notes=notes[1])
-            continue
-        rows.add_each(figure, _unknown(found.take([1])), level, notes=BY_BOUNDS)
-        rows.add_each(f"{figure}_low", found.take([0]), level, notes=notes[0])
-        rows.add_each(f"{figure}_high", found.take([1]), level, notes=notes[1])
+def _minimum(grid: ErasureMatrix, *, paper: bool) -> Iterator[Quantity]:
+    """How small the smallest flipping sets are (each estimate from the least and the most), and how many are known."""
+    flips = np.isfinite(grid.known)
+    for name, flags in {"flippable": flips, "unflippable": grid.unflippable, "certified": grid.settled}.items():
+        yield Share(name, flags, by_search=True)
+    low, high = (
+        np.where(flips, size, np.nan) if paper else size
+        for size in (np.where(grid.unflippable, np.inf, grid.fewest) / grid.items, grid.known / grid.items)
+    )
+    about: dict[str, Any] = {"note": PAPER if paper else "", "not_reached": NOT_REACHED, "by_search": True}
+    ends = partial(bounded, exact=grid.exact, note=BY_BOUNDS)
+    median, mean = "minimum_fraction_median", "minimum_fraction_mean"
+    yield from ends(Median(median, low, **about), Median(median, high, **about))
+    for quantity in ends(*(Mean(mean, np.minimum(end, 1.0), **about) for end in (low, high))):
+        yield replace(quantity, bound_of="")  # both ends are compared, also where they are one value
 
 
-def _unknown(found: Estimate) -> Estimate:
-    nothing = np.full(len(found.texts), np.nan)
-    return Estimate(nothing, nothing, nothing, found.texts)
-
-
-def _pairs(rows: EstimateTable, grid: ErasureMatrix, resamples: Resamples, taken: _Means, note: str) -> None:
+def _pairs(
+    grid: ErasureMatrix,
+    indices: NDArray[np.intp],
+    quantities: Sequence[Quantity | Number],
+    means: SharedMeans,
+    *,
+    paper: bool,
+) -> Iterator[dict[str, Any]]:
     """Every pair of rankings, both ways round.
 
     The comparisons of attention, and of rankings that a user brought, with the random order are planned: they stand by
     themselves. Holm's correction is for all other pairs of the level, so that it does not reach the planned ones.
     """
+    note = PAPER if paper else ""
+    grid = grid.take(indices)
+    grid = grid.without_never() if paper else grid
     pairs = list(combinations(range(len(grid.keys)), 2))
     if not pairs:
         return
@@ -200,16 +194,19 @@ def _pairs(rows: EstimateTable, grid: ErasureMatrix, resamples: Resamples, taken
     p, nothing = sign_test(fewer, more), np.full(len(pairs), np.nan)
     planned = np.array([_is_planned(grid, *pair) for pair in pairs])
     adjusted = holm(np.where(planned, np.nan, p))
-    wins, losses, ties = (wilson(hits, both, resamples.confidence) for hits in (fewer, more, both - fewer - more))
-    gap = _gaps(grid, resamples, taken, left, right)
+    confidence = means.resamples.confidence
+    wins, losses, ties = (wilson(hits, both, confidence) for hits in (fewer, more, both - fewer - more))
+    fraction = next(one for one in quantities if one.name == "mean_fraction")
+    gap = _gaps(grid, cast("Quantity", fraction), means, left, right)
     back = Estimate(-gap.value, -gap.high, -gap.low, gap.texts)
     holm_notes = [PLANNED if one else note for one in planned]
     for mine, other, won, lost, mean in ((left, right, wins, losses, gap), (right, left, losses, wins, back)):
-        figures = {"wins": won, "losses": lost, "ties": ties, "mean_difference": mean}
-        figures |= {"p": Estimate(p, nothing, nothing, both), "p_holm": Estimate(adjusted, nothing, nothing, both)}
+        estimates = {"wins": won, "losses": lost, "ties": ties, "mean_difference": mean}
+        estimates |= {"p": Estimate(p, nothing, nothing, both), "p_holm": Estimate(adjusted, nothing, nothing, both)}
         keys, others = [grid.keys[one] for one in mine], [written(grid.keys[one]) for one in other]
-        for figure, found in figures.items():
-            rows.add_each(figure, found, keys, others=others, notes=holm_notes if figure == "p_holm" else note)
+        for name, found in estimates.items():
+            notes = holm_notes if name == "p_holm" else note
+            yield {"figure": name, "found": found, "keys": keys, "others": others, "notes": notes}
 
 
 def _is_planned(grid: ErasureMatrix, one: int, two: int) -> bool:
@@ -219,30 +216,21 @@ def _is_planned(grid: ErasureMatrix, one: int, two: int) -> bool:
     return len(others) == 1 and all(place == attention or grid.keys[place][0] == YOURS for place in others)
 
 
-def _gaps(grid: ErasureMatrix, resamples: Resamples, taken: _Means, left: Array, right: Array) -> Estimate:
+def _gaps(grid: ErasureMatrix, fraction: Quantity, means: SharedMeans, left: Array, right: Array) -> Estimate:
     """Mean differences in the fraction removed, paired; from the means already drawn where the texts are the same."""
     if grid.present.all():
-        value, drawn, texts = (part["mean_fraction"] for part in (taken.value, taken.draws, taken.texts))
-        return resamples.estimate(value[left] - value[right], drawn[:, left] - drawn[:, right], texts[left])
-    fraction = taken.columns["mean_fraction"]
-    return resamples.mean(fraction[:, left] - fraction[:, right])
+        value, draws = fraction.resampled(means)
+        gaps = value[left] - value[right], draws[:, left] - draws[:, right]
+        return means.resamples.estimate(*gaps, fraction.texts[left])
+    return means.resamples.mean(fraction.values[:, left] - fraction.values[:, right])
 
 
 REFERENCES = (None, "paper")
 POINTS = 101
 
 
-def summarise_erasure(
-    erasure: pd.DataFrame,
-    texts: pd.DataFrame,
-    *,
-    n_resamples: int = 9999,
-    confidence_level: float = 0.95,
-    seed: int = 0,
-    reference: str | None = None,
-    by: str | None = None,
-) -> pd.DataFrame:
-    """The figures of the erasure test.
+def quantities(erasure: pd.DataFrame, reference: str | None = None) -> Iterator[Quantities]:
+    """The quantities of the erasure test, level by level.
 
     Shares and fractions are between 0 and 1. Shares have Wilson's intervals, medians those of order statistics, all
     else percentile intervals from one set of bootstrap resamples of the texts. For each level and ranking:
@@ -272,12 +260,7 @@ def summarise_erasure(
 
     Args:
         erasure: one row for each text, ranking and level.
-        texts: one row for each text.
-        n_resamples: how often the texts are drawn anew.
-        confidence_level: of the intervals.
-        seed: of the draws.
         reference: "paper" leaves out, ranking by ranking, the texts that it never flips.
-        by: "class", "length", "confidence" or "correct", for the same figures, without pairs, of parts of the texts.
 
     Example:
         >>> same = {
@@ -289,24 +272,18 @@ def summarise_erasure(
         ... }
         >>> same |= {"flippable": True, "minimum_low": 1, "minimum_high": 1, "marginal": 0, "ties": 0, "undefined": 0}
         >>> rows = {"ranking": ["attention", "random"] * 3, "removed": [2, 4] * 3, "text_id": [0, 0, 1, 1, 2, 2]}
-        >>> texts = pd.DataFrame({"text_id": [0, 1, 2], "aside": None})
-        >>> table = summarise_erasure(pd.DataFrame(rows).assign(**same), texts, n_resamples=99)
-        >>> table[table.figure == "efficiency"][["ranking", "value", "low", "high", "texts"]].values.tolist()
-        [['attention', 0.5, 0.5, 0.5, 3], ['random', 0.25, 0.25, 0.25, 3]]
+        >>> (level,) = quantities(pd.DataFrame(rows).assign(**same))
+        >>> next(one for one in level.of(np.arange(3)) if one.name == "efficiency").values.tolist()
+        [[0.5, 0.25], [0.5, 0.25], [0.5, 0.25]]
     """
-    intervals, found = IntervalOptions(n_resamples, confidence_level, seed), grids(erasure)
-    if reference not in REFERENCES:
-        raise InputError(f"Expected reference to be 'paper' or None, got {reference!r}.")
-
-    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
-        for grid in found:
-            rows, places = start_slice("erasure", part, grid.text_ids, grid.level)
-            if len(places):
-                resamples, pairs = intervals.resamples(len(places)), part.label == "all"
-                add_figures(rows, grid.take(places), resamples, paper=reference == "paper", pairs=pairs)
-            yield rows
-
-    return build_summary("erasure", texts, by, lots_of)
+    paper = reference == "paper"
+    for grid in grids(erasure):
+        yield Quantities(
+            grid.text_ids,
+            lambda indices, grid=grid: quantities_at(grid.take(indices), paper=paper),  # type: ignore[misc]
+            grid.level,
+            pairs=partial(_pairs, grid, paper=paper),
+        )
 
 
 def curves(erasure: pd.DataFrame, *, confidence_level: float = 0.95, points: int = POINTS) -> pd.DataFrame:

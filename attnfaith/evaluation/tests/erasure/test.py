@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -13,21 +13,18 @@ from torch import Tensor
 
 from attnfaith.attribution.optimal import OPTIMAL
 from attnfaith.errors import InputError, UnsupportedModelError
-from attnfaith.estimates.comparison_columns import ComparisonColumns, sides_of_erasure
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.score_direction import toward_change
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
+from attnfaith.evaluation.tests.erasure import comparison
 from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
-from attnfaith.evaluation.tests.erasure.summary import summarise_erasure
+from attnfaith.evaluation.tests.erasure.summary import REFERENCES, quantities
 from attnfaith.functional.first_flip import FirstFlips
 from attnfaith.functional.ranking import count_ties, ranks_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
+from attnfaith.metrics.citations import SERRANO_SMITH
 
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -64,11 +61,19 @@ class Erasure(Test):
     """
 
     name: ClassVar[str] = "erasure"
+    headline: ClassVar[Mapping[str, str]] = {
+        "mean_fraction": "share removed (mean)",
+        "never_flipped": "never flipped",
+        "efficiency": "efficiency",
+        "skill": "skill",
+    }
+    metrics: ClassVar[tuple[str, ...]] = ("DecisionFlip",)
+    citation: ClassVar[str] = SERRANO_SMITH
     bounds: bool = False
     reference: str | None = None
 
     def __post_init__(self) -> None:
-        if self.reference not in (None, "paper"):
+        if self.reference not in REFERENCES:
             raise InputError(f"Expected reference of the erasure test to be 'paper' or None, got {self.reference!r}.")
 
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
@@ -82,25 +87,14 @@ class Erasure(Test):
             dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
         )
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `summarise_erasure`."""
-        return summarise_erasure(table(self.name), table("texts"), by=by, reference=self.reference, **statistics)
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.erasure.summary.quantities`."""
+        return quantities(table(self.name), self.reference)
 
     @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """By level."""
-        return sides_of_erasure(table(cls.name))
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Decisions kept while items go; the efficiency of every ranking; each ranking against each other one."""
-        from attnfaith import plots
-
-        unit = results.manifest["facts"]["unit"]
-        return {
-            "curves": lambda: plots.erasure_figure(results.curves(), results.summary(), unit=unit),
-            "efficiency": lambda: plots.efficiency_figure(results.summary(), unit=unit),
-            "wins": lambda: plots.wins_figure(results.summary()),
-        }
+    def sentences_on_two_runs(cls, rows: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
+        """What attention, and the other rankings, remove in the two runs."""
+        yield from comparison.sentences(rows, names)
 
     def _level(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
         batch = eraser.batch

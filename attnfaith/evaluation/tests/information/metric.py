@@ -14,7 +14,6 @@ from attnfaith.evaluation.tests.information.summary import summarise
 from attnfaith.evaluation.tests.information.test import Information
 from attnfaith.functional.clustering import one_thread
 from attnfaith.functional.ranking import order_of
-from attnfaith.metrics.citations import WEN
 from attnfaith.metrics.inputs import Array, Input, check_same, padded
 from attnfaith.metrics.module import Module
 
@@ -74,7 +73,7 @@ class RankInformation(Module):
 
     inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1), "attention": Input(1), "vectors": Input(2)}
     options: ClassVar[dict[str, Any]] = {name: getattr(Information(), name) for name in _OPTIONS}
-    paper: ClassVar[str] = WEN
+    paper: ClassVar[str] = Information.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """As the test's own."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -18,6 +20,9 @@ from attnfaith.evaluation.tests.information.summary import ALL, bracketed
 from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty
 from attnfaith.plots.panels import SUMMARY, all_texts_rows, counted, joined, require_columns
 from attnfaith.plots.style import ALERT, COLUMN, FAINT, INK, MUTED, PAGE, PLAIN, RULE, PaperFigure, axes, name_axes
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.results import Results
 
 Array = NDArray[np.float64]
 ACROSS = 4  # heads beside each other
@@ -214,3 +219,9 @@ def _kept(figure: Figure, path: str | PathLike[str] | None) -> Figure:
     if path is not None:
         figure.savefig(path)
     return figure
+
+
+PLOTS: dict[str, Callable[[Results], Figure]] = {
+    "ranks": lambda results: information_figure(results.summary()),
+    "heads": lambda results: information_heads_figure(results.summary()),
+}

@@ -24,6 +24,7 @@ from attnfaith.evaluation.tests.information.measure import ALL, Measurement, rea
 from attnfaith.evaluation.tests.information.measure import COLUMNS as MEASURED
 from attnfaith.functional.clustering import one_thread
 from attnfaith.functional.information import KENDALL
+from attnfaith.metrics.citations import WEN
 from attnfaith.progress import progress_bar
 from attnfaith.storage.run_store import Store
 
@@ -67,6 +68,8 @@ class Information(Test):
 
     name: ClassVar[str] = "information"
     ranked: ClassVar[bool] = False
+    metrics: ClassVar[tuple[str, ...]] = ("RankInformation",)
+    citation: ClassVar[str] = WEN
     clusters: int | str | None = None
     ranks: int | None = None
     kmeans_seeds: int = 5
@@ -154,13 +157,9 @@ class Information(Test):
         return summed.summarise(table(BY_RANK), table("texts"), by=by, weights=self.weights, **statistics)
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Information by rank with what chance would say, over mean attention by rank; and of each head."""
-        from attnfaith import plots
-
-        made: dict[str, Callable[[], Figure]] = {"ranks": lambda: plots.information_figure(results.summary())}
-        if self.heads:
-            made["heads"] = lambda: plots.information_heads_figure(results.summary())
-        return made
+        """Information by rank; and of each head, where heads were measured."""
+        made = super().figures(results)
+        return made if self.heads else {name: draw for name, draw in made.items() if name != "heads"}
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 
 from attnfaith.estimates.lookup import percent
 from attnfaith.estimates.pivot import numbers
-from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of
+from attnfaith.estimates.weight_bins import BINS, bins_of
 from attnfaith.functional.statistics import medians_of
 from attnfaith.plots.labels import shortened
 from attnfaith.plots.lettering import TitleBlock, draw_empty, write
 from attnfaith.plots.panels import counted, panels_by_class, require_columns
 from attnfaith.plots.style import COLUMN, INK, PLAIN, RULE, SMALL, axes, name_axes
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.results import Results
 
 Array = NDArray[np.float64]
 NEEDED = ("max_weight", "median_tvd", "never_changes")
@@ -139,3 +143,12 @@ def _median(values: Array) -> float:
 
 def _shown(value: float) -> str:
     return "under 0.01" if 0 < value < 0.005 else f"{value:.2f}"
+
+
+PLOTS: dict[str, Callable[[Results], Figure]] = {
+    "distances": lambda results: permutation_figure(
+        results.table("permutation"),
+        results.manifest["facts"]["labels"],
+        kind=results.manifest["run"]["decision"]["kind"],
+    )
+}

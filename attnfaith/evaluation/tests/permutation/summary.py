@@ -7,41 +7,38 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from attnfaith.estimates.comparison_columns import NONE, ComparisonColumns, Name
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.pivot import Array, numbers
-from attnfaith.estimates.summary_table import EstimateTable, IntervalOptions, TextSlice, build_summary, start_slice
+from attnfaith.estimates.quantities import Mean, Median, Quantities, Quantity, Share
+from attnfaith.estimates.weight_bins import by_bin, in_bins
 from attnfaith.evaluation.verdict_rule import FEW
-from attnfaith.functional.statistics import Resamples
 
-EDGES = (0.25, 0.5, 0.75)
-BINS = ("0-0.25", "0.25-0.5", "0.5-0.75", "0.75-1")
-"""Of the largest weight of a text: each with its lower end and without its upper one, the last with both."""
+COLUMNS = ("median_tvd", "max_tvd", "flips", "never_changes", "marginal")
 TOO_SHORT = "fewer than two items to shuffle"
 SMALL = 0.05
 """A total variation distance that leaves an output as good as unchanged (the adversary's, of more than two classes)."""
 
-_MEDIANS = {"median_tvd": "median_tvd", "max_tvd": "max_tvd"}
-_MEANS = {"median_tvd_mean": "median_tvd", "flips": "flips"}
-_SHARES = {"never_changes": "never_changes", "marginal": "marginal"}
 
+def distances(columns: Mapping[str, Array], **about: Any) -> list[Quantity]:
+    """What shuffles do to each text.
 
-def bins_of(weights: Array) -> NDArray[np.intp]:
-    """The places in `BINS` of largest weights; rounding does not push a quarter below a quarter.
-
-    Example:
-        >>> bins_of(np.array([0.1, 0.25, 0.7499999999, 1.0])).tolist()
-        [0, 1, 3, 3]
+    Args:
+        columns: ``[n, F]`` or ``[n]`` each: "median_tvd" and "max_tvd" (the median and the largest distance that a
+            shuffle made), "flips" (the share of shuffles that change the decision) and "never_changes".
+        **about: as `Quantity` takes it.
     """
-    return np.digitize(weights + 1e-6, EDGES)
+    return [
+        Median("median_tvd", columns["median_tvd"], **about),
+        Median("max_tvd", columns["max_tvd"], **about),
+        Mean("median_tvd_mean", columns["median_tvd"], **about),
+        Mean("flips", columns["flips"], **about),
+        Share("never_changes", columns["never_changes"], **about),
+    ]
 
 
-def summarise(
-    permutation: pd.DataFrame, texts: pd.DataFrame, *, by: str | None = None, **statistics: Any
-) -> pd.DataFrame:
-    """The figures of the permutation test.
+def quantities(permutation: pd.DataFrame) -> Quantities:
+    """The quantities of the permutation test.
 
     - ``median_tvd``: the median over texts of each text's median distance; ``median_tvd_mean``: the mean of the same
     - ``max_tvd``: the median over texts of the largest distance that any shuffle made
@@ -49,57 +46,25 @@ def summarise(
     - ``flips``: the mean over texts of the share of shuffles that change the decision
     - ``marginal``: the share of texts with a decision within the tolerance of a tie
 
-    Each also for the texts whose largest weight is in one of `BINS`, as "max_weight=0-0.25" in ``other``.
+    Each also for the texts whose largest weight is in one of the `BINS` of `attnfaith.estimates.weight_bins`, as
+    "max_weight=0-0.25" in ``other``.
 
     Args:
         permutation: one row for each text.
-        texts: one row for each text.
-        by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
-        **statistics: as `IntervalOptions` takes them.
 
     Example:
-        >>> same = {"median_tvd": 0.2, "max_tvd": 0.4, "flips": 0.5, "marginal": False}
-        >>> texts = pd.DataFrame({"text_id": [0, 1, 2], "aside": None})
-        >>> rows = texts.assign(**same, max_weight=[0.2, 0.3, 0.9], never_changes=[True, False, False])
-        >>> table = summarise(rows, texts).query("figure == 'never_changes'")
-        >>> [(row.other, round(row.value, 2), row.texts) for row in table.itertuples()][:3]
-        [('', 0.33, 3), ('max_weight=0-0.25', 1.0, 1), ('max_weight=0.25-0.5', 0.0, 1)]
+        >>> same = {"median_tvd": 0.2, "max_tvd": 0.4, "flips": 0.5, "marginal": False, "text_id": [0, 1, 2]}
+        >>> rows = pd.DataFrame(same | {"max_weight": [0.2, 0.3, 0.9], "never_changes": [True, False, False]})
+        >>> never = quantities(rows).of(np.arange(3))[4]
+        >>> never.others[:3], never.values[:, :3].tolist()
+        (['', 'max_weight=0-0.25', 'max_weight=0.25-0.5'], [[1.0, 1.0, nan], [0.0, nan, 0.0], [0.0, nan, nan]])
     """
-    intervals, ordered = IntervalOptions(**statistics), permutation.sort_values("text_id")
-    text_ids = ordered["text_id"].to_numpy(dtype=np.int64)
-
-    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
-        rows, places = start_slice("permutation", part, text_ids, note=TOO_SHORT)
-        if len(places):
-            _add_figures(rows, ordered.iloc[places], intervals.resamples(len(places)))
-        yield rows
-
-    return build_summary("permutation", texts, by, lots_of)
-
-
-def _add_figures(rows: EstimateTable, table: pd.DataFrame, resamples: Resamples) -> None:
-    """All figures of some of the texts; the resamples are of those."""
-    inside = bins_of(numbers(table["max_weight"]))[:, None] == np.arange(len(BINS))
-    others = ["", *(f"max_weight={name}" for name in BINS)]
-    keys = [NONE] * len(others)
-
-    def parted(column: str) -> Array:
-        values = numbers(table[column])[:, None]
-        return np.hstack((values, np.where(inside, values, np.nan)))
-
-    for columns, estimate in ((_MEDIANS, resamples.median), (_MEANS, resamples.mean), (_SHARES, resamples.share)):
-        for figure, column in columns.items():
-            rows.add_each(figure, estimate(parted(column)), keys, others=others)
-
-
-def sides(permutation: pd.DataFrame) -> dict[str, ComparisonColumns]:
-    """What two runs are compared by."""
     table = permutation.sort_values("text_id")
-
-    def named(columns: Mapping[str, str]) -> dict[Name, Array]:
-        return {(figure, NONE): numbers(table[column]) for figure, column in columns.items()}
-
-    return {"": ComparisonColumns(table["text_id"].to_numpy(dtype=np.int64), named(_MEANS | _SHARES), named(_MEDIANS))}
+    weights, about = numbers(table["max_weight"]), by_bin()
+    columns = {name: in_bins(numbers(table[name]), weights) for name in COLUMNS}
+    every = [*distances(columns, **about), Share("marginal", columns["marginal"], **about)]
+    text_ids = table["text_id"].to_numpy(dtype=np.int64)
+    return Quantities(text_ids, lambda indices: [one.take(indices) for one in every], missing=TOO_SHORT)
 
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,19 +13,15 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.permutation import summary as summaries
 from attnfaith.functional.counterfactual import permute, random_permutations
+from attnfaith.metrics.citations import JAIN_WALLACE
 from attnfaith.randomness import keyed_generator
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
 
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -53,6 +49,12 @@ class Permutation(Test):
 
     name: ClassVar[str] = "permutation"
     ranked: ClassVar[bool] = False
+    headline: ClassVar[Mapping[str, str]] = {
+        "median_tvd": "output change when shuffled (median)",
+        "never_changes": "no shuffle changes the decision",
+    }
+    metrics: ClassVar[tuple[str, ...]] = ("PermutationDistance",)
+    citation: ClassVar[str] = JAIN_WALLACE
     permutations: int = 100
 
     def __post_init__(self) -> None:
@@ -107,25 +109,9 @@ class Permutation(Test):
                 parts.append((sums + affine.bias.double().unsqueeze(1)).to(capture.logits.dtype))
         return torch.cat(parts, dim=1)
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `attnfaith.evaluation.tests.permutation.summary.summarise`."""
-        return summaries.summarise(table(self.name), table("texts"), by=by, **statistics)
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """Of the attention; there are no levels."""
-        return summaries.sides(table(cls.name))
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Distances against the largest weight, by predicted class."""
-        from attnfaith import plots
-
-        facts = results.manifest["facts"]
-        return {
-            "distances": lambda: plots.permutation_figure(
-                results.table(self.name), facts["labels"], kind=results.manifest["run"]["decision"]["kind"]
-            )
-        }
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.permutation.summary.quantities`."""
+        return [summaries.quantities(table(self.name))]
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.tests.rationales.summary import at
-from attnfaith.evaluation.tests.rationales.test import SHARES
+from attnfaith.estimates.quantities import Number
+from attnfaith.evaluation.tests.rationales.summary import agreements, falls, marked_share
+from attnfaith.evaluation.tests.rationales.test import SHARES, Rationales
 from attnfaith.functional.ranking import order_of
-from attnfaith.functional.rationale import agreement, average_precision, f1, marked_runs, top_count
-from attnfaith.metrics.citations import ERASER
-from attnfaith.metrics.estimates import Quantities
+from attnfaith.functional.rationale import agreement, average_precision, marked_runs, top_count
+from attnfaith.metrics.estimates import TextQuantities
 from attnfaith.metrics.inputs import Array, Input, check_same, padded
 from attnfaith.metrics.module import Metric
 from attnfaith.validation import is_share, share
@@ -25,7 +25,7 @@ class _Drops(Metric):
 
     measured: ClassVar[str]
     options: ClassVar[dict[str, Any]] = {"shares": SHARES}
-    paper: ClassVar[str] = ERASER
+    paper: ClassVar[str] = Rationales.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Shares of the items, each once."""
@@ -46,19 +46,15 @@ class _Drops(Metric):
             if ((values < 0) | (values > 1)).any():
                 raise InputError(f"Expected {key} of {where} to be between 0 and 1: the probability of one class.")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         after, before = (np.array(columns[name]) for name in self.inputs)
         shares = np.array(options["shares"], dtype=np.float64)
         drops = before[:, None] - after
         some, none = drops[:, shares > 0], drops[:, shares == 0]
-        mean = some.mean(1)
-        means = {self.measured: mean}
-        means |= {at(self.measured, share): drops[:, place] for place, share in enumerate(shares) if share}
-        first = self._first(some, none)
-        if first is not None:
-            means[f"aopc_{self.measured}"] = (some.sum(1) + first) / (some.shape[1] + 1)
-        return Quantities(np.isnan(np.array(list(means.values()))).any(0), means=means, each=means)
+        told = falls(self.measured, some.mean(1), some, shares[shares > 0].tolist(), self._first(some, none))
+        each = {one.name: one.values[:, 0] for one in told}
+        return TextQuantities(np.isnan(np.array(list(each.values()))).any(0), told, each=each)
 
     @abstractmethod
     def _first(self, some: Array, none: Array) -> Array | None:
@@ -162,7 +158,7 @@ class RationaleAgreement(Metric):
 
     inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1), "references": Input(1, whole=True)}
     options: ClassVar[dict[str, Any]] = {"top": None}
-    paper: ClassVar[str] = ERASER
+    paper: ClassVar[str] = Rationales.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """A share, or nothing."""
@@ -175,12 +171,12 @@ class RationaleAgreement(Metric):
         if not np.isin(text["references"], (0, 1)).all():
             raise InputError(f"Expected references of {where} to be marks, 0 or 1 for each item.")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         marks = columns["references"]
         (scores, mask), (marked, _) = padded(columns["predictions"]), padded(marks)
         items, relevant = (np.array([float(f(one)) for one in marks]) for f in (len, np.sum))
-        share = float(relevant.sum() / max(items.sum(), 1))
+        share = marked_share(relevant, items)
         top = share if options["top"] is None else float(options["top"])
         orders = order_of(scores, mask).numpy()
         bare = relevant == 0
@@ -190,10 +186,16 @@ class RationaleAgreement(Metric):
             chosen, gold = orders[place, : top_count(top, int(items[place]))], marks[place] > 0
             found[1:, place] = agreement(chosen.tolist(), np.flatnonzero(gold).tolist(), marked_runs(gold))
         each = dict(zip(("auprc", "token_f1", "iou_precision", "iou_recall"), found, strict=True))
-        return Quantities(
+        means, spans = agreements(each["auprc"], each["token_f1"], each["iou_precision"], each["iou_recall"])
+        without = Number("without_rationale", int(bare.sum()), len(marks))
+        return TextQuantities(
             np.isnan(found).any(0) & ~bare,
-            means={"token_f1": each["token_f1"], "auprc": each["auprc"]},
-            of_means={"iou_f1": (f1, (each["iou_precision"], each["iou_recall"]))},
-            said={"without_rationale": int(bare.sum()), "rationale_share": share, "top_share": top},
+            [
+                *means,
+                spans,
+                without,
+                Number("rationale_share", share, len(marks)),
+                Number("top_share", top, len(marks)),
+            ],
             each=each,
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -14,7 +15,7 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.pivot import numbers
-from attnfaith.evaluation.tests.rationales.summary import AGREEMENT, MEASURES, TEST, share_at
+from attnfaith.evaluation.tests.rationales.summary import AGREEMENT, MEASURES, share_at
 from attnfaith.plots.curves import resolve_highlight
 from attnfaith.plots.dots import draw_dots
 from attnfaith.plots.labels import labels_for
@@ -32,6 +33,9 @@ from attnfaith.plots.panels import (
     rows_of,
 )
 from attnfaith.plots.style import COLUMN, INK, MUTED, PAGE, RULE, LineStyle, PaperFigure, axes, looks_for, name_axes
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.results import Results
 
 _TITLES = {"comprehensiveness": "Without the top {}", "sufficiency": "With the top {} alone"}
 _BETTER = {"comprehensiveness": "higher is better", "sufficiency": "lower is better"}
@@ -77,7 +81,7 @@ def carried(
     require_columns(summary, SUMMARY, figure="carried")
     if measure not in MEASURES:
         raise InputError(f"Expected measure to be one of {', '.join(MEASURES)}; got {measure!r}.")
-    table, level = of_level(all_texts_rows(summary, TEST), erase_level, figure="carried")
+    table, level = of_level(all_texts_rows(summary, "rationales"), erase_level, figure="carried")
     shares = table["figure"].map(lambda name: share_at(name, measure)).astype(float)
     table = table.assign(share=shares)[shares.notna() & np.isfinite(numbers(table["value"]))]
     keys, unit = keys_of(table), unit_at(unit, level)
@@ -143,7 +147,7 @@ def rationales_figure(
         2
     """
     require_columns(summary, SUMMARY, figure="rationales")
-    table = all_texts_rows(summary, TEST)
+    table = all_texts_rows(summary, "rationales")
     levels = levels_of(table)
     counts = [len(keys_of(table[table["erase_level"] == level])) for level in levels]
     heights = [max(2.7, 0.8 + 0.112 * count) for count in counts]
@@ -178,7 +182,7 @@ def plausibility_figure(
         'AUPRC'
     """
     require_columns(summary, SUMMARY, figure="agreement with people")
-    table = all_texts_rows(summary, TEST)
+    table = all_texts_rows(summary, "rationales")
     table = table[table["figure"].isin([*AGREEMENT, "rationale_share"])]
     own = table[table["figure"].isin(AGREEMENT)]
     levels = levels_of(own)
@@ -213,3 +217,11 @@ def _agreement(axis: Axes, lines: pd.DataFrame, measure: str, unit: str) -> None
     axis.set_xlim(0, 1)
     axis.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     name_axes(axis, _SAID[measure].format(unit))
+
+
+PLOTS: dict[str, Callable[[Results], Figure]] = {
+    "curves": lambda results: rationales_figure(
+        results.summary(), unit=results.manifest["facts"]["unit"], kind=results.manifest["facts"]["decision"]
+    ),
+    "agreement": lambda results: plausibility_figure(results.summary(), unit=results.manifest["facts"]["unit"]),
+}

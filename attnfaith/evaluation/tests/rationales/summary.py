@@ -2,45 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from attnfaith.attribution.method import ATTENTION, CONTROL
-from attnfaith.estimates.comparison_columns import ComparisonColumns, columns
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, unit_at
 from attnfaith.estimates.pivot import Array, Pivot, levels_of, numbers
-from attnfaith.estimates.summary_table import (
-    EstimateTable,
-    IntervalOptions,
-    TextSlice,
-    build_summary,
-    start_slice,
-    written,
-)
+from attnfaith.estimates.quantities import FunctionOfMeans, Mean, Number, Quantities, Quantity, Share, ratio
+from attnfaith.estimates.summary_table import written
 from attnfaith.functional.rationale import agreement, f1, top_count
-from attnfaith.functional.statistics import Resamples, means_of
 
-TEST = "rationales"
 MEASURES = ("comprehensiveness", "sufficiency")
 AGREEMENT = ("auprc", "token_f1", "iou_f1")
-NO_RATIONALE = "the data mark nothing that the model reads"
 
 
-def summarise_rationales(
-    rationales: pd.DataFrame,
-    texts: pd.DataFrame,
-    *,
-    shares: Sequence[float],
-    top: float | None = None,
-    n_resamples: int = 9999,
-    confidence_level: float = 0.95,
-    seed: int = 0,
-    by: str | None = None,
-) -> pd.DataFrame:
-    """The figures of the rationales test.
+def falls(
+    measure: str, mean: Array, each: Array, shares: Sequence[float], first: Array | float | None, **about: Any
+) -> list[Quantity]:
+    """How much the explained number falls without the top of a ranking, or with it alone.
+
+    Args:
+        measure: "comprehensiveness" or "sufficiency".
+        mean: ``[n, F]`` or ``[n]``, over the shares.
+        each: ``[n, F, S]`` or ``[n, S]``, at each of the shares.
+        shares: of the items.
+        first: at one more step, with an empty top; None where that is not known.
+        **about: as `Quantity` takes it.
+    """
+    others = {**about, "compared": ()}  # they hang on the shares, which are options
+    found: list[Quantity] = [Mean(measure, mean, **about)]
+    if first is not None:
+        found.append(Mean(f"aopc_{measure}", (each.sum(-1) + first) / (each.shape[-1] + 1), **others))
+    return found + [Mean(at(measure, share), each[..., place], **others) for place, share in enumerate(shares)]
+
+
+def agreements(
+    auprc: Array, token_f1: Array, precision: Array, recall: Array, **about: Any
+) -> tuple[list[Quantity], FunctionOfMeans]:
+    """How a ranking agrees with what people marked, ``[n, F]`` or ``[n]`` each; the second is the spans' F1."""
+    others = {**about, "compared": ()}  # they hang on how much is marked in all texts, or on an option
+    spans = [Mean("", values).values for values in (precision, recall)]
+    return [Mean("auprc", auprc, **about), Mean("token_f1", token_f1, **others)], FunctionOfMeans(
+        "iou_f1", spans[0], columns=tuple(spans), function=f1, **others
+    )
+
+
+def marked_share(relevant: Array, able: Array) -> float:
+    """The share of the items that people marked, in all texts together, from how many of each text's are ``[n]``."""
+    return float(relevant.sum() / max(able.sum(), 1))
+
+
+def quantities(rationales: pd.DataFrame, shares: Sequence[float], top: float | None = None) -> Iterator[Quantities]:
+    """The quantities of the rationales test.
 
     For each level and ranking, means over texts:
 
@@ -64,16 +82,12 @@ def summarise_rationales(
 
     Args:
         rationales: one row for each text, ranking and level.
-        texts: one row for each text.
         shares: of the items, in the order of the lists of the table.
         top: the share of the items that is compared with the marks; None for their own share, over all texts.
-        n_resamples: how often the texts are drawn anew.
-        confidence_level: of the intervals.
-        seed: of the draws.
-        by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
 
     Example:
         >>> row = {
+        ...     "text_id": 0,
         ...     "erase_level": "input",
         ...     "ranking_level": "input",
         ...     "ranking": "lrp",
@@ -82,38 +96,14 @@ def summarise_rationales(
         ... }
         >>> row |= {"comprehensiveness": 0.3, "sufficiency": 0.1, "order": None, "rationale": None, "auprc": None}
         >>> row |= {"comprehensiveness_at": [0.2, 0.4], "sufficiency_at": [0.2, 0.0], "unread": None}
-        >>> texts = pd.DataFrame({"text_id": [0, 1], "aside": None})
-        >>> table = summarise_rationales(
-        ...     pd.DataFrame([row | {"text_id": text} for text in (0, 1)]), texts, shares=(0.1, 0.5), n_resamples=99
-        ... )
-        >>> table.set_index("figure").value[["comprehensiveness_at_50%", "aopc_sufficiency"]].round(4).tolist()
-        [0.4, 0.2667]
+        >>> (level,) = quantities(pd.DataFrame([row]), shares=(0.1, 0.5))
+        >>> found = {one.name: one.values.round(4).tolist() for one in level.of(np.arange(1))}
+        >>> found["comprehensiveness_at_50%"], found["aopc_sufficiency"]
+        ([[0.4]], [[0.2667]])
     """
-    intervals = IntervalOptions(n_resamples, confidence_level, seed)
-    levels = [
-        _Level(rationales[rationales["erase_level"] == name], name, shares, top) for name in levels_of(rationales)
-    ]
-
-    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
-        for level in levels:
-            rows, places = start_slice(TEST, part, level.pivot.text_ids, level.name)
-            if len(places):
-                level.add_figures(rows, places, intervals.resamples(len(places)))
-            yield rows
-
-    return build_summary(TEST, texts, by, lots_of)
-
-
-def sides(rationales: pd.DataFrame) -> dict[str, ComparisonColumns]:
-    """What two runs are compared by, by level."""
-    found = {}
-    for level in levels_of(rationales):
-        pivot = Pivot(rationales[rationales["erase_level"] == level], ("ranking_level", "ranking"))
-        means = {name: pivot.matrix(name) for name in (*MEASURES, "auprc")}
-        if np.isnan(means["auprc"]).all():
-            del means["auprc"]
-        found[level] = ComparisonColumns(pivot.text_ids, columns(means, pivot.keys))
-    return found
+    for name in levels_of(rationales):
+        level = _Level(rationales[rationales["erase_level"] == name], name, shares, top)
+        yield Quantities(level.pivot.text_ids, level.of, name)
 
 
 def at(measure: str, share: float) -> str:
@@ -141,76 +131,82 @@ class _Level:
     """What was found at one level."""
 
     def __init__(self, table: pd.DataFrame, name: str, shares: Sequence[float], top: float | None) -> None:
-        table, self.name, self.given = table.reset_index(drop=True), name, top
-        own: dict[str, Array] = {measure: numbers(table[measure]) for measure in MEASURES}
-        last = {"comprehensiveness": 0.0, "sufficiency": numbers(table["all_erased"])}
+        table, self.name, self.shares, self.given = table.reset_index(drop=True), name, shares, top
+        self.marked, self.top = bool(table["order"].notna().any()), np.nan
+        columns: dict[str, Any] = {name: table[name] for name in ("text_id", "ranking_level", "ranking", "undefined")}
+        columns |= {name: table[name] for name in ("all_erased", *MEASURES)}
         for measure in MEASURES:
             each = np.stack(table[f"{measure}_at"].to_list()).astype(np.float64)
-            own[f"aopc_{measure}"] = (each.sum(1) + last[measure]) / (len(shares) + 1)
-            own |= {at(measure, share): each[:, place] for place, share in enumerate(shares)}
-        self.means = list(own)
-        self.marked, self.top = bool(table["order"].notna().any()), np.nan
+            columns |= {f"{measure} {place}": each[:, place] for place in range(len(shares))}
         if self.marked:
             compared, self.top = _with_agreement(table, top)
-            own |= compared
-            self.means += ["auprc", "token_f1"]
-        kept = ["text_id", "ranking_level", "ranking", "all_erased", "undefined"]
-        self.pivot = Pivot(pd.concat([table[kept], pd.DataFrame(own)], axis=1), ("ranking_level", "ranking"))
+            columns |= compared
+        self.pivot = Pivot(pd.DataFrame(columns), ("ranking_level", "ranking"))
 
-    def add_figures(self, rows: EstimateTable, places: np.ndarray, resamples: Resamples) -> None:
-        """All figures of some of the texts; the resamples are of those."""
-        keys = self.pivot.keys
-        values = {name: self.pivot.matrix(name)[places] for name in self.means}
-        control = next((place for place, key in enumerate(keys) if key == (self.name, CONTROL)), None)
+    def of(self, indices: NDArray[np.intp]) -> list[Quantity | Number]:
+        """The quantities of some of the texts."""
+        about: dict[str, Any] = {"keys": self.pivot.keys}
+        all_erased = self.pivot.vector("all_erased")[indices]
+        parts = [self._falls(measure, all_erased, indices, about) for measure in MEASURES]
+        means, spans = [*(part[0] for part in parts), *(one for part in parts for one in part[1:])], []
+        if self.marked:
+            names = ("auprc", "token_f1", "precision", "recall")
+            columns = [self.pivot.matrix(name)[indices] for name in names]
+            agreement, iou = agreements(*columns, **about, note=self._left_out(indices))
+            means, spans = means + agreement, [iou]
+        undefined = np.where(self.pivot.present, self.pivot.flags("undefined"), np.nan)[indices]
+        return [
+            *(self._about_marks(indices) if self.marked else ()),
+            Mean("all_erased", all_erased, compared=()),
+            *means,
+            *self._differences(means),
+            *spans,
+            *self._differences(spans),
+            Share("undefined_scores", undefined, **about),
+        ]
+
+    def _falls(
+        self, measure: str, all_erased: Array, indices: NDArray[np.intp], about: dict[str, Any]
+    ) -> list[Quantity]:
+        each = [self.pivot.matrix(f"{measure} {place}")[indices] for place in range(len(self.shares))]
+        first = 0.0 if measure == "comprehensiveness" else all_erased[:, None]
+        mean = self.pivot.matrix(measure)[indices]
+        return falls(measure, mean, np.stack(each, axis=-1), self.shares, first, **about)
+
+    def _differences(self, of: Sequence[Quantity]) -> Iterator[Quantity]:
+        """Each ranking less the random order, paired."""
+        keys = list(self.pivot.keys)
+        if (self.name, CONTROL) not in keys:
+            return
+        control = keys.index((self.name, CONTROL))
         others = [place for place in range(len(keys)) if place != control]
-        if control is not None:
-            compared = (name for name in (*MEASURES, *AGREEMENT) if name in values)
-            values |= {f"{name}_difference": values[name][:, others] - values[name][:, [control]] for name in compared}
-        ends = np.cumsum([0, *(matrix.shape[1] for matrix in values.values())])
-        found = resamples.mean(np.hstack(list(values.values())))
-        if self.marked:
-            self._about_marks(rows, places, resamples)
-        rows.add_each("all_erased", resamples.mean(self.pivot.vector("all_erased")[places]), [("", "")])
-        note = self._left_out(places)
-        for name, start, stop in zip(values, ends[:-1], ends[1:], strict=True):
-            own, part = keys, found.take(slice(start, stop))
-            against = None
-            if name.endswith("_difference") and control is not None:
-                own, against = tuple(keys[place] for place in others), [written(keys[control])] * len(others)
-            rows.add_each(name, part, own, others=against, notes=note if name.startswith(AGREEMENT) else "")
-        if self.marked:
-            self._spans(rows, places, resamples, control, others)
-        undefined = np.where(self.pivot.present, self.pivot.flags("undefined"), np.nan)[places]
-        rows.add_each("undefined_scores", resamples.share(undefined), keys)
+        about: dict[str, Any] = {"keys": [keys[place] for place in others]}
+        about["others"] = [written(keys[control])] * len(others)
+        for one in of:
+            about |= {"name": f"{one.name}_difference", "compared": None}
+            if isinstance(one, FunctionOfMeans):
+                function = one.function
 
-    def _about_marks(self, rows: EstimateTable, places: np.ndarray, resamples: Resamples) -> None:
+                def gap(*means: Array, function: Callable[..., Array] = function) -> Array:
+                    found = function(*means)
+                    return found[..., others] - found[..., [control]]
+
+                yield replace(one, values=one.values[:, others], function=gap, **about)
+            elif one.name in (*MEASURES, *AGREEMENT):
+                yield replace(one, values=one.values[:, others] - one.values[:, [control]], **about)
+
+    def _about_marks(self, indices: NDArray[np.intp]) -> Iterator[Quantity | Number]:
         """How much is marked, how much of that is compared, and of how many texts nothing can be said."""
-        able, relevant, unread = (self.pivot.vector(name)[places] for name in ("able", "relevant", "unread"))
-        rows.add_each("rationale_share", resamples.ratio(relevant, able), [("", "")])
+        able, relevant, unread = (self.pivot.vector(name)[indices] for name in ("able", "relevant", "unread"))
+        yield ratio("rationale_share", relevant, able, compared=())
         note = "of all texts, as people marked" if self.given is None else "as asked"
-        rows.add("top_share", self.top, texts=int(np.isfinite(able).sum()), note=note)
+        yield Number("top_share", self.top, int(np.isfinite(able).sum()), note)
         counts = {"without_rationale": ~(relevant > 0), "whole_rationale": relevant == able, "cut_off": unread > 0}
         for name, those in counts.items():
-            rows.add(name, int(those.sum()), texts=len(places))
+            yield Number(name, int(those.sum()), len(indices))
 
-    def _spans(
-        self, rows: EstimateTable, places: np.ndarray, resamples: Resamples, control: int | None, others: Sequence[int]
-    ) -> None:
-        """The F1 of mean precision and mean recall."""
-        keys, note = self.pivot.keys, self._left_out(places)
-        sides = [self.pivot.matrix(name)[places] for name in ("precision", "recall")]
-        value, draws = f1(*map(means_of, sides)), f1(*map(resamples.draws, sides))
-        texts = (~np.isnan(sides[0])).sum(0)
-        rows.add_each("iou_f1", resamples.estimate(value, draws, texts), keys, notes=note)
-        if control is not None:
-            gap = resamples.estimate(value - value[control], draws - draws[:, [control]], texts).take(list(others))
-            own, against = [keys[place] for place in others], [written(keys[control])] * len(others)
-            rows.add_each("iou_f1_difference", gap, own, others=against, notes=note)
-
-    def _left_out(self, places: np.ndarray) -> str:
-        if not self.marked:
-            return ""
-        without = int((~(self.pivot.vector("relevant")[places] > 0)).sum())
+    def _left_out(self, indices: NDArray[np.intp]) -> str:
+        without = int((~(self.pivot.vector("relevant")[indices] > 0)).sum())
         return f"without {without} texts in which nothing is marked" if without else ""
 
 
@@ -226,7 +222,7 @@ def _with_agreement(table: pd.DataFrame, top: float | None) -> tuple[dict[str, A
         found["able"][row] = len(orders[row])
         found["relevant"][row] = len(set(marked[row]))
     each = known[~table["text_id"].iloc[known].duplicated().to_numpy()]
-    share = found["relevant"][each].sum() / max(found["able"][each].sum(), 1) if top is None else top
+    share = marked_share(found["relevant"][each], found["able"][each]) if top is None else top
     for row in known[found["relevant"][known] > 0]:
         chosen = orders[row][: top_count(share, len(orders[row]))]
         compared = agreement(chosen, marked[row], spans[row])
@@ -242,9 +238,9 @@ def _pairs(lot: Any) -> list[tuple[int, int]]:
 def said(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     """What attention's top does, and how it agrees with people, each beside a random order's."""
     order = ("attention", "input") if facts["tail_is_affine"] else ("input", "attention")
-    places = ((level, key) for level in order for key in figures.keys(level, "comprehensiveness"))
+    indices = ((level, key) for level in order for key in figures.keys(level, "comprehensiveness"))
     level, key = min(
-        (place for place in places if place[1][1] == ATTENTION),
+        (place for place in indices if place[1][1] == ATTENTION),
         key=lambda place: (order.index(place[0]), place[1][0] != "attention"),
         default=("", ("", "")),
     )

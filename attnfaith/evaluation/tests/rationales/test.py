@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from attnfaith import validation
 from attnfaith.errors import InputError, NumericalError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
@@ -30,13 +30,8 @@ from attnfaith.functional.rationale import (
     top_count,
     without_top,
 )
+from attnfaith.metrics.citations import ERASER
 from attnfaith.text.annotations import FORMS, TokenMarks, align_rationale
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
-
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 COLUMNS: list[tuple[str, pa.DataType]] = [
@@ -72,7 +67,14 @@ class Rationales(Test):
     """
 
     name: ClassVar[str] = "rationales"
-    reads_rationales: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ("rationale_column",)
+    headline: ClassVar[Mapping[str, str]] = {
+        "comprehensiveness": "fall without the top (mean)",
+        "sufficiency": "fall with the top alone (mean)",
+        "auprc": "AUPRC of what people marked",
+    }
+    metrics: ClassVar[tuple[str, ...]] = ("Comprehensiveness", "RationaleAgreement", "Sufficiency")
+    citation: ClassVar[str] = ERASER
     shares: tuple[float, ...] = SHARES
     top: float | None = None
     form: str | None = None
@@ -102,27 +104,9 @@ class Rationales(Test):
             dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
         )
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `summarise_rationales`."""
-        return summaries.summarise_rationales(
-            table(self.name), table("texts"), shares=self.shares, top=self.top, by=by, **statistics
-        )
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """What does not hang on an option, by level."""
-        return summaries.sides(table(cls.name))
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """What erasing, and keeping, the top of each ranking does; and its agreement with people."""
-        from attnfaith import plots
-
-        facts = results.manifest["facts"]
-        unit, kind = facts["unit"], facts["decision"]
-        return {
-            "curves": lambda: plots.rationales_figure(results.summary(), unit=unit, kind=kind),
-            "agreement": lambda: plots.plausibility_figure(results.summary(), unit=unit),
-        }
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.rationales.summary.quantities`."""
+        return summaries.quantities(table(self.name), self.shares, self.top)
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -32,6 +32,9 @@ from attnfaith.plots.style import (
     looks_for,
     name_axes,
 )
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.results import Results
 
 TRAINED = "as trained"
 TICKS = 30  # layers named on an axis; of more, some are
@@ -193,3 +196,10 @@ def _dress(axis: Axes, layers: list[str], lowest: float) -> None:
     axis.set_ylim(max(lowest, -1.0), 1.0)
     axis.axhline(0, color=INK, linewidth=0.6, zorder=1)
     axis.grid(axis="y", color=RULE, linewidth=0.5)
+
+
+PLOTS: dict[str, Callable[[Results], Figure]] = {
+    "spearman": lambda results: sanity_figure(results.summary(), measure="spearman"),
+    "absolute": lambda results: sanity_figure(results.summary(), measure="spearman_absolute"),
+    "tau": lambda results: sanity_figure(results.summary(), measure="tau"),
+}

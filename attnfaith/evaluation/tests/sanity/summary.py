@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from attnfaith.attribution.display_names import display_name, role_of
-from attnfaith.estimates.comparison_columns import ComparisonColumns, columns
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, listed
 from attnfaith.estimates.pivot import Array, Key, Pivot
-from attnfaith.estimates.summary_table import (
-    EstimateTable,
-    IntervalOptions,
-    TextSlice,
-    build_summary,
-    start_slice,
-    written,
-)
+from attnfaith.estimates.quantities import Mean, Quantities, Quantity, Share
+from attnfaith.estimates.summary_table import written
 from attnfaith.evaluation.verdict_rule import FEW
-from attnfaith.functional.statistics import Estimate, Resamples
+from attnfaith.functional.statistics import means_of
 
 MEASURES = ("spearman", "spearman_absolute", "tau")
 RANDOM_LABELS = "random labels"
@@ -30,8 +25,13 @@ TOO_SHORT = "fewer than two items to rank"
 _BY = ("ranking_level", "ranking", "depth", "layer")
 
 
-def summarise(sanity: pd.DataFrame, texts: pd.DataFrame, *, by: str | None = None, **statistics: float) -> pd.DataFrame:
-    """The figures of the sanity test, for each ranking.
+def notices(kept: Array, suffix: str = "", **about: Any) -> Quantity:
+    """On how many texts a rank correlation with the scores of another model is below `HALF`."""
+    return Share(f"notices{suffix}", np.where(np.isnan(kept), np.nan, kept < HALF), **about)
+
+
+def quantities(sanity: pd.DataFrame) -> Quantities:
+    """The quantities of the sanity test, for each ranking.
 
     For each depth, with the number of layers drawn anew and the last of them in ``other``, as "1/classifier", and for
     the model trained on random labels, as "random labels":
@@ -48,68 +48,54 @@ def summarise(sanity: pd.DataFrame, texts: pd.DataFrame, *, by: str | None = Non
 
     Args:
         sanity: one row for each text, ranking and depth.
-        texts: one row for each text.
-        by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
-        **statistics: as `IntervalOptions` takes them.
 
     Example:
         >>> same = {"ranking_level": "attention", "ranking": "lrp", "depth": 1, "layer": "classifier", "reason": None}
-        >>> same |= {"draw": 0}
-        >>> texts = pd.DataFrame({"text_id": [0, 1, 2], "aside": None})
-        >>> rows = texts.assign(**same, spearman=[0.2, 0.4, 0.9], spearman_absolute=0.5, tau=0.1)
-        >>> table = summarise(rows, texts, n_resamples=99)
-        >>> table[table.figure.isin(["spearman", "notices"])][["figure", "other", "value", "texts"]].values.tolist()
-        [['spearman', '1/classifier', 0.5, 3], ['notices', '', 0.6666666666666666, 3]]
+        >>> same |= {"draw": 0, "spearman": [0.2, 0.9], "spearman_absolute": 0.5, "tau": 0.1, "text_id": [0, 1]}
+        >>> found = {one.name: one.values.tolist() for one in quantities(pd.DataFrame(same)).of(np.arange(2))}
+        >>> found["spearman"], found["notices"]
+        ([[0.2], [0.9]], [[1.0], [0.0]])
     """
-    intervals, pivot = IntervalOptions(**statistics), Pivot(sanity, _BY)  # type: ignore[arg-type]
-
-    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
-        rows, places = start_slice("sanity", part, pivot.text_ids, note=TOO_SHORT)
-        if len(places):
-            reasons = _reasons(sanity[sanity["text_id"].isin(part.text_ids)])
-            _add_figures(rows, pivot, places, intervals.resamples(len(places)), reasons)
-        yield rows
-
-    return build_summary("sanity", texts, by, lots_of)
-
-
-def _add_figures(
-    rows: EstimateTable, pivot: Pivot, places: np.ndarray, resamples: Resamples, reasons: dict[Key, str]
-) -> None:
-    keys = [key[:2] for key in pivot.keys]
-    others = [RANDOM_LABELS if key[2] == "0" else written(key[2:]) for key in pivot.keys]
-    for name in MEASURES:
-        rows.add_each(name, resamples.mean(pivot.matrix(name)[places]), keys, others=others)
-    there = pivot.present[places]
-    missing = np.where(there, np.isnan(pivot.matrix("spearman")[places]), np.nan)
-    notes = [reasons.get(key, "") for key in pivot.keys]
-    rows.add_each("undefined", resamples.share(missing), keys, others=others, notes=notes)
-    deepest = {key[:2]: key for key in sorted(pivot.keys, key=lambda key: int(key[2]))}
-    for suffix in ("", "_absolute"):
-        own, values = _last(pivot, f"spearman{suffix}")
-        kept, draws = values[places], _last(pivot, "draw")[1][places]
-        rows.add_each(f"kept{suffix}", resamples.mean(kept), own, notes=[reasons.get(deepest[key], "") for key in own])
-        for end, found in _ends(kept, draws, resamples).items():
-            rows.add_each(f"kept{suffix}_{end}", found, own)
-        rows.add_each(f"notices{suffix}", resamples.share(np.where(np.isnan(kept), np.nan, kept < HALF)), own)
-
-
-def _ends(kept: Array, draws: Array, resamples: Resamples) -> dict[str, Estimate]:
-    """Of the means over the texts of each draw of the weights, the lowest and the highest, for each ranking."""
-    each = np.unique(draws[~np.isnan(draws)])
-    count = kept.shape[1]
-    found = resamples.mean(np.hstack([np.where(draws == draw, kept, np.nan) for draw in each]))
-    means, columns = found.value.reshape(len(each), count), np.arange(count)
-    lowest, highest = np.nan_to_num(means, nan=np.inf).argmin(0), np.nan_to_num(means, nan=-np.inf).argmax(0)
-    return {"lowest": found.take(lowest * count + columns), "highest": found.take(highest * count + columns)}
-
-
-def sides(sanity: pd.DataFrame) -> dict[str, ComparisonColumns]:
-    """What two runs are compared by: what is kept with all layers drawn anew."""
     pivot = Pivot(sanity, _BY)
-    keys, signed = _last(pivot, "spearman")
-    quantities = {"kept": signed, "kept_absolute": _last(pivot, "spearman_absolute")[1]}
-    return {"": ComparisonColumns(pivot.text_ids, columns(quantities, keys))}
+
+    def of(indices: NDArray[np.intp]) -> list[Quantity]:
+        reasons = _reasons(sanity[sanity["text_id"].isin(pivot.text_ids[indices])])
+        return [*_by_depth(pivot, indices, reasons), *_of_all_layers(pivot, indices, reasons)]
+
+    return Quantities(pivot.text_ids, of, missing=TOO_SHORT)
+
+
+def _by_depth(pivot: Pivot, indices: NDArray[np.intp], reasons: dict[Key, str]) -> Iterator[Quantity]:
+    others = [RANDOM_LABELS if key[2] == "0" else written(key[2:]) for key in pivot.keys]
+    about: dict[str, Any] = {"keys": [key[:2] for key in pivot.keys], "others": others}
+    for name in MEASURES:
+        yield Mean(name, pivot.matrix(name)[indices], **about)
+    missing = np.where(pivot.present[indices], np.isnan(pivot.matrix("spearman")[indices]), np.nan)
+    yield Share("undefined", missing, note=[reasons.get(key, "") for key in pivot.keys], **about)
+
+
+def _of_all_layers(pivot: Pivot, indices: NDArray[np.intp], reasons: dict[Key, str]) -> Iterator[Quantity]:
+    deepest = {key[:2]: key for key in sorted(pivot.keys, key=lambda key: int(key[2]))}
+    draws = _last(pivot, "draw")[1][indices]
+    for suffix in ("", "_absolute"):
+        keys, values = _last(pivot, f"spearman{suffix}")
+        kept, notes = values[indices], [reasons.get(deepest[key], "") for key in keys]
+        yield Mean(f"kept{suffix}", kept, keys=keys, note=notes)
+        for end, of_one_draw in _ends(kept, draws).items():
+            yield Mean(f"kept{suffix}_{end}", of_one_draw, keys=keys, compared=())
+        yield notices(kept, suffix, keys=keys)
+
+
+def _ends(kept: Array, draws: Array) -> dict[str, Array]:
+    """The texts of the draw of the weights with the lowest mean, and with the highest, for each ranking."""
+    each = np.unique(draws[~np.isnan(draws)])
+    if not len(each):
+        return {}
+    means = np.stack([means_of(np.where(draws == draw, kept, np.nan)) for draw in each])
+    lowest, highest = np.nan_to_num(means, nan=np.inf).argmin(0), np.nan_to_num(means, nan=-np.inf).argmax(0)
+    return {
+        end: np.where(draws == each[chosen], kept, np.nan) for end, chosen in (("lowest", lowest), ("highest", highest))
+    }
 
 
 def sentences(figures: SummaryLookup) -> Iterator[str]:

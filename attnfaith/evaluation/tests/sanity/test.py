@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -17,8 +17,8 @@ from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.attribution.method import YOURS
 from attnfaith.attribution.model_loading import load_model, positive_int
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import ComparisonColumns
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import MARGIN
@@ -34,13 +34,9 @@ from attnfaith.evaluation.tests.sanity.models import (
 )
 from attnfaith.functional.agreement import kendall, spearman
 from attnfaith.functional.reinitialize import WAYS
+from attnfaith.metrics.citations import ADEBAYO
 from attnfaith.storage.fingerprint import fingerprint_model
 from attnfaith.text.encoder import TextEncoder
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
 
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -74,6 +70,9 @@ class Sanity(Test):
     """
 
     name: ClassVar[str] = "sanity"
+    headline: ClassVar[Mapping[str, str]] = {"kept": "correlation with itself, all layers drawn anew"}
+    metrics: ClassVar[tuple[str, ...]] = ("RandomisationAgreement",)
+    citation: ClassVar[str] = ADEBAYO
     how: str = "permuted"
     depths: int | None = None
     draws: int = 3
@@ -134,23 +133,9 @@ class Sanity(Test):
                     values += [found[name][text] for text in texts]
         return rows
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `attnfaith.evaluation.tests.sanity.summary.summarise`."""
-        return summaries.summarise(table(self.name), table("texts"), by=by, **statistics)
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """What is left with all layers drawn anew; nothing is erased, so there are no levels."""
-        return summaries.sides(table(cls.name))
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Each measure against the number of layers drawn anew."""
-        from attnfaith import plots
-
-        def of(measure: str) -> Callable[[], Figure]:
-            return lambda: plots.sanity_figure(results.summary(), measure=measure)
-
-        return {"spearman": of("spearman"), "absolute": of("spearman_absolute"), "tau": of("tau")}
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.sanity.summary.quantities`."""
+        return [summaries.quantities(table(self.name))]
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from attnfaith.evaluation.tests.single_weight.summary import cells
+from attnfaith.evaluation.tests.single_weight import test
+from attnfaith.evaluation.tests.single_weight.summary import differences
 from attnfaith.functional.decision import Decision, jensen_shannon
-from attnfaith.metrics.citations import SERRANO_SMITH
-from attnfaith.metrics.estimates import Quantities
+from attnfaith.metrics.estimates import TextQuantities
 from attnfaith.metrics.inputs import Array, Input, check_probabilities, check_same
 from attnfaith.metrics.module import Metric
 
@@ -50,7 +50,7 @@ class SingleWeight(Metric):
         "references": Input(1),
         "others": Input(2, single=True),
     }
-    paper: ClassVar[str] = SERRANO_SMITH
+    paper: ClassVar[str] = test.SingleWeight.citation
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
         """Three outputs over the same classes."""
@@ -58,20 +58,16 @@ class SingleWeight(Metric):
         for name, values in text.items():
             check_probabilities(values, f"{name} of {where}")
 
-    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> Quantities:
+    def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         found = [
             _text(*map(torch.from_numpy, text)) for text in zip(*(columns[name] for name in self.inputs), strict=True)
         ]
         delta, top, drawn = np.array(found).reshape(-1, 3).T
-        undefined = np.isnan(delta)
-        shares = {"delta_js_negative": np.where(undefined, np.nan, delta < 0)}
-        table, single = cells(top, drawn), all(len(others) == 1 for others in columns["others"])
-        return Quantities(
-            undefined,
-            shares={**shares, **(table if single else {})},
-            means={**({} if single else table), "delta_js": delta},
-            each={"delta_js": delta, "top_flips": top, "drawn_flips": drawn},
+        single = all(len(others) == 1 for others in columns["others"])
+        shares, means = differences(delta, top, drawn, expected=not single)
+        return TextQuantities(
+            np.isnan(delta), [*shares, *means], each={"delta_js": delta, "top_flips": top, "drawn_flips": drawn}
         )
 
 

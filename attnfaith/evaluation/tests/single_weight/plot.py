@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -35,6 +36,9 @@ from attnfaith.plots.style import (
     hide_frame,
     name_axes,
 )
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation.results import Results
 
 Limits: TypeAlias = tuple[float, float, float, float]
 POINTS = 2000  # more than these are counted in hexagons
@@ -256,3 +260,8 @@ def single_weight_figure(table: pd.DataFrame, *, path: str | PathLike[str] | Non
             lower.set_ylabel("")
     figure.align_ylabels()
     return saved(figure, path)
+
+
+PLOTS: dict[str, Callable[[Results], Figure]] = {
+    "differences": lambda results: single_weight_figure(results.table("single_weight")),
+}

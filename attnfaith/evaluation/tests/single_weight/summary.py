@@ -1,18 +1,27 @@
-"""Figures of the single-weight test: does the top item matter more than another?"""
+"""What the single-weight test measures of each text: does the top item matter more than another?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from attnfaith.estimates.pivot import Array, Pivot
-from attnfaith.estimates.summary_table import EstimateTable, IntervalOptions, TextSlice, build_summary, start_slice
-from attnfaith.functional.statistics import Resamples
+from attnfaith.estimates.pivot import Array, Key, Pivot
+from attnfaith.estimates.quantities import NONE, Mean, Quantities, Quantity, Share
 
 CELLS = ("both", "only_top", "only_drawn", "neither")
 LEVEL = "attention"  # whose weights they are
+COLUMNS = (
+    "delta_js",
+    "delta_attention",
+    "top_flips",
+    "drawn_flips",
+    "expected_delta_js",
+    "expected_drawn_flips",
+    "marginal",
+)
+"""Of the table, those that are read."""
 
 
 def cells(top: Array, drawn: Array) -> dict[str, Array]:
@@ -26,37 +35,26 @@ def cells(top: Array, drawn: Array) -> dict[str, Array]:
     return dict(zip(CELLS, parts, strict=True))
 
 
-def quantities(pivot: Pivot) -> tuple[dict[str, Array], dict[str, Array]]:
-    """What is averaged over texts, ``[n, F]`` each: shares (0 or 1 for each text), and other means."""
-    delta = pivot.matrix("delta_js")
-    top, drawn = pivot.matrix("top_flips"), pivot.matrix("drawn_flips")
-    shares = {"delta_js_negative": np.where(np.isnan(delta), np.nan, delta < 0), **cells(top, drawn)}
-    shares["marginal"] = pivot.matrix("marginal")
-    means = {name: pivot.matrix(name) for name in ("delta_js", "delta_attention", "expected_delta_js")}
-    expected = cells(top, pivot.matrix("expected_drawn_flips"))
-    return shares, means | {f"expected_{name}": values for name, values in expected.items()}
+def differences(
+    delta: Array, top: Array, drawn: Array, *, keys: Sequence[Key] = (NONE,), expected: bool = False
+) -> tuple[list[Quantity], list[Quantity]]:
+    """What is known of one comparison, ``[n, F]`` or ``[n]`` each: shares of texts, and means.
+
+    Args:
+        delta: by how much more the output changes without the top item than without the other one.
+        top: whether the decision flips without the top item.
+        drawn: whether it does without the other one; or with what probability.
+        keys: the rankings.
+        expected: whether ``drawn`` may be a probability; the cells are then means.
+    """
+    negative = np.where(np.isnan(delta), np.nan, delta < 0)
+    four = [(Mean if expected else Share)(name, values, keys=keys) for name, values in cells(top, drawn).items()]
+    shares: list[Quantity] = [Share("delta_js_negative", negative, keys=keys), *([] if expected else four)]
+    return shares, [*(four if expected else []), Mean("delta_js", delta, keys=keys)]
 
 
-def add_figures(rows: EstimateTable, pivot: Pivot, places: np.ndarray, resamples: Resamples) -> None:
-    """All figures of some of the texts; the resamples are of those."""
-    keys = [(LEVEL, *key) for key in pivot.keys]
-    shares, means = quantities(pivot)
-    for name, values in shares.items():
-        rows.add_each(name, resamples.share(values[places]), keys)
-    for name, values in means.items():
-        rows.add_each(name, resamples.mean(values[places]), keys)
-
-
-def summarise_single_weight(
-    single_weight: pd.DataFrame,
-    texts: pd.DataFrame,
-    *,
-    n_resamples: int = 9999,
-    confidence_level: float = 0.95,
-    seed: int = 0,
-    by: str | None = None,
-) -> pd.DataFrame:
-    """The figures of the single-weight test, for each ranking.
+def quantities(single_weight: pd.DataFrame) -> Quantities:
+    """The quantities of the single-weight test, for each ranking.
 
     - ``delta_js``: the mean of JS without the top item - JS without the drawn one, in nats; ``delta_js_negative``: the
       share of texts where it is below 0; ``delta_attention``: the mean difference of their weights
@@ -67,26 +65,21 @@ def summarise_single_weight(
 
     Args:
         single_weight: one row for each text and ranking.
-        texts: one row for each text.
-        n_resamples: how often the texts are drawn anew.
-        confidence_level: of the intervals.
-        seed: of the draws.
-        by: "class", "length", "confidence" or "correct", for the figures of parts of the texts.
 
     Example:
         >>> same = {"ranking": "attention", "delta_js": 0.1, "delta_attention": 0.3, "marginal": False}
         >>> same |= {"top_flips": True, "drawn_flips": 0, "expected_delta_js": 0.1, "expected_drawn_flips": 0.25}
-        >>> texts = pd.DataFrame({"text_id": [0, 1, 2, 3], "aside": None})
-        >>> table = summarise_single_weight(texts.assign(**same), texts)
-        >>> float(table.set_index("figure").value["expected_only_top"])
-        0.75
+        >>> found = quantities(pd.DataFrame({"text_id": [0, 1]}).assign(**same)).of(np.arange(2))
+        >>> next(one for one in found if one.name == "expected_only_top").values.tolist()
+        [[0.75], [0.75]]
     """
-    intervals, pivot = IntervalOptions(n_resamples, confidence_level, seed), Pivot(single_weight, ("ranking",))
-
-    def lots_of(part: TextSlice) -> Iterator[EstimateTable]:
-        rows, places = start_slice("single_weight", part, pivot.text_ids, LEVEL)
-        if len(places):
-            add_figures(rows, pivot, places, intervals.resamples(len(places)))
-        yield rows
-
-    return build_summary("single_weight", texts, by, lots_of)
+    pivot = Pivot(single_weight, ("ranking",))
+    keys = [(LEVEL, *key) for key in pivot.keys]
+    columns = {name: pivot.matrix(name) for name in COLUMNS}
+    top = columns["top_flips"]
+    shares, means = differences(columns["delta_js"], top, columns["drawn_flips"], keys=keys)
+    means += [Mean(name, columns[name], keys=keys) for name in ("delta_attention", "expected_delta_js")]
+    for name, values in cells(top, columns["expected_drawn_flips"]).items():
+        means.append(Mean(f"expected_{name}", values, keys=keys))
+    every = [*shares, Share("marginal", columns["marginal"], keys=keys), *means]
+    return Quantities(pivot.text_ids, lambda indices: [one.take(indices) for one in every], LEVEL)

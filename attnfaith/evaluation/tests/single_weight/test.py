@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -13,20 +13,16 @@ from torch import Tensor
 
 from attnfaith.attribution.method import ATTENTION
 from attnfaith.errors import InputError
-from attnfaith.estimates.comparison_columns import ComparisonColumns, sides_of_single_weight
 from attnfaith.estimates.lookup import SummaryLookup, unit_at
+from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.score_direction import toward_change
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests, to_cell
-from attnfaith.evaluation.tests.single_weight.summary import LEVEL, summarise_single_weight
+from attnfaith.evaluation.tests.single_weight.summary import LEVEL, quantities
+from attnfaith.metrics.citations import SERRANO_SMITH
 from attnfaith.randomness import keyed_generator
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from attnfaith.evaluation.results import Results
 
 RANKINGS = (ATTENTION, "gradient", "gradient_x_attention")
 """The rankings of the attention level whose top items the paper looks at."""
@@ -65,6 +61,13 @@ class SingleWeight(Test):
 
     name: ClassVar[str] = "single_weight"
     ranked: ClassVar[bool] = False
+    headline: ClassVar[Mapping[str, str]] = {
+        "only_top": "only the top one flips",
+        "only_drawn": "only a drawn one flips",
+    }
+    level_name: ClassVar[str] = "one at a time"
+    metrics: ClassVar[tuple[str, ...]] = ("SingleWeight",)
+    citation: ClassVar[str] = SERRANO_SMITH
     reference: str = "paper"
 
     def __post_init__(self) -> None:
@@ -120,9 +123,9 @@ class SingleWeight(Test):
                     rows[key].append(value)
         return rows
 
-    def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """See `summarise_single_weight`."""
-        return summarise_single_weight(table(self.name), table("texts"), by=by, **statistics)
+    def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
+        """See `attnfaith.evaluation.tests.single_weight.summary.quantities`."""
+        return [quantities(table(self.name))]
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
@@ -134,17 +137,6 @@ class SingleWeight(Test):
                 f"On {top} of the texts, removing the most attended of the {unit} from the final attention flips the "
                 f"decision and removing a random one does not; the reverse holds on {drawn}."
             )
-
-    @classmethod
-    def sides(cls, table: Callable[[str], pd.DataFrame]) -> dict[str, ComparisonColumns]:
-        """Of the attention's level."""
-        return sides_of_single_weight(table(cls.name))
-
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """The differences, and the table of flips, of each ranking."""
-        from attnfaith import plots
-
-        return {"differences": lambda: plots.single_weight_figure(results.table(self.name))}
 
     def _draw(self, count: int, batch: Batch, text: int, ranking: str) -> int:
         generator = keyed_generator(batch.setup.settings.seed, batch.rows[text].number, self.name, ranking)

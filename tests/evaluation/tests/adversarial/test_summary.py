@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
-from attnfaith.evaluation.tests.adversarial.summary import nats, sentences, sides, summarise
+from attnfaith.evaluation.tests.adversarial.summary import nats, sentences
+from tests.helpers.summaries import compared, summarised
 
 LN2 = math.log(2)
 TEXTS = pd.DataFrame(
@@ -31,7 +32,7 @@ def made(**columns):
 
 
 def figures_of(table, **options):
-    return summarise(table, TEXTS, n_resamples=99, **options)
+    return summarised("adversarial", table, TEXTS, n_resamples=99, **options)
 
 
 def values(summary, other=""):
@@ -106,16 +107,15 @@ def test_no_rows_at_all():
     assert "js_mean" not in found
 
 
-def test_sides_have_the_names_of_the_summary():
+def test_two_runs_are_compared_by_the_numbers_of_the_summary():
     low = [0.1, 0.66, 0.4, 0.3, 0.64, 0.0]
     table = made(js_low=low, js_high=low)
-    side, found = sides(table)[""], values(figures_of(table))
-    assert side.text_ids.tolist() == [0, 1, 2, 3, 4, 5]
-    for name, column in {name: column for (name, _), column in side.means.items()}.items():
-        assert found[name] == pytest.approx(np.nanmean(column)), name
-    for (name, _), column in side.medians.items():
-        assert found[name] == pytest.approx(np.median(column)), name
-    assert {name for name, _ in side.means} >= {"js_mean", "js_mean_exact", "gap_exact"}
+    side, found = compared("adversarial", table)[""], values(figures_of(table))
+    assert side["text_ids"].tolist() == [0, 1, 2, 3, 4, 5]
+    for (name, _), column in side["columns"].items():
+        middle = np.median if "median" in name else np.nanmean
+        assert found[name] == pytest.approx(middle(column)), name
+    assert {name for name, _ in side["columns"]} >= {"js_mean", "js_mean_exact", "js_median", "gap_exact"}
 
 
 def said(table, **facts):

@@ -10,11 +10,10 @@ from scipy.stats import kendalltau, spearmanr
 import attnfaith as af
 from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.evaluation.removal import MARGIN
-from attnfaith.evaluation.tests.agreement import metric as module
 from attnfaith.evaluation.tests.agreement.test import Agreement
-from attnfaith.evaluation.tests.sanity import summary
-from attnfaith.metrics import RandomisationAgreement, RankAgreement, TopOverlap
+from attnfaith.metrics import RandomisationAgreement, RankAgreement, TopOverlap, paired_scores
 from tests.helpers.metric_runs import INTERVALS, RANKINGS, SEED, STATISTICS, agree, own, summary_of, texts_of
+from tests.helpers.summaries import summarised
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def pairs(scores):
 
 @pytest.mark.filterwarnings("ignore:An input array is constant")
 def test_equals_scipy_text_by_text(scores, monkeypatch):
-    monkeypatch.setattr(module, "_TEXTS", 4)  # several lots
+    monkeypatch.setattr(paired_scores, "_TEXTS", 4)  # several lots
     found = RankAgreement(per_text=True).compute(predictions=scores[0], references=scores[1])
     taus = [(kendalltau(*pair) if len(pair[0]) > 1 else None) for pair in pairs(scores)]
     for text, tau in enumerate(taus):
@@ -99,7 +98,7 @@ def test_randomised_models_are_summed_up_as_the_sanity_test_does(scores):
         row["draw"] = 0
         rows.append(row | {"spearman": rho, "spearman_absolute": absolute, "tau": kendalltau(one, other).statistic})
     texts = pd.DataFrame({"text_id": range(len(rows)), "aside": None})
-    figures = summary.summarise(pd.DataFrame(rows), texts, seed=SEED, **STATISTICS)
+    figures = summarised("sanity", pd.DataFrame(rows), texts, seed=SEED, **STATISTICS)
     found = RandomisationAgreement(**INTERVALS).compute(predictions=scores[1], references=scores[0])
     agree(found, figures, "spearman", "spearman_absolute", "tau", other="1/top")
     agree(found, figures, "notices", "notices_absolute")

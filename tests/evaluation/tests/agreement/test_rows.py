@@ -13,12 +13,12 @@ from scipy import stats
 import attnfaith as af
 from attnfaith.errors import InputError
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.evaluation.tests.agreement.summary import summarise
 from attnfaith.evaluation.tests.agreement.test import COLUMNS, Agreement
 from tests.helpers.commands import run
 from tests.helpers.comparing import inputs_of
 from tests.helpers.removal_batches import LENGTHS, SIZES, batch_of, model_of, one_of, ranked, slowly
 from tests.helpers.slow_erasure import decided
+from tests.helpers.summaries import summarised
 
 FLAN = {"attention": ranked("attention/random", "attention/gradient", "attention/gradient_x_attention")}
 BOTH = {
@@ -227,7 +227,7 @@ def summary_for(attended):
     cut.model.load_state_dict(model.state_dict())
     table = pd.DataFrame(Agreement().run(batch_of("planted", cut=cut, inputs=inputs, rankings=FLAN)))
     texts = pd.DataFrame({"text_id": range(40), "aside": None})
-    found = summarise(table, texts, n_resamples=99)
+    found = summarised("agreement", table, texts, n_resamples=99)
     found = found[(found.ranking == "attention")]
     return found.set_index(["other", "figure"]).value
 

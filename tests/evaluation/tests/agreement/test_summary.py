@@ -8,8 +8,9 @@ import pytest
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup
-from attnfaith.evaluation.tests.agreement.summary import CLOSE, LITTLE, sentences, sides, summarise
+from attnfaith.evaluation.tests.agreement.summary import CLOSE, LITTLE, sentences
 from attnfaith.functional.statistics import Resamples
+from tests.helpers.summaries import compared, summarised
 
 PAIR = ["ranking_level", "ranking", "other_level", "other"]
 KEYS = [
@@ -44,7 +45,7 @@ def figure(summary, key, name):
 @pytest.mark.parametrize("by", [None, "class"])
 def test_figures_are_means_over_the_texts_where_they_are_defined(by, alpha):
     table, texts = tables()
-    summary = summarise(table, texts, by=by, alpha=alpha, n_resamples=199)
+    summary = summarised("agreement", table, texts, by=by, alpha=alpha, n_resamples=199)
     parts = (
         {"all": texts.text_id} if by is None else {f"class={c}": texts.text_id[texts.prediction == c] for c in (0, 1)}
     )
@@ -79,7 +80,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     for _ in range(runs):
         table = texts.assign(**dict(zip(PAIR, KEYS[0], strict=True)), level="input", p=0.5, spearman=0.0, overlap=0.0)
         table["tau"] = 0.4 + draw.uniform(-0.5, 0.5, 80)
-        summary = summarise(table, texts, n_resamples=199).set_index("figure")
+        summary = summarised("agreement", table, texts, n_resamples=199).set_index("figure")
         for name, truth in (("tau", 0.4), ("tau_sd", math.sqrt(1 / 12))):
             held[name] += summary.low[name] <= truth <= summary.high[name]
     assert min(held.values()) > 0.85 * runs
@@ -87,7 +88,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 
 def test_the_interval_of_the_spread_is_that_of_resamples_made_one_by_one():
     table, texts = tables(12)
-    summary = summarise(table, texts, n_resamples=40, seed=3)
+    summary = summarised("agreement", table, texts, n_resamples=40, seed=3)
     rows = table[(table[PAIR] == list(KEYS[1])).all(axis=1)].sort_values("text_id")
     spreads = []
     for _, counts in Resamples(12, resamples=40, seed=3).counts():
@@ -100,21 +101,21 @@ def test_the_interval_of_the_spread_is_that_of_resamples_made_one_by_one():
 
 def test_alpha_itself_is_significant_and_so_is_the_opposite_order():
     table, texts = tables(undefined=0)
-    summary = summarise(table.assign(p=0.05, tau=-0.9), texts, n_resamples=9)
+    summary = summarised("agreement", table.assign(p=0.05, tau=-0.9), texts, n_resamples=9)
     assert all(figure(summary, key, "significant").value == 1 for key in KEYS)
 
 
 def test_order_of_rows_and_the_seed():
     table, texts = tables()
-    whole = summarise(table, texts, n_resamples=99)
-    shuffled = summarise(table.sample(frac=1, random_state=1), texts, n_resamples=99)
+    whole = summarised("agreement", table, texts, n_resamples=99)
+    shuffled = summarised("agreement", table.sample(frac=1, random_state=1), texts, n_resamples=99)
     pd.testing.assert_frame_equal(whole, shuffled)
-    assert not whole.equals(summarise(table, texts, n_resamples=99, seed=1))
+    assert not whole.equals(summarised("agreement", table, texts, n_resamples=99, seed=1))
 
 
 def test_what_never_has_a_value_is_counted_and_nan():
     table, texts = tables(undefined=1.1)
-    summary = summarise(table, texts, n_resamples=99)
+    summary = summarised("agreement", table, texts, n_resamples=99)
     for key in KEYS:
         assert figure(summary, key, "undefined").value == 1
         assert "constant" in figure(summary, key, "undefined").note
@@ -127,41 +128,41 @@ def test_what_never_has_a_value_is_counted_and_nan():
 
 def test_one_text_has_no_spread_and_no_interval():
     table, texts = tables(1, undefined=0)
-    summary = summarise(table, texts, n_resamples=99)
+    summary = summarised("agreement", table, texts, n_resamples=99)
     assert math.isnan(figure(summary, KEYS[1], "tau_sd").value)
     assert math.isnan(figure(summary, KEYS[1], "tau").low)
 
 
 def test_an_empty_table_has_counts_only():
     table, texts = tables()
-    assert set(summarise(table.iloc[:0], texts).figure) == {"texts", "set_aside"}
+    assert set(summarised("agreement", table.iloc[:0], texts).figure) == {"texts", "set_aside"}
 
 
 def test_a_pair_that_is_there_twice_is_refused():
     table, texts = tables()
     with pytest.raises(InputError, match="one row for each text and ranking"):
-        summarise(pd.concat((table, table.head(1))), texts)
+        summarised("agreement", pd.concat((table, table.head(1))), texts)
 
 
 def test_levels_are_told_apart():
     (one, texts), (two, _) = tables(level="attention"), tables(level="input", seed=1)
-    summary = summarise(pd.concat((one, two)), texts, n_resamples=99)
-    alone = summarise(two, texts, n_resamples=99)
+    summary = summarised("agreement", pd.concat((one, two)), texts, n_resamples=99)
+    alone = summarised("agreement", two, texts, n_resamples=99)
     pd.testing.assert_frame_equal(
         summary[summary.erase_level == "input"].reset_index(drop=True),
         alone[alone.erase_level == "input"].reset_index(drop=True),
     )
-    assert set(sides(pd.concat((one, two)))) == {"attention", "input"}
+    assert set(compared("agreement", pd.concat((one, two)))) == {"attention", "input"}
 
 
 def test_two_runs_are_compared_by_the_tau_of_attention():
     table, _ = tables()
-    side = sides(table)["attention"]
+    side = compared("agreement", table)["attention"]
     key = ("attention", "attention")
-    assert set(side.means) == {("tau:input/gradient_attention_fixed", key), ("tau:input/leave_one_out", key)}
+    assert set(side["columns"]) == {("tau:input/gradient_attention_fixed", key), ("tau:input/leave_one_out", key)}
     rows = table[table.other == "leave_one_out"].sort_values("text_id")
-    np.testing.assert_array_equal(side.means["tau:input/leave_one_out", key], rows.tau)
-    np.testing.assert_array_equal(side.text_ids, rows.text_id)
+    np.testing.assert_array_equal(side["columns"]["tau:input/leave_one_out", key], rows.tau)
+    np.testing.assert_array_equal(side["text_ids"], rows.text_id)
 
 
 def said(taus, *, texts=100, level="attention", lost=0.0, others=None):

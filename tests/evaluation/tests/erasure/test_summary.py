@@ -8,10 +8,10 @@ import pytest
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.summary_table import COLUMNS
-from attnfaith.evaluation.tests.erasure.summary import curves, summarise_erasure
-from attnfaith.evaluation.tests.single_weight.summary import summarise_single_weight
+from attnfaith.evaluation.tests.erasure.summary import curves
 from attnfaith.functional.statistics import holm
 from tests.helpers.seeded_tables import ATTENTION, INF, KEYS, NAN, RANDOM, frames, look, made, single_weight
+from tests.helpers.summaries import summarise_erasure, summarise_single_weight
 
 
 def test_counts_and_what_was_left_out():

@@ -9,10 +9,12 @@ import pytest
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
+from attnfaith.estimates.weight_bins import BINS, bins_of
 from attnfaith.evaluation.comparison import compare
-from attnfaith.evaluation.tests.permutation.summary import BINS, bins_of, said, sentences, sides, summarise
+from attnfaith.evaluation.tests.permutation.summary import said, sentences
 from attnfaith.evaluation.tests.permutation.test import Permutation
 from tests.helpers.seeded_tables import NAN, look
+from tests.helpers.summaries import summarised
 
 ENDS = ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, math.inf))
 QUICK = {"n_resamples": 99}
@@ -72,22 +74,22 @@ def check(summary, rows, part):
 def test_every_figure_equals_a_loop_also_by_weight_and_class():
     rows, texts = made(200)
     shuffled = pd.DataFrame(rows).sample(frac=1, random_state=1)
-    summary = summarise(shuffled, texts, **QUICK)
+    summary = summarised("permutation", shuffled, texts, **QUICK)
     check(summary, rows, "all")
     assert look(summary, "texts", "", test="permutation").value == 200
     assert look(summary, "set_aside", "", test="permutation").value == 2
     short = look(summary, "too_short", "", test="permutation")
     assert (short.value, short.texts, short.note) == (3, 198, "fewer than two items to shuffle")
-    classes = summarise(shuffled, texts, by="class", **QUICK)
+    classes = summarised("permutation", shuffled, texts, by="class", **QUICK)
     for number in range(3):
         check(classes, [row for row in rows if row["prediction"] == number], f"class={number}")
-    pd.testing.assert_frame_equal(summary, summarise(pd.DataFrame(rows), texts, **QUICK))
+    pd.testing.assert_frame_equal(summary, summarised("permutation", pd.DataFrame(rows), texts, **QUICK))
 
 
 def test_a_share_of_all_or_none_has_an_interval():
     rows, texts = made(40)
     table = pd.DataFrame(rows).assign(never_changes=True, median_tvd=0.0, max_tvd=0.0)
-    summary = summarise(table, texts, **QUICK)
+    summary = summarised("permutation", table, texts, **QUICK)
     found = look(summary, "never_changes", "", test="permutation")
     assert 0.85 < found.low < found.value == found.high == 1
     assert look(summary, "median_tvd", "", test="permutation")[["value", "low", "high"]].tolist() == [0, 0, 0]
@@ -95,7 +97,7 @@ def test_a_share_of_all_or_none_has_an_interval():
 
 def test_without_rows_there_is_only_what_was_left_out():
     rows, texts = made(10, short=8)
-    summary = summarise(pd.DataFrame(rows, columns=list(made()[0][0])), texts, **QUICK)
+    summary = summarised("permutation", pd.DataFrame(rows, columns=list(made()[0][0])), texts, **QUICK)
     assert list(summary.figure) == ["texts", "set_aside", "too_short"]
     assert look(summary, "too_short", "", test="permutation").value == 8
     assert not list(sentences(SummaryLookup(summary, "permutation"), {}))
@@ -109,9 +111,9 @@ def test_bins_begin_at_their_lower_ends():
 def test_what_is_asked_for_wrongly_is_refused():
     rows, texts = made(10)
     with pytest.raises(InputError, match="by to be one of"):
-        summarise(pd.DataFrame(rows), texts, by="weight")
+        summarised("permutation", pd.DataFrame(rows), texts, by="weight")
     with pytest.raises(InputError, match="confidence_level"):
-        summarise(pd.DataFrame(rows), texts, confidence_level=95)
+        summarised("permutation", pd.DataFrame(rows), texts, confidence_level=95)
 
 
 def spoken(moved, never, texts=500, decision="multiclass"):
@@ -176,4 +178,3 @@ def test_two_runs_are_compared_by_the_same_figures():
     for figure, of in FIGURES.items():
         for side, seed in (("a", 0), ("b", 1)):
             assert found[side][figure] == pytest.approx(of(made(80, seed)[0])), figure
-    assert list(sides(tables[0]["permutation"])) == [""]

@@ -127,7 +127,7 @@ def test_runs_are_compared_by_what_hangs_on_no_option(tmp_path):
 
     found = compare(*(one.tables for one in runs), paired=True, n_resamples=200)
     own = found[(found.test == "rationales") & (found.ranking == "attention")].set_index("figure")
-    assert set(own.index) == {"comprehensiveness", "sufficiency", "auprc"}
+    assert set(own.index) == {"comprehensiveness", "sufficiency", "auprc", "undefined_scores"}
     assert own.high["auprc"] < -0.5
     assert own.b["auprc"] < own.a["auprc"] == pytest.approx(1)
 

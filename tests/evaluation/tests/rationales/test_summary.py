@@ -8,8 +8,9 @@ import pytest
 from sklearn.metrics import f1_score
 
 from attnfaith.estimates.lookup import SummaryLookup
-from attnfaith.evaluation.tests.rationales.summary import said, sides, summarise_rationales
+from attnfaith.evaluation.tests.rationales.summary import said
 from attnfaith.functional.statistics import Resamples
+from tests.helpers.summaries import compared, summarised
 
 NAN = math.nan
 SHARES = (0.1, 0.5)
@@ -58,7 +59,7 @@ def made(seed=0, texts=24, levels=("attention", "input")):
 
 def summary_of(tables, **more):
     settings = {"shares": SHARES, "n_resamples": RESAMPLES, "confidence_level": 0.9, "seed": 3}
-    return summarise_rationales(*tables, **(settings | more))
+    return summarised("rationales", *tables, **(settings | more))
 
 
 def look(summary, level, figure, key=("", ""), other="", part="all"):
@@ -239,18 +240,22 @@ def test_without_a_random_order_there_are_no_differences():
     assert list(said(SummaryLookup(summary, "rationales"), FACTS)) == []
 
 
-def test_sides_are_the_columns_of_the_rows():
+def test_two_runs_are_compared_by_the_columns_of_the_rows():
     rows, _ = made()
-    found = sides(rows)
+    found = compared("rationales", rows, shares=SHARES)
     assert list(found) == ["attention", "input"]
     own = rows[(rows.erase_level == "input") & (rows.ranking == "lrp")].sort_values("text_id")
     side = found["input"]
-    assert side.text_ids.tolist() == own.text_id.tolist()
+    assert side["text_ids"].tolist() == own.text_id.tolist()
     for figure in ("comprehensiveness", "sufficiency", "auprc"):
         values = own[figure].astype(float).to_numpy()
-        assert np.array_equal(side.means[figure, ("input", "lrp")], values, equal_nan=True)
-    bare = rows.assign(auprc=None)
-    assert {figure for figure, _ in sides(bare)["input"].means} == {"comprehensiveness", "sufficiency"}
+        assert np.array_equal(side["columns"][figure, ("input", "lrp")], values, equal_nan=True)
+    bare = rows.assign(auprc=None, order=None)
+    assert {figure for figure, _ in compared("rationales", bare, shares=SHARES)["input"]["columns"]} == {
+        "comprehensiveness",
+        "sufficiency",
+        "undefined_scores",
+    }
 
 
 FACTS = {"tail_is_affine": False, "unit": {"attention": "tokens", "input": "tokens"}, "decision": "multiclass"}

@@ -9,10 +9,11 @@ import pytest
 
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.evaluation.comparison import compare
-from attnfaith.evaluation.tests.sanity.summary import HALF, MEASURES, RANDOM_LABELS, said, summarise
+from attnfaith.evaluation.tests.sanity.summary import HALF, MEASURES, RANDOM_LABELS, notices, said
 from attnfaith.evaluation.tests.sanity.test import Sanity
 from attnfaith.evaluation.verdict_rule import FEW
 from tests.helpers.seeded_tables import NAN
+from tests.helpers.summaries import summarised
 
 KEYS = [("attention", "attention"), ("attention", "gradient"), ("attention", "random"), ("input", "gradient")]
 LAYERS = ["classifier", *(f"encoder.layer.{number}" for number in reversed(range(10))), "embeddings"]
@@ -80,19 +81,19 @@ def check(summary, rows, part):
 def test_every_figure_equals_a_loop_also_by_class():
     rows, texts = made()
     shuffled = pd.DataFrame(rows).sample(frac=1, random_state=1)
-    summary = summarise(shuffled, texts, **QUICK)
+    summary = summarised("sanity", shuffled, texts, **QUICK)
     check(summary, rows, "all")
     counts = summary[summary.ranking == ""].set_index("figure")
     assert counts.value.to_dict() == {"texts": 40, "set_aside": 2, "too_short": 3}
     assert counts.note["too_short"] == "fewer than two items to rank"
-    classes = summarise(shuffled, texts, by="class", **QUICK)
+    classes = summarised("sanity", shuffled, texts, by="class", **QUICK)
     for number in range(2):
         check(classes, [row for row in rows if row["prediction"] == number], f"class={number}")
-    pd.testing.assert_frame_equal(summary, summarise(pd.DataFrame(rows), texts, **QUICK))
+    pd.testing.assert_frame_equal(summary, summarised("sanity", pd.DataFrame(rows), texts, **QUICK))
 
 
 def test_depths_are_in_the_order_of_the_layers():
-    summary = summarise(*(pd.DataFrame(one) for one in made()), **QUICK)
+    summary = summarised("sanity", *(pd.DataFrame(one) for one in made()), **QUICK)
     others = summary[(summary.figure == "tau") & (summary.ranking == "random")].other.tolist()
     assert others == [RANDOM_LABELS, *(f"{depth}/{layer}" for depth, layer in enumerate(LAYERS, start=1))]
 
@@ -102,7 +103,7 @@ def test_a_draw_without_a_value_is_neither_the_lowest_nor_the_highest():
     table = pd.DataFrame(rows)
     table.loc[(table.draw == 1) & (table.ranking == "attention"), list(MEASURES)] = NAN
     table.loc[table.ranking == "random", list(MEASURES)] = NAN
-    summary = summarise(table, texts, **QUICK)
+    summary = summarised("sanity", table, texts, **QUICK)
     means = table[(table.depth == len(LAYERS)) & (table.ranking == "attention")].groupby("draw").spearman.mean()
     for end, value in (("lowest", means.min()), ("highest", means.max())):
         assert look(summary, f"kept_{end}", KEYS[0]).value == pytest.approx(value)
@@ -112,7 +113,7 @@ def test_a_draw_without_a_value_is_neither_the_lowest_nor_the_highest():
 
 def test_without_rows_there_is_only_what_was_left_out():
     rows, texts = made(10, short=8)
-    summary = summarise(pd.DataFrame(rows, columns=list(made()[0][0])), texts, **QUICK)
+    summary = summarised("sanity", pd.DataFrame(rows, columns=list(made()[0][0])), texts, **QUICK)
     assert list(summary.figure) == ["texts", "set_aside", "too_short"]
     assert not list(Sanity.sentences(SummaryLookup(summary, "sanity"), {}))
 
@@ -189,9 +190,13 @@ def test_two_runs_are_compared_by_what_is_kept():
     tables = [{"texts": made(seed=seed)[1], "sanity": pd.DataFrame(made(seed=seed)[0])} for seed in (0, 1)]
     found = compare(*tables, paired=True, n_resamples=99)
     found = found[found.test == "sanity"]
-    assert set(found.figure) == {"kept", "kept_absolute"}
+    assert set(found.figure) == {"kept", "kept_absolute", "notices", "notices_absolute"}
     for side, table in zip("ab", tables, strict=True):
-        summary = summarise(table["sanity"], table["texts"], **QUICK)
+        summary = summarised("sanity", table["sanity"], table["texts"], **QUICK)
         for row in found.itertuples():
             key = (row.ranking_level, row.ranking)
             assert getattr(row, side) == pytest.approx(look(summary, row.figure, key).value)
+
+
+def test_half_is_not_below_half():
+    assert notices(np.array([0.5, 0.49, np.nan])).values.ravel().tolist() == pytest.approx([0, 1, np.nan], nan_ok=True)
