@@ -56,3 +56,9 @@ def test_version_is_the_installed_one():
     from importlib.metadata import version
 
     assert attnfaith.__version__ == version("attnfaith")
+
+
+def test_modules_of_estimates_and_tests_can_be_imported_first():
+    names = ("estimates.lookup", "evaluation.tests.base", "evaluation.tests.erasure.plot", "metrics.estimates")
+    for name in names:
+        assert run(f"import attnfaith.{name}, attnfaith; print(attnfaith.tests.Erasure.name)") == "erasure"
