@@ -16,6 +16,12 @@
 9. `verdict` picks the label by `verdict_rule` and the sentences by `verdict_text`; `comparison` compares two runs.
 """
 
-from attnfaith.evaluation import tests
+from typing import TYPE_CHECKING
+
+from attnfaith._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from attnfaith.evaluation import tests as tests
 
 __all__ = ["tests"]
+__getattr__, __dir__ = lazy_exports(__name__, {"tests": "attnfaith.evaluation.tests"})  # it imports modules from here
