@@ -67,7 +67,6 @@ def test_version_is_the_installed_one():
     assert attnfaith.__version__ == version("attnfaith")
 
 
-<<<<<<< HEAD
 NOT_FOR_HELP = (*HEAVY, "accelerate", "numpy", "pyarrow", "scipy", "tokenizers", "torch", "transformers")
 COMMAND = """
 import json, runpy, sys
@@ -141,9 +140,9 @@ def test_what_a_user_registers_is_in_the_help(monkeypatch):
     shown = CliRunner().invoke(app, ["evaluate", "--help"], env={"COLUMNS": "400"}).stdout
     assert "own_ranking" in shown
     assert "own_test" in shown
-=======
+
+
 def test_modules_of_estimates_and_tests_can_be_imported_first():
     names = ("estimates.lookup", "evaluation.tests.base", "evaluation.tests.erasure.plot", "metrics.estimates")
     for name in names:
         assert run(f"import attnfaith.{name}, attnfaith; print(attnfaith.tests.Erasure.name)") == "erasure"
->>>>>>> quantities
