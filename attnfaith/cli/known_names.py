@@ -25,10 +25,10 @@ def names_of_tests() -> list[str]:
         >>> "erasure" in names_of_tests()
         True
     """
-    loaded = sys.modules.get("attnfaith.evaluation.tests.base")
-    if loaded is not None:
-        return list(loaded.tests)
-    return [entry.name for entry in pkgutil.iter_modules([str(PACKAGE / "evaluation" / "tests")]) if entry.ispkg]
+    package, base = (sys.modules.get(f"attnfaith.evaluation.tests{end}") for end in ("", ".base"))
+    folders = [str(PACKAGE / "evaluation" / "tests")] if package is None else package.__path__
+    names = [entry.name for entry in pkgutil.iter_modules(folders) if entry.ispkg]
+    return list(dict.fromkeys([*names, *([] if base is None else base.tests)]))  # a test may be registered elsewhere
 
 
 def names_of_rankings() -> list[str]:

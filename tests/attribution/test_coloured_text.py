@@ -43,7 +43,7 @@ def test_what_was_cut_off_is_struck_out_on_a_page_and_in_a_terminal(make):
 def test_a_page_a_terminal_and_a_line_say_the_same():
     explanation = explain("a man", words(), scores=[0.123456, -1.0], target="bad", target_probability=0.2)
     assert headline(explanation) == "predicted good (probability 0.750), explained bad (probability 0.200)"
-    assert explained(explanation) == "the log-odds of bad (probability 0.200), by lrp at the input level"
+    assert explained(explanation) == "the log-odds of bad (probability 0.200), by LRP at the input level"
     terminal = "\n".join(table(explanation, explanation.words()))
     assert headline(explanation) in explanation._repr_html_()
     assert headline(explanation) in repr(explanation)

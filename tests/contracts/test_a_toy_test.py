@@ -9,7 +9,6 @@ import pytest
 
 import attnfaith as af
 from attnfaith import metrics
-from attnfaith.evaluation import runner
 from attnfaith.evaluation import tests as package
 from attnfaith.evaluation.comparison import compare, sentences
 from attnfaith.evaluation.tests.base import tests
@@ -198,8 +197,7 @@ def test_saving_and_loading(results, tmp_path):
 
 
 def test_resuming(results, model, tmp_path, monkeypatch):
-    for module in (runner, importlib.import_module("attnfaith.evaluation.evaluator")):
-        monkeypatch.setattr(module, "SHARD", 16)
+    monkeypatch.setattr(af.Evaluator, "shard_size", 16)
     kind, measured = type(af.tests.Toy()), []
     measure = kind.run
 

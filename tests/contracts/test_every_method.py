@@ -167,7 +167,7 @@ def test_equal_items_score_the_same(level, name):
 
 @pytest.mark.parametrize("family", PRESETS)
 def test_rollout_needs_more_than_one_attention(family):
-    with pytest.raises(af.UnsupportedModelError, match="one attention only"):
+    with pytest.raises(af.UnsupportedModelError, match="only the final attention"):
         ask(in_double(family).cut, "input", "rollout", in_double(family).inputs)
     with pytest.raises(af.UnsupportedModelError, match="affine in one attended vector"):
         ask(in_double("bert").cut, "attention", "optimal", in_double("bert").inputs)

@@ -30,8 +30,6 @@ EXCEPTIONS = {
     ("__main__", "cli"),
     ("metrics.__init__", "evaluation"),
     ("plots.__init__", "evaluation"),
-    # These know rankings and tests by name.
-    ("estimates.comparison_columns", "evaluation"),
 }
 """A module, and the higher room that it may import from."""
 

@@ -12,6 +12,7 @@ from tests.helpers.commands import ROOT, environment
 PARTS = [pytest.param(name, marks=[pytest.mark.slow] if suite.part_of(name).slow else []) for name in suite.names()]
 
 
+@pytest.mark.filterwarnings("ignore:The scores of .* are inexact")
 @pytest.mark.parametrize("name", PARTS)
 def test_short(name):
     part = suite.part_of(name)

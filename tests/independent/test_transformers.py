@@ -119,7 +119,7 @@ def test_other_kinds_of_decision(name, kind):
     seen.check()
 
 
-@pytest.mark.filterwarnings("ignore:Some scores of the ranking")
+@pytest.mark.filterwarnings("ignore:The scores of .* are inexact")
 @pytest.mark.parametrize("name", ["bert", *slowly("llama", "t5", "gpt_oss", "deberta-v2", "eurobert", "longformer")])
 def test_the_smallest_set_lies_between_its_bounds(name):
     family = family_of(name)

@@ -70,8 +70,7 @@ class AdversarialDivergence(Metric):
         """A distance, and a share."""
         if options["epsilon"] is not None:
             share(options["epsilon"], "epsilon")
-        if options["near"] != 1:
-            share(options["near"], "near")
+        share(options["near"], "near", one=True)
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
         """Distributions over the same items, and an output for each."""
