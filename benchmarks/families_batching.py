@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerFast
 from transformers.utils import logging
 
 import attnfaith as af
-from attnfaith.adapters.dummy_inputs import setting
+from attnfaith.adapters.dummy_inputs import config_value
 from attnfaith.errors import AttnFaithError
 from attnfaith.tiny_models import VOCABULARY, WINDOW, model_types, tiny_model
 
@@ -139,9 +139,9 @@ def compare(
 def tokenizer_for(model: nn.Module, side: str) -> PreTrainedTokenizerFast:
     """Words by number, between the start and end tokens of the model's configuration."""
     ids = {
-        "[BOS]": setting(model.config, "bos_token_id", "bos_index", "cls_token_id"),
-        "[EOS]": setting(model.config, "eos_token_id", "eos_index", "sep_token_id"),
-        "[PAD]": setting(model.config, "pad_token_id", "pad_index"),
+        "[BOS]": config_value(model.config, "bos_token_id", "bos_index", "cls_token_id"),
+        "[EOS]": config_value(model.config, "eos_token_id", "eos_index", "sep_token_id"),
+        "[PAD]": config_value(model.config, "pad_token_id", "pad_index"),
         "[MASK]": 4,
         "[UNK]": 3,
     }
