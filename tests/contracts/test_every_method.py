@@ -90,7 +90,7 @@ def test_batch_is_one_by_one(family, level, name):
 def test_padding_and_the_order_of_the_batch_change_nothing(family, level, name):
     done = in_double(family)
     if (family, level, name) == ("axk2", "input", "occlusion"):
-        pytest.skip("all experts tie on a zero vector, and rounding decides which of them are asked")
+        pytest.skip("all keys tie in the index of a zero vector, and the width of the batch decides which are attended")
     inputs = inputs_of(done.model, lengths=(9, 6, 13))
     if len(inputs["input_ids"]) == 1:
         pytest.skip("the family has no padding")

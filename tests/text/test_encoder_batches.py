@@ -62,6 +62,18 @@ def test_left_padding_is_not_mixed_with_counted_positions():
         assert len(list(texts.batches(encoded, 8))) == (1 if mixed else 2)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lengths_are_not_mixed_where_padding_decides_between_equal_keys(dtype):
+    """The index of AXK2 scores all keys 0 for a query that is the zero vector, and `topk` takes others in other widths.
+
+    It is no matter of precision: the logits move by their scale.
+    """
+    tokenizer = word_piece(SHORT)
+    tokenizer.padding_side = "left"
+    for family, mixed in (("axk2", False), ("llama", True)):
+        assert TextEncoder(tokenizer, tiny_model(family, dtype=dtype)).mixes_lengths is mixed
+
+
 def test_only_what_the_model_names_is_given():
     tokenizer = word_piece(SHORT)
     assert "token_type_ids" in TextEncoder(tokenizer, tiny_model("bert")).encode(["film"])[0].inputs
