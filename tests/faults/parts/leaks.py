@@ -129,8 +129,7 @@ def _measured(tally: Tally, what: str, work: Callable[[], Any], count: int, mode
         name: f"{before.counts[name]} to {now}" for name, now in after.counts.items() if now > before.counts[name]
     }
     growth = after.memory - before.memory
-    # Over a few dozen batches the allocator of a process that has run other tests may still take a block or two.
-    if growth > (MEMORY if count >= 1000 else 4 * MEMORY):
+    if growth > MEMORY:
         changed["memory"] = f"{growth / 2**20:.1f} MB more"
     traced = min(count, 200)
     tracemalloc.start()
