@@ -145,7 +145,7 @@ def planted(shape: str, skill: float) -> tuple[Attention, float]:
     if skill == 1 and shape == "graded":
         strength = np.inf
     elif shape == "graded":
-        strength = _strength_of(skill)
+        strength = strength_of(skill)
     elif skill >= 0:  # the mean of 1 and of a random order's efficiency, on so many texts the one
         strength = skill
     else:  # 0 in place of a random order's efficiency
@@ -155,7 +155,7 @@ def planted(shape: str, skill: float) -> tuple[Attention, float]:
     return attention, simulate(attention, LARGE, np.random.default_rng(2)).skill
 
 
-def _strength_of(skill: float) -> float:
+def strength_of(skill: float) -> float:
     """The mean strength that has a skill, by bisection on one sample of texts."""
     low, high = -6.0, 10.0
     while high - low > 1e-3:

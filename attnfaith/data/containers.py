@@ -63,6 +63,10 @@ class Indexed(Table):
     def read(self, start: int, stop: int, columns: Sequence[Column]) -> Block:
         """The rows from ``start`` to before ``stop``."""
 
+    @abstractmethod
+    def take(self, numbers: Sequence[int], columns: Sequence[Column]) -> Block:
+        """Some of the rows by their numbers."""
+
     def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
         """Only the rows of the wanted blocks are read."""
         for number in range(index, -(-self.rows // size), of):
@@ -85,7 +89,11 @@ class Records(Indexed):
 
     def read(self, start: int, stop: int, columns: Sequence[Column]) -> Block:
         """The rows from ``start`` to before ``stop``."""
-        return {column: [record.get(column) for record in self._records[start:stop]] for column in columns}
+        return self.take(range(start, stop), columns)
+
+    def take(self, numbers: Sequence[int], columns: Sequence[Column]) -> Block:
+        """Some of the rows by their numbers."""
+        return {column: [self._records[number].get(column) for number in numbers] for column in columns}
 
 
 class Frame(Indexed):
@@ -98,6 +106,10 @@ class Frame(Indexed):
     def read(self, start: int, stop: int, columns: Sequence[Column]) -> Block:
         """The rows from ``start`` to before ``stop``."""
         return {column: self._frame[column].iloc[start:stop].tolist() for column in columns}
+
+    def take(self, numbers: Sequence[int], columns: Sequence[Column]) -> Block:
+        """Some of the rows by their numbers."""
+        return {column: self._frame[column].iloc[list(numbers)].tolist() for column in columns}
 
 
 class DatasetTable(Indexed):
@@ -121,10 +133,17 @@ class DatasetTable(Indexed):
 
     def read(self, start: int, stop: int, columns: Sequence[Column]) -> Block:
         """The rows from ``start`` to before ``stop``."""
+        return self._cells(slice(start, stop), columns)
+
+    def take(self, numbers: Sequence[int], columns: Sequence[Column]) -> Block:
+        """Some of the rows by their numbers."""
+        return self._cells(list(numbers), columns)
+
+    def _cells(self, rows: slice | list[int], columns: Sequence[Column]) -> Block:
         wanted = tuple(dict.fromkeys(columns))
         if wanted not in self._views:
             self._views[wanted] = self._data.select_columns(list(wanted))
-        block = self._views[wanted][start:stop]
+        block: Block = self._views[wanted][rows]
         if self._json:
             block = {name: [cell if cell is None else json.loads(cell) for cell in block[name]] for name in wanted}
         return block

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import datasets
 import pandas as pd
 
 from attnfaith.data.cell_values import is_number, missing, scores_of, text_of
-from attnfaith.data.containers import Block, Column, DatasetTable, Frame, Records, Stream, Table
+from attnfaith.data.containers import Block, Column, DatasetTable, Frame, Indexed, Records, Stream, Table
 from attnfaith.data.files import is_file_name, open_path
 from attnfaith.data.labels import Label, LabelReader, ModelLabels
 from attnfaith.errors import InputError
+from attnfaith.functional.keyed_order import rows_at
 from attnfaith.text.annotations import Rationale, RationaleReader
 from attnfaith.validation import did_you_mean, short_repr
 
@@ -165,7 +166,34 @@ class DataSource:
         if size < 1 or not 0 <= index < of:
             raise InputError(f"Expected a size of at least 1 and 0 <= index < of; got {size}, {index}, {of}.")
         for number, block in self._table.blocks(size, self._columns, index, of):
-            yield number, self._read(number * size, block)
+            yield number, self._read(count(number * size), block)
+
+    def sampled_shards(
+        self, size: int, *, seed: int, start: int, stop: int, index: int = 0, of: int = 1
+    ) -> Iterator[tuple[int, list[Row]]]:
+        """Shards of the rows in a random order: shard k has the rows at the positions from ``k * size`` on, ascending.
+
+        Args:
+            size: of a shard; the last one has fewer rows where ``stop`` or the data end.
+            seed: of the order, see `attnfaith.functional.keyed_order`.
+            start: the first position, that of the start of a shard.
+            stop: the position after the last.
+            index: the number of this process.
+            of: the number of processes.
+
+        Example:
+            >>> source = open_data([{"text": word} for word in "abcde"], label_column=None)
+            >>> for number, rows in source.sampled_shards(2, seed=0, start=0, stop=3):
+            ...     print(number, [row.text for row in rows])
+            0 ['b', 'd']
+            1 ['e']
+        """
+        assert isinstance(self._table, Indexed), "the evaluator refuses streams"
+        for number in range(start // size, -(-stop // size)):
+            if number % of == index:
+                positions = range(number * size, min((number + 1) * size, stop))
+                numbers = sorted(rows_at(positions, self._table.rows, seed).tolist())
+                yield number, self._read(numbers, self._table.take(numbers, self._columns))
 
     @property
     def _columns(self) -> list[Column]:
@@ -174,10 +202,10 @@ class DataSource:
         rationales = [] if self._rationales is None else [self._rationales.column]
         return list(dict.fromkeys([*self._texts, *labels, *self._options.score_columns, *rationales]))
 
-    def _read(self, start: int, block: Block) -> list[Row]:
+    def _read(self, numbers: Iterable[int], block: Block) -> list[Row]:
         columns = self._columns
         rows = []
-        for number, values in enumerate(zip(*(block[column] for column in columns), strict=True), start):
+        for number, values in zip(numbers, zip(*(block[column] for column in columns), strict=True), strict=False):
             cells = dict(zip(columns, values, strict=True))
             text, pair = self._read_texts(number, cells)
             label = None if self._labels is None else self._labels(cells[self._options.label_column], number)
@@ -198,7 +226,7 @@ class DataSource:
         """Refuse what cannot be used before any work is done. Only the first row of a stream can be checked."""
         if isinstance(self._table, Stream):
             for _, block in self._table.blocks(1, self._columns):
-                self._read(0, block)
+                self._read([0], block)
                 return
         for column in self._texts:
             if not self._table.is_text(column):

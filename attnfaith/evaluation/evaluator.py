@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import torch
 
 from attnfaith import validation
@@ -25,13 +27,15 @@ from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import counts_of, run_manifest
-from attnfaith.evaluation.runner import Runner, encode
+from attnfaith.evaluation.runner import TEXTS, Runner, encode
+from attnfaith.evaluation.sampling import KEYED, SHARD, Sampling, widest
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.tests.base import tests as all_tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import progress_bar
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
+from attnfaith.storage.manifest import SAMPLE, is_keyed
 from attnfaith.storage.run_store import Store
 from attnfaith.text.encoder import TextEncoder, special_ids_of
 
@@ -89,6 +93,7 @@ class RunOptions:
     n_resamples: int
     confidence_level: float
     output_dir: str | os.PathLike[str] | None
+    sampling: Sampling
     quiet: bool
 
     def __post_init__(self) -> None:
@@ -194,6 +199,8 @@ class Evaluator:
         random_state: int | None = None,
         n_resamples: int = 9999,
         confidence_level: float = 0.95,
+        precision: float | None = None,
+        max_texts: int | None = None,
         output_dir: str | os.PathLike[str] | None = None,
         quiet: bool = False,
     ) -> Results:
@@ -229,6 +236,10 @@ class Evaluator:
             random_state: another name of ``seed``.
             n_resamples: resamples of the texts behind every interval.
             confidence_level: of the intervals.
+            precision: stop when the estimates that the verdict prints have intervals of at most so much to either side:
+                0.05 for ± 5 points. Texts are then read in a random order; with all of them read, the run ends anyway.
+            max_texts: read at most so many texts, drawn at random. The same call with a larger number, a finer
+                precision, or neither, goes on from what is there.
             output_dir: where results are written during the run; a temporary folder by default.
             quiet: show no progress.
 
@@ -241,6 +252,7 @@ class Evaluator:
             n_resamples=n_resamples,
             confidence_level=confidence_level,
             output_dir=output_dir,
+            sampling=Sampling(precision=precision, max_texts=max_texts),
             quiet=quiet,
         )
         ranking_options = RankingOptions(
@@ -268,6 +280,7 @@ class Evaluator:
         )
 
         source = DataSource(data, data_options)
+        run_options.sampling.check(source.rows, [test.name for test in chosen_tests])
         decision, labels = self._decision(source)
         source.read_labels(labels)
         config = RunConfig(
@@ -307,24 +320,78 @@ class Evaluator:
     def _run(self, runner: Runner, source: DataSource, manifest: dict[str, Any], options: RunOptions) -> Results:
         """Run the loop in this process and the others; the first process opens and closes the files."""
         processes, temporary, output_dir = self.processes, None, options.output_dir
-        manifest |= {"shard_size": runner.shard_size, "rows": source.rows}
-        check_conditions(manifest)
+        index, count, sampling = processes.index, processes.count, options.sampling
         if output_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
             output_dir = processes.agreed(temporary.name)
         with processes.first():
+            if sampling.wanted or Store.is_keyed(output_dir):  # without arguments, such a run goes on in its order
+                manifest["run"]["order"], runner.shard_size = KEYED, SHARD
+            manifest |= {"shard_size": runner.shard_size, "rows": source.rows}
+            check_conditions(manifest)
             store = Store.open(output_dir, manifest)
-        index, count = processes.index, processes.count
-        with progress_bar("evaluating", source.rows, quiet=options.quiet or index > 0) as advance:
-            runner.run(source, store, lambda rows: advance(rows * count), index=index, of=count)
+        opened, total = store.manifest, None if source.rows is None else sampling.limit(source.rows)
+        with progress_bar("evaluating", total, quiet=options.quiet or index > 0) as bar:
+
+            def advance(rows: int) -> None:
+                bar(rows * count)
+
+            if is_keyed(opened):
+                sample = self._sample(runner, source, store, options, advance)
+            else:
+                sample = None
+                runner.run(source, store, advance, index=index, of=count)
+        runner.warn_of_inexact_scores()
         processes.wait()
         with processes.first():
+            if sample is not None and sample == opened.get(SAMPLE):
+                store.manifest = opened
+            elif sample is not None:
+                store.read_only(sample)
             if index == 0 and not store.complete:
                 for test in runner.tests:
                     for name, table in test.conclude(store, seed=options.seed, quiet=options.quiet).items():
                         store.conclude(name, table)
                 store.finish(counts_of(store))
         return Results(Store.load(output_dir, check_manifest), temporary)
+
+    def _sample(
+        self, runner: Runner, source: DataSource, store: Store, options: RunOptions, advance: Callable[[int], None]
+    ) -> dict[str, Any]:
+        """Read texts in the keyed order until the rule says that they are enough; what the manifest says of it."""
+        processes, read = self.processes, 0
+
+        def reach(texts: int) -> float:
+            nonlocal read
+            runner.run_sampled(
+                source, store, advance, start=read, stop=texts, index=processes.index, of=processes.count
+            )
+            read = texts
+            processes.wait()
+            if options.sampling.precision is None:
+                return math.nan
+            store.read_only({"texts": texts})
+            # One process decides for all: what others see of a common folder may be older.
+            return float(processes.agreed(self._widest(runner, store, options) if processes.index == 0 else None))
+
+        assert source.rows is not None
+        return options.sampling.record(*options.sampling.stops(source.rows, reach))
+
+    def _widest(self, runner: Runner, store: Store, options: RunOptions) -> float:
+        """How far the ends of the verdict's intervals are from its estimates, of the texts that were read."""
+        (erasure,) = (test for test in runner.tests if test.name == "erasure")
+        texts = store.table(TEXTS)
+
+        def summarise(table: pd.DataFrame) -> pd.DataFrame:
+            tables = {erasure.name: table, TEXTS: texts}
+            return erasure.summarise(tables.__getitem__, by=None, seed=options.seed, **options.statistics)
+
+        return widest(
+            store.table(erasure.name),
+            summarise,
+            tail_is_affine=store.manifest["facts"]["tail_is_affine"],
+            confidence_level=options.confidence_level,
+        )
 
     def _method_options(self, seed: int, steps: int | None) -> MethodOptions:
         config = getattr(self.cut.model, "config", None)

@@ -11,14 +11,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from attnfaith.errors import AttnFaithError, InputError
 from attnfaith.estimates.summary_table import MOST_RESAMPLES
+from attnfaith.evaluation.sampling import KEYED, LEAST, MOST
 from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS
-from attnfaith.storage.manifest import MAX_ROWS, is_digest, refuse
+from attnfaith.storage.manifest import MAX_ROWS, SAMPLE, is_digest, is_keyed, refuse, rows_read
 from attnfaith.storage.sealed_table import short_reason
 from attnfaith.validation import short_repr
 
@@ -42,7 +44,7 @@ def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
         path: of its file, for the error.
     """
     try:
-        _object(_FINISHED)(manifest, "")
+        _object(_FINISHED, optional=_SAMPLED)(manifest, "")
         _check_counts(manifest)
     except _UnfitError as error:
         refuse(path, str(error))
@@ -133,8 +135,8 @@ def _mapping(field: Field, *keys: str) -> Field:
     return check
 
 
-def _object(known: Mapping[str, Field]) -> Field:
-    """An object with exactly these keys."""
+def _object(known: Mapping[str, Field], *, optional: Mapping[str, Field] = MappingProxyType({})) -> Field:
+    """An object with exactly these keys, and perhaps some of the optional ones."""
 
     def check(value: Any, path: str) -> None:
         _expect(isinstance(value, dict), value, path, "an object")
@@ -143,9 +145,9 @@ def _object(known: Mapping[str, Field]) -> Field:
             if name not in value:
                 raise _UnfitError(f"{name!r} is missing{inside}")
         for name, part in value.items():
-            if name not in known:
+            if name not in known and name not in optional:
                 raise _UnfitError(f"the key {short_repr(name)}{inside} is unknown; expected only {', '.join(known)}")
-            known[name](part, f"{path}.{name}" if path else name)
+            (known.get(name) or optional[name])(part, f"{path}.{name}" if path else name)
 
     return check
 
@@ -198,9 +200,10 @@ def _check_options(kind: type[Test], options: Mapping[str, Any], path: str) -> N
 
 def _check_counts(manifest: Mapping[str, Any]) -> None:
     """Refuse counts that contradict each other."""
-    counts, rows = manifest["counts"], manifest["rows"]
+    counts, rows = manifest["counts"], rows_read(manifest)
     if rows is not None and counts["rows"] != rows:
-        raise _UnfitError(f"counts.rows is {counts['rows']}; expected {rows}, as rows says")
+        said = f"{SAMPLE}.texts" if is_keyed(manifest) else "rows"
+        raise _UnfitError(f"counts.rows is {counts['rows']}; expected {rows}, as {said} says")
     excluded = sum(counts["aside"].values())
     if counts["texts"] != counts["rows"] - excluded:
         raise _UnfitError(
@@ -243,7 +246,8 @@ _UNFINISHED: dict[str, Field] = {
             "protect_deciding": _truth,
             "max_length": _or_null(_whole(1, MAX_ROWS)),
             "seed": _whole(0, 2**64 - 1),
-        }
+        },
+        optional={"order": _one_of(KEYED)},
     ),
     "facts": _object(
         {
@@ -262,6 +266,16 @@ _UNFINISHED: dict[str, Field] = {
     "versions": _mapping(_text),
     "shard_size": _whole(1, MAX_ROWS),
     "rows": _or_null(_COUNT),
+}
+_SAMPLED: dict[str, Field] = {
+    SAMPLE: _object(
+        {
+            "precision": _or_null(_number(LEAST, MOST)),
+            "max_texts": _or_null(_whole(1, MAX_ROWS)),
+            "texts": _whole(1, MAX_ROWS),
+            "reached": _truth,
+        }
+    )
 }
 _FINISHED: dict[str, Field] = {
     **_UNFINISHED,

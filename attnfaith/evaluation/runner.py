@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, outcome_type, schema_of, to_cell
 from attnfaith.functional.decision import Decision
+from attnfaith.storage import manifest as manifests
 from attnfaith.storage.fingerprint import fingerprint_rows
 from attnfaith.storage.run_store import Store
 from attnfaith.text.encoded import EncodedText
@@ -80,14 +81,36 @@ class Runner:
             index: the number of this process.
             of: the number of processes.
         """
-        for number, rows in source.shards(self.shard_size, index=index, of=of):
+        self._run(source.shards(self.shard_size, index=index, of=of), store, advance)
+
+    def run_sampled(
+        self,
+        source: DataSource,
+        store: Store,
+        advance: Callable[[int], None],
+        *,
+        start: int,
+        stop: int,
+        index: int = 0,
+        of: int = 1,
+    ) -> None:
+        """The same of the rows from one position of the keyed random order to before another."""
+        seed = self.setup.settings.seed
+        shards = source.sampled_shards(self.shard_size, seed=seed, start=start, stop=stop, index=index, of=of)
+        self._run(shards, store, advance)
+
+    def _run(
+        self, shards: Iterable[tuple[int, list[Row]]], store: Store, advance: Callable[[int], None]
+    ) -> None:
+        for number, rows in shards:
             digest = fingerprint_rows(rows)
+            if manifests.is_keyed(store.manifest) and store.done(number) and store.rows_of(number) != len(rows):
+                store.remove(number)  # the last of a sample that ended, or ends, inside of a shard
             if store.done(number):
                 store.check(number, digest)
                 advance(len(rows))
             else:
                 store.write(number, self.shard(rows, advance), digest)
-        self._warn_of_inexact_scores()
 
     def shard(self, rows: Sequence[Row], advance: Callable[[int], None] = lambda amount: None) -> dict[str, pa.Table]:
         """Compute the tables of some rows."""
@@ -159,7 +182,7 @@ class Runner:
             self.inexact[ranking] = counted if before is None else before + counted
         return columns
 
-    def _warn_of_inexact_scores(self) -> None:
+    def warn_of_inexact_scores(self) -> None:
         """Once for each ranking of the run, with the numbers of all texts."""
         rankings = dict.fromkeys(ranking for listed in self.setup.rankings.values() for ranking in listed)
         keys = [(ranking.level, ranking.name) for ranking in rankings]

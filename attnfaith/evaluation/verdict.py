@@ -38,7 +38,7 @@ import pandas as pd
 from attnfaith.escaping import visible
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.evaluation.tests.base import tests
-from attnfaith.evaluation.verdict_rule import FEW, Label, Reason, judge
+from attnfaith.evaluation.verdict_rule import FEW, Label, Reason, judge, judged_level
 from attnfaith.evaluation.verdict_table import RankingTable, ranking_table
 from attnfaith.evaluation.verdict_text import capital, is_stuck, text_sentences, unjudged_sentences, verdict_sentences
 
@@ -137,8 +137,7 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
     others = {name: sentences for name, sentences in told.items() if sentences}
     untold = few and any(name != "erasure" for name in lookups)
     first = "attention" if facts["tail_is_affine"] else "input"
-    levels = sorted(erasure.levels, key=lambda level: level != first)
-    if not levels:
+    if not erasure.levels:
         reason = Reason.NO_TEXTS if "erasure" in lookups else Reason.NO_ERASURE
         short = summary.loc[(summary["figure"] == "too_short") & (summary["slice"] == "all"), "value"].max()
         texts = text_sentences(
@@ -147,8 +146,10 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         return Verdict(
             str(Label.UNDECIDED), {"": unjudged_sentences(reason), **others, "texts": texts}, None, str(reason)
         )
-    judged = {level: judge(erasure, level, erasure.place(level, "attention")) for level in levels}
-    level, own = levels[0], judged[levels[0]]
+    level = judged_level(erasure.levels, facts["tail_is_affine"])
+    levels = [level, *(other for other in erasure.levels if other != level)]
+    judged = {one: judge(erasure, one, erasure.place(one, "attention")) for one in levels}
+    own = judged[level]
     parts = verdict_sentences(erasure, facts, judged, untold=untold)
     table = None if is_stuck(erasure, level, own) else ranking_table(erasure, facts, level)
     parts = {"": parts[""], RANKINGS: parts[RANKINGS], **others, "texts": parts["texts"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -68,6 +69,17 @@ class Judgement:
     label: Label
     reason: Reason | None = None
     needed: float | None = None
+
+
+def judged_level(levels: Iterable[str], tail_is_affine: bool) -> str:
+    """The level that the verdict is about, of those at which was erased.
+
+    Example:
+        >>> judged_level(["attention", "input"], tail_is_affine=False)
+        'input'
+    """
+    first = "attention" if tail_is_affine else "input"
+    return min(levels, key=lambda level: level != first)
 
 
 def judge(figures: SummaryLookup, level: str, key: Key | None) -> Judgement:

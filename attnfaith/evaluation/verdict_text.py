@@ -167,6 +167,34 @@ def is_stuck(figures: SummaryLookup, level: str, judgement: Judgement) -> bool:
     return judgement.reason == Reason.FEW_FLIPS and _kept(figures, level).value >= SILENT
 
 
+def printed_estimates(figures: SummaryLookup, level: str, judgement: Judgement) -> list[SummaryValue]:
+    """The estimates that the sentences on attention and on the rankings beside it print with an interval.
+
+    A run with a precision reads texts until all of them have it. The accuracy and other facts on the texts are not
+    among them, nor is the other level.
+
+    Args:
+        figures: of the erasure test.
+        level: that the verdict is about.
+        judgement: of attention.
+    """
+    key, control, flips = figures.place(level, "attention"), figures.control(level), figures.get(level, "flippable")
+    if is_stuck(figures, level, judgement):
+        return [flips]
+    if key is None or control is None:
+        return [figures.get(level, "mean_fraction", one) for one in figures.keys(level)]
+    exact = sizes_known(figures, level)
+    rivals = [one for one in figures.rivals(level, key) if one[0] != YOURS][:1]
+    beside = [control, *rivals, *(one for one in figures.keys(level) if one[0] == YOURS)]
+    return [
+        *(figures.get(level, "mean_fraction", one) for one in (key, control)),
+        *(figures.get(level, "mean_difference", key, one) for one in beside),
+        *(figures.get(level, "skill", one) for one in figures.keys(level, "skill") if one == key),
+        figures.get(level, "minimum_fraction_mean" if exact else "minimum_fraction_mean_high"),
+        *([flips] if _kept(figures, level).value >= SILENT else []),
+    ]
+
+
 def capital(words: str) -> str:
     """The words with a capital first letter."""
     return words[:1].upper() + words[1:]

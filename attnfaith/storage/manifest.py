@@ -24,6 +24,8 @@ _SHARD_SIZES = range(1, 2**20 + 1)
 _MAX_DEPTH = 30
 _HEX = frozenset("0123456789abcdef")
 _FINISHED = ("shards", "counts", "digests")  # the entries of a finished run
+SAMPLE = "sample"
+"""The entry of a finished run in the keyed order: what was asked for, and the number of "texts" that were read."""
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -77,7 +79,23 @@ def run_digest(manifest: Mapping[str, Any]) -> str:
 
 def unfinished(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest without the entries of a finished run."""
-    return {name: value for name, value in manifest.items() if name not in _FINISHED}
+    return {name: value for name, value in manifest.items() if name not in (*_FINISHED, SAMPLE)}
+
+
+def is_keyed(manifest: Mapping[str, Any]) -> bool:
+    """True for a run that reads its rows in a random order (`attnfaith.functional.keyed_order`), and need not read all.
+
+    Example:
+        >>> is_keyed({"run": {"order": "keyed", "seed": 0}}), is_keyed({"run": {"seed": 0}})
+        (True, False)
+    """
+    return bool(manifest["run"].get("order") == "keyed")
+
+
+def rows_read(manifest: Mapping[str, Any]) -> int | None:
+    """The number of rows of a run, or of those that were read where that is not all; None if it is not known."""
+    rows: int | None = manifest.get(SAMPLE, {}).get("texts", manifest.get("rows"))
+    return rows
 
 
 def is_name(name: object) -> bool:
@@ -179,6 +197,8 @@ def _check(path: Path, manifest: Mapping[str, Any]) -> None:
     if len(present) < len(_FINISHED):
         lacking = next(name for name in _FINISHED if name not in present)
         refuse(path, f"it has {present[0]} and no {lacking}; expected all of {', '.join(_FINISHED)}, or none")
+    _check_order(path, manifest)
+    rows = rows_read(manifest)
     expected = MAX_ROWS if rows is None else -(-rows // size)
     if type(shards) is not int or not 0 <= shards <= expected or (rows is not None and shards != expected):
         many = f"up to {expected}" if rows is None else f"{expected}, for {rows} rows in shards of {size}"
@@ -196,6 +216,20 @@ def _check(path: Path, manifest: Mapping[str, Any]) -> None:
                 refuse(path, f"digests.{kind} has the table {short_repr(name)}; expected a plain name")
             if not is_digest(digest):
                 refuse(path, f"digests.{kind}.{name} is {short_repr(digest)}; expected 64 hexadecimal digits")
+
+
+def _check_order(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Check the entries of a run that need not have read all rows."""
+    rows, seed, sample = manifest.get("rows"), manifest["run"].get("seed"), manifest.get(SAMPLE)
+    if is_keyed(manifest) is not (SAMPLE in manifest):
+        refuse(path, f"it has {'no ' * (sample is None)}{SAMPLE} and the order of rows of another run")
+    if not is_keyed(manifest):
+        return
+    if type(rows) is not int or type(seed) is not int or not 0 <= seed < 2**64:
+        refuse(path, f"rows is {short_repr(rows)} and the seed {short_repr(seed)}; expected numbers for a random order")
+    texts = sample.get("texts") if isinstance(sample, dict) else None
+    if type(texts) is not int or not 0 < texts <= rows:
+        refuse(path, f"{SAMPLE}.texts is {short_repr(texts)}; expected a whole number from 1 to {rows}")
 
 
 def is_digest(value: object) -> bool:

@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from attnfaith.errors import InputError, StorageError
+from attnfaith.functional.keyed_order import rows_at
+from attnfaith.parameter_names import parameter
 from attnfaith.storage import manifest as manifests
 from attnfaith.storage import sealed_table
 from attnfaith.storage.atomic_files import (
@@ -36,6 +39,7 @@ from attnfaith.storage.atomic_files import (
 )
 from attnfaith.validation import short_repr
 
+_ID = "text_id"
 TEXTS = "texts"
 """The table that is written last: if it has a shard, all others have it."""
 _SHARD = re.compile(r"[0-9]{5,15}\.parquet")
@@ -128,6 +132,14 @@ class Store:
         return store
 
     @staticmethod
+    def is_keyed(directory: str | os.PathLike[str]) -> bool:
+        """True if a folder holds a run, finished or not, that reads its rows in the keyed random order."""
+        path = folder_of(directory)
+        with storing(path):
+            there = path.is_dir() and os.path.lexists(path / manifests.NAME)
+            return there and manifests.is_keyed(manifests.read_manifest(path))
+
+    @staticmethod
     def refuse_unusable(directory: str | os.PathLike[str]) -> None:
         """Raise the error of `open` for a folder that cannot be written, before any work; leaves no file."""
         path = folder_of(directory)
@@ -162,8 +174,9 @@ class Store:
     def shards(self) -> list[int]:
         """The numbers of the shards that are stored in all tables."""
         done = set.intersection(*(set(self._files(name)) for name in {TEXTS, *self.tables}))
-        if "shards" in self.manifest:
-            done = {number for number in done if number < self.manifest["shards"]}
+        expected = self._expected if manifests.SAMPLE in self.manifest else None
+        if (most := self.manifest.get("shards", expected)) is not None:
+            done = {number for number in done if number < most}
         return sorted(done)
 
     def done(self, shard: int) -> bool:
@@ -172,6 +185,23 @@ class Store:
             return False
         names = self._prove(TEXTS, shard).identity.tables
         return all(self._path(name, shard).exists() for name in names)
+
+    def rows_of(self, shard: int) -> int:
+        """The number of rows of the data in a stored shard."""
+        return self._prove(TEXTS, shard).rows
+
+    def remove(self, shard: int) -> None:
+        """Remove a stored shard, so that it can be written anew; the table that says that it is done goes first."""
+        with storing(self.directory):
+            for name in sorted(self._prove(TEXTS, shard).identity.tables, key=lambda name: name != TEXTS):
+                self._path(name, shard).unlink(missing_ok=True)
+
+    def read_only(self, sample: Mapping[str, Any]) -> None:
+        """Take the first "texts" rows of a run in the keyed order as all of it, until the run is finished with those.
+
+        What is stored of other rows stays on disk, for a later call that reads more.
+        """
+        self.manifest = {**manifests.unfinished(self.manifest), manifests.SAMPLE: json.loads(json.dumps(sample))}
 
     def write(self, shard: int, tables: Mapping[str, pa.Table], rows_hash: str) -> None:
         """Write all tables of a shard, each atomically.
@@ -230,19 +260,26 @@ class Store:
         proof = self._prove(TEXTS, shard)
         if proof.identity.rows == rows_hash:
             return
-        first = shard * self.manifest["shard_size"]
+        ids = self._text_ids(shard, max(proof.rows, 1))
+        rows = f"some of the rows {', '.join(map(str, ids))}" if self._keyed else f"rows {ids[0]} to {ids[-1]}"
         raise InputError(
-            f"The data have changed: rows {first} to {first + max(proof.rows, 1) - 1} (counted from 0) are not those "
-            f"that the results in {str(self.directory)!r} were made from. Give another output_dir, or the same data."
+            f"The data have changed: {rows} (counted from 0) are not those that the results in "
+            f"{str(self.directory)!r} were made from. Give another output_dir, or the same data."
         )
 
     def same_rows(self, other: Store) -> bool:
-        """True if both runs have the same rows of data."""
-        sizes = {store.manifest["shard_size"] for store in (self, other)}
-        shards = self.shards()
+        """True if both runs have the same rows of data; in the keyed order one may have read more of them."""
+        orders = [
+            (store.manifest["shard_size"], store.manifest["run"].get("seed") if store._keyed else None)
+            for store in (self, other)
+        ]
+        shards, others = self.shards(), other.shards()
+        if self._keyed and other._keyed and self.manifest["rows"] == other.manifest["rows"]:
+            whole = min(manifests.rows_read(store.manifest) or 0 for store in (self, other))
+            shards = others = list(range(whole // self.manifest["shard_size"])) or [-1]
         return (
-            len(sizes) == 1
-            and shards == other.shards()
+            orders[0] == orders[1]
+            and shards == others
             and all(self._rows_hash(shard) == other._rows_hash(shard) for shard in shards)
         )
 
@@ -252,8 +289,10 @@ class Store:
         Args:
             summary: the counts of the run; the same results give the same counts.
         """
-        concluded = {*self._concluded, *self.concluded}
+        concluded, sample = {*self._concluded, *self.concluded}, self.manifest.get(manifests.SAMPLE)
         self.manifest = manifests.unfinished(self.manifest)
+        if sample is not None:
+            self.read_only(sample)
         shards = self.shards()
         expected = len(shards) if self._expected is None else self._expected
         if wrong := [number for number in range(expected) if number not in set(shards)] or shards[expected:]:
@@ -275,10 +314,17 @@ class Store:
 
         An integer or boolean column that can have missing values by its schema has a nullable type of pandas.
         """
-        parts = list(self._parts(name, columns))
+        wanted = columns
+        if self._keyed and columns is not None and name not in self.concluded:
+            wanted = list(dict.fromkeys([*columns, _ID]))
+        parts = list(self._parts(name, wanted))
         for part in parts:
             self._refuse_other_columns(name, parts[0].schema, part.schema)
-        return _frame(pa.concat_tables(parts))
+        table = pa.concat_tables(parts)
+        if self._keyed and _ID in table.schema.names and name not in self.concluded:
+            order = np.argsort(table[_ID].to_numpy(), kind="stable")  # within a text the order stays
+            table = table.take(pa.array(order))
+        return _frame(table if columns is None else table.select(list(columns)))
 
     def batches(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
         """Read a table shard by shard, so that memory does not grow with the data."""
@@ -302,13 +348,27 @@ class Store:
                 put(other._concluded_path(name), self._content(name, None))
                 other._concluded.add(name)
         if "counts" in self.manifest:
+            other.manifest |= {manifests.SAMPLE: self.manifest[manifests.SAMPLE]} if self._keyed else {}
             other.finish(self.manifest["counts"])
             other._refuse_other_digests(self.manifest["digests"])
         return other
 
     @property
+    def _keyed(self) -> bool:
+        return manifests.is_keyed(self.manifest)
+
+    def _text_ids(self, shard: int, rows: int | None = None) -> NDArray[np.int64]:
+        """The row numbers of the texts in a shard, ascending; of so many, where it has fewer than others."""
+        start = shard * self.manifest["shard_size"]
+        stop = start + (self.manifest["shard_size"] if rows is None else rows)
+        if not self._keyed:
+            return np.arange(start, stop)
+        count, seed = self.manifest["rows"], self.manifest["run"]["seed"]
+        return np.sort(rows_at(np.arange(start, min(stop, count)), count, seed))
+
+    @property
     def _expected(self) -> int | None:
-        rows = self.manifest.get("rows")
+        rows = manifests.rows_read(self.manifest)
         return None if rows is None else -(-rows // self.manifest["shard_size"])
 
     def _path(self, name: str, shard: int) -> Path:
@@ -367,10 +427,9 @@ class Store:
             if not actual.equals(expected):
                 got, wanted = (f"{field.type}{'' if field.nullable else ' not null'}" for field in (actual, expected))
                 raise ValueError(f"its column {short_repr(expected.name)} is {short_repr(got)}; expected {wanted}")
-        if shard is None or not len(table) or "text_id" not in table.schema.names:
+        if shard is None or not len(table) or _ID not in table.schema.names:
             return
-        size, ends = self.manifest["shard_size"], pc.min_max(table["text_id"]).as_py()
-        if not shard * size <= ends["min"] <= ends["max"] < (shard + 1) * size:
+        if not np.isin(table[_ID].to_numpy(), self._text_ids(shard)).all():
             raise ValueError(f"it has rows of texts that are not in shard {shard}")
 
     def _content(self, name: str, shard: int | None) -> bytes:
@@ -473,6 +532,12 @@ class Store:
             {name: manifest.get(name) for name in ("shard_size", "rows")} for manifest in (stored, requested)
         )
         difference = manifests.difference(stored["run"], requested["run"]) or manifests.difference(there, here)
+        if difference is not None and difference[0] == "order":
+            raise InputError(
+                f"The run in {str(self.directory)!r} reads the texts in the order of the data, so the texts that it "
+                f"has read are no random sample. Give another output_dir, or leave out {parameter('precision')} and "
+                f"{parameter('max_texts')}."
+            )
         if difference is not None:
             name, stored_value, requested_value = difference
             raise InputError(

@@ -276,14 +276,18 @@ def quantities(erasure: pd.DataFrame, reference: str | None = None) -> Iterator[
         >>> next(one for one in level.of(np.arange(3)) if one.name == "efficiency").values.tolist()
         [[0.5, 0.25], [0.5, 0.25], [0.5, 0.25]]
     """
-    paper = reference == "paper"
     for grid in grids(erasure):
-        yield Quantities(
-            grid.text_ids,
-            lambda indices, grid=grid: quantities_at(grid.take(indices), paper=paper),  # type: ignore[misc]
-            grid.level,
-            pairs=partial(_pairs, grid, paper=paper),
-        )
+        yield quantities_of(grid, paper=reference == "paper")
+
+
+def quantities_of(grid: ErasureMatrix, *, paper: bool = False) -> Quantities:
+    """The quantities of one level, see `quantities`."""
+    return Quantities(
+        grid.text_ids,
+        lambda indices: quantities_at(grid.take(indices), paper=paper),
+        grid.level,
+        pairs=partial(_pairs, grid, paper=paper),
+    )
 
 
 def curves(erasure: pd.DataFrame, *, confidence_level: float = 0.95, points: int = POINTS) -> pd.DataFrame:
