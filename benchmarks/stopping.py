@@ -102,7 +102,7 @@ PRINTED = ("attention", "random", "difference", "smallest", "skill")
 
 def estimates(figures: SummaryLookup, level: str) -> dict[str, SummaryValue]:
     """What the verdict prints of attention."""
-    key, control = figures.place(level, "attention"), figures.control(level)
+    key, control = figures.key_of(level, "attention"), figures.control(level)
     assert key is not None
     smallest = figures.get(level, "minimum_fraction_mean")
     return {
@@ -134,7 +134,7 @@ def outcome(population: Population, figures: SummaryLookup, texts: int) -> Outco
     level = population.grid.level
     true, said = (estimates(each, level) for each in (population.truth, figures))
     covered = tuple(said[name].low - 1e-9 <= true[name].value <= said[name].high + 1e-9 for name in PRINTED)
-    label = str(judge(figures, level, figures.place(level, "attention")).label)
+    label = str(judge(figures, level, figures.key_of(level, "attention")).label)
     return Outcome(texts, covered, is_wrong(label, true["skill"].value))
 
 

@@ -29,7 +29,7 @@ from attnfaith.parameter_names import parameter
 
 KEYED = "keyed"
 """The entry "order" of a run that reads its rows in the keyed order; other runs have none."""
-SHARD = 32
+SHARD = 64
 """Rows of a shard in such a run: a run stops between shards."""
 FIRST = 128
 """The number of texts after which the precision is looked at first. With fewer, a variance that happens to be small
@@ -157,7 +157,7 @@ def widest(
 
 def widest_of(figures: SummaryLookup, level: str) -> float:
     """The same of a summary."""
-    judgement = judge(figures, level, figures.place(level, "attention"))
+    judgement = judge(figures, level, figures.key_of(level, "attention"))
     return max(map(_distance, printed_estimates(figures, level, judgement)), key=lambda each: (math.isnan(each), each))
 
 

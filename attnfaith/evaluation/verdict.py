@@ -148,9 +148,9 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         )
     level = judged_level(erasure.levels, facts["tail_is_affine"])
     levels = [level, *(other for other in erasure.levels if other != level)]
-    judged = {one: judge(erasure, one, erasure.place(one, "attention")) for one in levels}
-    own = judged[level]
+    judged = {each: judge(erasure, each, erasure.key_of(each, "attention")) for each in levels}
+    judgement = judged[level]
     parts = verdict_sentences(erasure, facts, judged, untold=untold)
-    table = None if is_stuck(erasure, level, own) else ranking_table(erasure, facts, level)
+    table = None if is_stuck(erasure, level, judgement) else ranking_table(erasure, facts, level)
     parts = {"": parts[""], RANKINGS: parts[RANKINGS], **others, "texts": parts["texts"]}
-    return Verdict(str(own.label), parts, level, str(own.reason or ""), table)
+    return Verdict(str(judgement.label), parts, level, str(judgement.reason or ""), table)

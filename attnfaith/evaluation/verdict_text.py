@@ -85,7 +85,7 @@ def verdict_sentences(
     level, *others = judged
     here = _values_at(figures, facts, level, judged[level])
     other = _values_at(figures, facts, others[0], judged[others[0]]) if others else None
-    key = figures.place(level, "attention")
+    key = figures.key_of(level, "attention")
     too_short, late = (
         figures.get(level, name, at) for name, at in (("too_short", _NONE), ("flipped_at_all", key or _NONE))
     )
@@ -178,18 +178,18 @@ def printed_estimates(figures: SummaryLookup, level: str, judgement: Judgement) 
         level: that the verdict is about.
         judgement: of attention.
     """
-    key, control, flips = figures.place(level, "attention"), figures.control(level), figures.get(level, "flippable")
+    key, control, flips = figures.key_of(level, "attention"), figures.control(level), figures.get(level, "flippable")
     if is_stuck(figures, level, judgement):
         return [flips]
     if key is None or control is None:
-        return [figures.get(level, "mean_fraction", one) for one in figures.keys(level)]
+        return [figures.get(level, "mean_fraction", item) for item in figures.keys(level)]
     exact = sizes_known(figures, level)
-    rivals = [one for one in figures.rivals(level, key) if one[0] != YOURS][:1]
-    beside = [control, *rivals, *(one for one in figures.keys(level) if one[0] == YOURS)]
+    rivals = [item for item in figures.rivals(level, key) if item[0] != YOURS][:1]
+    beside = [control, *rivals, *(item for item in figures.keys(level) if item[0] == YOURS)]
     return [
-        *(figures.get(level, "mean_fraction", one) for one in (key, control)),
-        *(figures.get(level, "mean_difference", key, one) for one in beside),
-        *(figures.get(level, "skill", one) for one in figures.keys(level, "skill") if one == key),
+        *(figures.get(level, "mean_fraction", item) for item in (key, control)),
+        *(figures.get(level, "mean_difference", key, item) for item in beside),
+        *(figures.get(level, "skill", item) for item in figures.keys(level, "skill") if item == key),
         figures.get(level, "minimum_fraction_mean" if exact else "minimum_fraction_mean_high"),
         *([flips] if _kept(figures, level).value >= SILENT else []),
     ]
@@ -208,7 +208,7 @@ def _kept(figures: SummaryLookup, level: str) -> SummaryValue:
 
 def _values_at(figures: SummaryLookup, facts: Mapping[str, Any], level: str, judgement: Judgement) -> dict[str, Any]:
     """What the template says of attention at one level; nothing of it depends on other rankings."""
-    key, control, exact = figures.place(level, "attention"), figures.control(level), sizes_known(figures, level)
+    key, control, exact = figures.key_of(level, "attention"), figures.control(level), sizes_known(figures, level)
     kept, stuck, needed = _kept(figures, level), is_stuck(figures, level, judgement), judgement.needed
     attention: dict[str, Any] = dict(_UNKNOWN)
     if key is not None and control is not None:
@@ -249,7 +249,7 @@ def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[s
     if not here["evidence"]:
         return {"alone": False, "best": None, "yours": [], "beat_search": []}
     keys = figures.keys(level)
-    shares = {one: figures.get(level, "beats_reference", one) for one in keys}
+    shares = {item: figures.get(level, "beats_reference", item) for item in keys}
     rivals = figures.rivals(level, key or _NONE)
     best = _beside(figures, level, key, rivals[0]) if rivals and rivals[0][0] != YOURS else None
     if best is not None and best["standing"] == "better" and figures.against_control(level, rivals[0]) != "better":
@@ -257,10 +257,10 @@ def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[s
     return {
         "alone": not rivals and here["label"] != Label.FAITHFUL,
         "best": best,  # None for a ranking of the user's, which has a sentence of its own
-        "yours": [_beside(figures, level, key, one) for one in keys if one[0] == YOURS],
+        "yours": [_beside(figures, level, key, item) for item in keys if item[0] == YOURS],
         "beat_search": [
-            {"name": visible(figures.said(level, one)), "share": share}
-            for one, share in shares.items()
+            {"name": visible(figures.name_of(level, item)), "share": share}
+            for item, share in shares.items()
             if share.value >= LATE
         ],
     }
@@ -272,7 +272,7 @@ def _beside(figures: SummaryLookup, level: str, attention: Key | None, key: Key)
     if not gap.known:  # each pair is in the summary once, in either order
         gap = -figures.get(level, "mean_difference", attention or _NONE, key)
     return {
-        "name": repr(key[1]) if key[0] == YOURS else visible(figures.said(level, key)),
+        "name": repr(key[1]) if key[0] == YOURS else visible(figures.name_of(level, key)),
         "label": judge(figures, level, key).label,
         "gap": points(gap),
         "standing": "" if not gap.known else "better" if gap.high < 0 else "worse" if gap.low > 0 else "same",
