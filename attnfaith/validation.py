@@ -17,6 +17,8 @@ from attnfaith.errors import InputError
 from attnfaith.parameter_names import parameter
 
 LARGEST = 2**63 - 1
+PRECISIONS = (0.001, 0.5)
+"""The finest precision that can be asked for, and the one from which on any interval of a share would do."""
 
 
 def short_repr(value: Any, length: int = 60) -> str:

@@ -7,9 +7,9 @@ A run with `precision=` stops when the intervals of the verdict are narrow enoug
 spoil the intervals: it stops more easily where the variance happens to look small. Here such runs are simulated, by the
 package's own rule (`attnfaith.evaluation.sampling`), intervals and labels.
 
-Texts come from two kinds of populations. "planted": as in `benchmarks.verdict_errors`, with a known skill. With `--run`,
-the folder of a stored run: texts are drawn from its table of the erasure test with replacement, so that the true values
-are those of the whole table. Nothing is timed, and no model is run.
+Texts come from two kinds of populations. Planted texts, as in `benchmarks.verdict_errors`, have a known skill. With
+`--run`, the folder of a stored run, texts are drawn from its table of the erasure test with replacement, so that the
+true values are those of the whole table. Nothing is timed, and no model is run.
 
 For each population and precision: how many texts were read, how often the intervals that are printed after stopping
 contain the true values, and how often the label is wrong; and the same for runs that read a fixed number of texts, the
@@ -19,10 +19,9 @@ median of those that stopped.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -46,9 +45,6 @@ LIMIT = 20_000
 """Texts that a simulated data set has: more than any of these precisions takes."""
 LARGE = 300_000
 """Texts of the sample that the true values of a planted population are computed from."""
-
-Draw = Callable[[int, np.random.Generator], ErasureMatrix]
-"""From a number to so many texts."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +187,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=None)
     options = parser.parse_args()
     print(f"{options.repetitions} repetitions, {options.resamples} resamples, seed {options.seed}. Texts: the median")
-    print("(5 % to 95 %). Then the per cent of runs whose 95 % interval contains the true value, and whose label is wrong.")
+    print("(5 % to 95 %). Then per cent of runs: the 95 % interval contains the true value; the label is wrong.")
     print()
     print("| texts from | precision (points) | texts read | " + " | ".join(PRINTED) + " | label wrong |")
     print("|---|---:|---:|" + "---:|" * (len(PRINTED) + 1))

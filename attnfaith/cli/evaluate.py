@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from attnfaith.cli import options as given
 from attnfaith.cli.json_output import rows_of, write
-from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, rankings_of
+from attnfaith.cli.options import (
+    assigned,
+    bars,
+    class_of,
+    device_of,
+    label_mapping,
+    model_path,
+    rankings_of,
+    share_of_points,
+)
 from attnfaith.cli.terminal import print_lines, print_verdict
 from attnfaith.cli.test_options import parsed_tests
 from attnfaith.errors import AttnFaithError
@@ -29,6 +38,8 @@ def evaluate(
     rationale_column: given.RationaleColumn = None,
     subset: given.Subset = None,
     split: given.Split = None,
+    precision: given.Precision = None,
+    max_texts: given.MaxTexts = None,
     rankings: given.Rankings = "all",
     explanation: given.Explanations = None,
     tests: given.Tests = "erasure,single_weight",
@@ -61,6 +72,7 @@ def evaluate(
     all tables are in the folder of the results.
 
     Interrupted at any moment, the same command goes on where it stopped.
+    With another --precision or --max-texts, or without, it goes on from the texts that it has read.
     A folder that holds a run of another model, data or settings is refused, and what differs is named.
 
     [bold]Examples[/bold]
@@ -69,11 +81,13 @@ def evaluate(
     [cyan]attnfaith evaluate ./my-model reviews.csv --text-column review --label-column stars --output run/[/cyan]
     [cyan]attnfaith evaluate ./my-model data.parquet --rankings attention,gradient --level input --bounds[/cyan]
     [cyan]attnfaith evaluate ./my-model data.jsonl --explanation lime=lime_scores --json > verdict.json[/cyan]
+    [cyan]attnfaith evaluate ./my-model reviews.csv --precision 5[/cyan]   only as many texts as that takes
     [cyan]torchrun --nproc-per-node 2 -m attnfaith evaluate ./my-model data.parquet --output run/[/cyan]
 
     [bold]JSON[/bold]
 
-    label, reason, level, verdict (sentences), summary (a row for each figure), counts, notes, tests, path.
+    label, reason, level, verdict (sentences), summary (a row for each figure), counts,
+    sample (what --precision and --max-texts came to), notes, tests, path.
     What is undefined is null; a median that is not reached is "inf".
 
     [bold]Exit code[/bold]
@@ -85,7 +99,7 @@ def evaluate(
     130  interrupted: what is done is kept, and the same command goes on
     """
     chosen = parsed_tests(tests, option, bounds=bounds)
-    chosen_rankings = rankings_of(rankings)
+    chosen_rankings, share = rankings_of(rankings), share_of_points(precision)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
     with _kept(output), bars(quiet) as shown:
         from attnfaith.evaluation.evaluator import Evaluator
@@ -120,6 +134,8 @@ def evaluate(
             seed=seed,
             n_resamples=resamples,
             confidence_level=confidence,
+            precision=share,
+            max_texts=max_texts,
             output_dir=output,
             quiet=not shown,
         )
@@ -142,6 +158,7 @@ def _tell(results: Results, *, json: bool) -> None:
             "verdict": list(verdict.sentences),
             "summary": rows_of(results.summary()),
             "counts": results.manifest["counts"],
+            "sample": results.manifest.get("sample"),
             "notes": notes,
             "tests": results.tests,
             "path": str(results.path.resolve()),

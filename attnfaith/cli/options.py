@@ -13,7 +13,7 @@ import typer
 
 from attnfaith.cli.exit_codes import process_number
 from attnfaith.errors import InputError
-from attnfaith.validation import did_you_mean
+from attnfaith.validation import PRECISIONS, did_you_mean
 
 
 def one_of(*known: str) -> Callable[[str], str]:
@@ -161,6 +161,24 @@ def _number(text: str) -> Any:
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
 
 
+def share_of_points(points: float | None) -> float | None:
+    """A precision in points of a hundred, as a share.
+
+    Example:
+        >>> share_of_points(5.0), share_of_points(None)
+        (0.05, None)
+    """
+    if points is None:
+        return None
+    least, most = (100 * end for end in PRECISIONS)
+    if not least <= points < most:  # also NaN
+        raise InputError(
+            f"Expected --precision to be at least {least:g} and below {most:g} points (5 for intervals of at most "
+            f"± 5 points), got {points:g}."
+        )
+    return points / 100
+
+
 _DATA, _RUN, _MODEL, _FIGURES = "Data", "What is run", "Model", "Figures"
 
 
@@ -200,6 +218,18 @@ RationaleColumn = Annotated[
 Subset = Annotated[str | None, typer.Option(help="Of a data set that has several.", rich_help_panel=_DATA)]
 Split = Annotated[
     str | None, typer.Option(help='Of a data set that has several, or a part: "test[:100]".', rich_help_panel=_DATA)
+]
+Precision = Annotated[
+    float | None,
+    typer.Option(
+        metavar="POINTS",
+        help="Read texts in a random order until the verdict's intervals reach at most so many points (5: ± 5 %) to "
+        "either side.",
+        rich_help_panel=_DATA,
+    ),
+]
+MaxTexts = Annotated[
+    int | None, typer.Option(metavar="N", help="Read at most N texts, drawn at random.", rich_help_panel=_DATA)
 ]
 Output = Annotated[Path, typer.Option(help="The folder of the results: new, or of the same run.")]
 Rankings = Annotated[

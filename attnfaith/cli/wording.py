@@ -13,6 +13,8 @@ OPTIONS = {
     "special_tokens": "--special-tokens",
     "protect_deciding": "--protect-deciding",
     "max_length": "--max-length",
+    "max_texts": "--max-texts",
+    "precision": "--precision",
     "batch_size": "--batch-size",
     "n_resamples": "--resamples",
     "confidence_level": "--confidence",

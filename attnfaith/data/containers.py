@@ -89,7 +89,7 @@ class Records(Indexed):
 
     def read(self, start: int, stop: int, columns: Sequence[Column]) -> Block:
         """The rows from ``start`` to before ``stop``."""
-        return self.take(range(start, stop), columns)
+        return {column: [record.get(column) for record in self._records[start:stop]] for column in columns}
 
     def take(self, numbers: Sequence[int], columns: Sequence[Column]) -> Block:
         """Some of the rows by their numbers."""

@@ -28,7 +28,7 @@ from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import counts_of, run_manifest
 from attnfaith.evaluation.runner import TEXTS, Runner, encode
-from attnfaith.evaluation.sampling import KEYED, SHARD, Sampling, widest
+from attnfaith.evaluation.sampling import BATCH, KEYED, SHARD, Sampling, widest
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.tests.base import tests as all_tests
 from attnfaith.evaluation.token_hiding import WAYS
@@ -327,6 +327,7 @@ class Evaluator:
         with processes.first():
             if sampling.wanted or Store.is_keyed(output_dir):  # without arguments, such a run goes on in its order
                 manifest["run"]["order"], runner.shard_size = KEYED, SHARD
+                runner.batch_size = min(runner.batch_size, BATCH)
             manifest |= {"shard_size": runner.shard_size, "rows": source.rows}
             check_conditions(manifest)
             store = Store.open(output_dir, manifest)

@@ -16,13 +16,13 @@ from typing import Any, get_type_hints
 
 from attnfaith.errors import AttnFaithError, InputError
 from attnfaith.estimates.summary_table import MOST_RESAMPLES
-from attnfaith.evaluation.sampling import KEYED, LEAST, MOST
+from attnfaith.evaluation.sampling import KEYED
 from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS
 from attnfaith.storage.manifest import MAX_ROWS, SAMPLE, is_digest, is_keyed, refuse, rows_read
 from attnfaith.storage.sealed_table import short_reason
-from attnfaith.validation import short_repr
+from attnfaith.validation import PRECISIONS, short_repr
 
 _MAX_LABELS = 100_000
 _LEVELS = ("attention", "input")
@@ -270,7 +270,7 @@ _UNFINISHED: dict[str, Field] = {
 _SAMPLED: dict[str, Field] = {
     SAMPLE: _object(
         {
-            "precision": _or_null(_number(LEAST, MOST)),
+            "precision": _or_null(_number(*PRECISIONS)),
             "max_texts": _or_null(_whole(1, MAX_ROWS)),
             "texts": _whole(1, MAX_ROWS),
             "reached": _truth,

@@ -18,6 +18,7 @@ from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.tests.erasure.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
 from attnfaith.functional.decision import Decision
+from attnfaith.storage.manifest import SAMPLE
 from attnfaith.storage.run_store import Store
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ class Results:
     def verdict(self) -> Verdict:
         """Whether attention can be read as an explanation: a label, sentences, and a table of the rankings."""
         facts = {**self.manifest["facts"], **self.manifest["counts"], **self._statistics}
+        if SAMPLE in self.manifest:
+            facts["sample"] = {**self.manifest[SAMPLE], "rows": self.manifest["rows"]}
         return verdict(self.summary(), {**facts, "tolerance": self.manifest["run"]["decision"]["tolerance"]})
 
     def same_data(self, other: Results) -> bool:
@@ -129,7 +132,8 @@ class Results:
     def __repr__(self) -> str:
         """What was run on how many texts, and the verdict."""
         rows = self.manifest["counts"]["rows"]
-        return visible(f"Results of {', '.join(self.tests)} on {rows} texts ({self.path})\n{self}", "\n")
+        of = f" of {self.manifest['rows']}" if SAMPLE in self.manifest else ""
+        return visible(f"Results of {', '.join(self.tests)} on {rows}{of} texts ({self.path})\n{self}", "\n")
 
     @property
     def _statistics(self) -> dict[str, Any]:

@@ -95,13 +95,11 @@ class Runner:
         of: int = 1,
     ) -> None:
         """The same of the rows from one position of the keyed random order to before another."""
-        seed = self.setup.settings.seed
+        seed = self.config.settings.seed
         shards = source.sampled_shards(self.shard_size, seed=seed, start=start, stop=stop, index=index, of=of)
         self._run(shards, store, advance)
 
-    def _run(
-        self, shards: Iterable[tuple[int, list[Row]]], store: Store, advance: Callable[[int], None]
-    ) -> None:
+    def _run(self, shards: Iterable[tuple[int, list[Row]]], store: Store, advance: Callable[[int], None]) -> None:
         for number, rows in shards:
             digest = fingerprint_rows(rows)
             if manifests.is_keyed(store.manifest) and store.done(number) and store.rows_of(number) != len(rows):

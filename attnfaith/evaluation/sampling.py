@@ -31,14 +31,15 @@ KEYED = "keyed"
 """The entry "order" of a run that reads its rows in the keyed order; other runs have none."""
 SHARD = 64
 """Rows of a shard in such a run: a run stops between shards."""
+BATCH = 16
+"""Texts of a batch in such a run, at most. In a small shard few texts are of similar length, so larger batches would be
+mostly padding: for sentences of SST-2, half as much again as the texts."""
 FIRST = 128
 """The number of texts after which the precision is looked at first. With fewer, a variance that happens to be small
 would end a run too early too often."""
 GROWTH = (1.25, 4.0)
 """From one look to the next, the number of texts grows at least and at most by these factors."""
 _CAUTION = 0.8  # of the number of texts that the precision is expected to take: the expectation may be too high
-LEAST, MOST = 0.001, 0.5
-"""The precision lies between these two; the widest interval of a share is 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +57,10 @@ class Sampling:
     def __post_init__(self) -> None:
         precision = self.precision
         if precision is not None:
-            if not validation.is_number(precision) or not LEAST <= precision < MOST:
+            least, most = validation.PRECISIONS
+            if not validation.is_number(precision) or not least <= precision < most:
                 raise InputError(
-                    f"Expected {parameter('precision')} to be a share from {LEAST:g} to below {MOST:g} (0.05 for "
+                    f"Expected {parameter('precision')} to be a share from {least:g} to below {most:g} (0.05 for "
                     f"intervals of at most ± 5 points), got {validation.short_repr(precision)}."
                 )
             object.__setattr__(self, "precision", float(precision))

@@ -145,6 +145,7 @@ def text_sentences(
         "few_read": read < FEW,
         "judged": judged,
         "few": FEW,
+        "sample": _sample(facts),
         "unit": unit_at(facts["unit"], level),
         "short": 0 if math.isnan(too_short) else int(too_short),
         "aside": {visible(str(why)): number for why, number in (facts.get("aside") or {}).items()},
@@ -160,6 +161,15 @@ def text_sentences(
         "confidence": percent(facts["confidence_level"]),
     }
     return sentences_of("texts", values)
+
+
+def _sample(facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the template says of a run that need not have read all texts; None for one that was to read all."""
+    sample = facts.get("sample")
+    if sample is None or (sample["precision"] is None and sample["max_texts"] is None):
+        return None
+    precision = sample["precision"]
+    return {**sample, "points": None if precision is None else f"{100 * precision:g}"}
 
 
 def is_stuck(figures: SummaryLookup, level: str, judgement: Judgement) -> bool:

@@ -256,6 +256,49 @@ def test_two_processes_write_what_one_writes(bert, flan, tmp_path):
 
 
 @pytest.mark.slow
+def test_two_processes_stop_where_one_stops(flan, tmp_path):
+    """Whether to go on is decided for both; the files are the same bytes."""
+    data = commands.reviews(tmp_path / "data.csv", 1500)
+    asked = ["evaluate", str(flan), data, "--rankings", "attention", "--precision", "10", "--resamples", "200"]
+    first = commands.spawn(*asked, "--output", tmp_path / "one")
+    assert first.returncode == 0, first.stderr
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "attnfaith"]
+    second = subprocess.run(
+        [*launch, *asked, "--output", str(tmp_path / "two")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=commands.environment(),
+        check=False,
+    )
+    assert second.returncode == 0, second.stderr
+    sample = af.load_results(tmp_path / "one").manifest["sample"]
+    assert sample["reached"]
+    assert 128 < sample["texts"] < 1500
+    assert f"{sample['texts']:,} of the 1,500 texts were read" in first.stdout
+    assert commands.files(tmp_path / "two") == commands.files(tmp_path / "one")
+
+
+@pytest.mark.parametrize("points", ["0", "50", "-5", "nan", "0.05"])
+def test_a_precision_in_points_that_is_none_is_refused(flan, reviews, tmp_path, points):
+    result = run("evaluate", flan, reviews, "--output", tmp_path / "run", f"--precision={points}", *FEW)
+    commands.refused(result, 2, "--precision to be at least 0.1 and below 50 points", f"got {points}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_sample_is_said_in_words_and_in_json(flan, reviews, tmp_path):
+    asked = ["evaluate", flan, reviews, "--output", tmp_path / "run", "--max-texts", "15", "--precision", "5", *FEW]
+    assert "15 of the 20 texts were read, drawn at random: too few" in run(*asked).stdout
+    sample = strictly(run(*asked, "--json").stdout)["sample"]
+    assert sample == {"precision": 0.05, "max_texts": 15, "texts": 15, "reached": False}
+    went_on = run("evaluate", flan, reviews, "--output", tmp_path / "run", *FEW)
+    assert "were read" not in went_on.stdout
+    assert len(af.load_results(tmp_path / "run").table()) == 20
+    result = run("evaluate", flan, reviews, "--output", tmp_path / "run", "--max-texts", "0", *FEW)
+    commands.refused(result, 2, "--max-texts to be a whole number of at least 1")
+
+
+@pytest.mark.slow
 def test_only_results_are_shown(flan, reviews, tmp_path):
     """In a process of its own: other libraries' bars and advice too."""
     done = commands.spawn("evaluate", flan, reviews, "--output", tmp_path / "run", "--json", *FEW)

@@ -9,6 +9,7 @@ from datasets import Dataset, IterableDataset
 
 from attnfaith.data.source import open_data
 from attnfaith.errors import InputError
+from attnfaith.functional.keyed_order import rows_at
 from tests.helpers.data_forms import FORMS, TEXTS, THREE, expected_rows, in_form, records, rows_of
 
 
@@ -31,6 +32,19 @@ def test_processes_share_the_shards(form, of, tmp_path):
     parts = [list(source.shards(3, index=index, of=of)) for index in range(of)]
     assert all(number % of == index for index, part in enumerate(parts) for number, _ in part)
     assert sorted((shard for part in parts for shard in part), key=lambda shard: shard[0]) == whole
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in ("stream", "generated")])
+def test_shards_of_a_random_order_have_every_row_once(form, tmp_path):
+    source = open_data(in_form(form, tmp_path), score_columns=["mine"], labels=THREE)
+    parts = [list(source.sampled_shards(3, seed=1, start=0, stop=8, index=index, of=2)) for index in range(2)]
+    shards = sorted((shard for part in parts for shard in part), key=lambda shard: shard[0])
+    assert [len(rows) for _, rows in shards] == [3, 3, 2]
+    assert all(rows == sorted(rows, key=lambda row: row.number) for _, rows in shards)
+    assert sorted((row for _, rows in shards for row in rows), key=lambda row: row.number) == expected_rows()
+    assert [row.number for row in shards[0][1]] == sorted(rows_at(range(3), 8, 1).tolist())
+    (ended,) = source.sampled_shards(3, seed=1, start=3, stop=5)
+    assert {row.number for row in ended[1]} == set(rows_at([3, 4], 8, 1).tolist())
 
 
 @pytest.mark.parametrize("arguments", [{"size": 0}, {"size": 2, "index": 2, "of": 2}, {"size": 2, "index": -1}])
