@@ -11,10 +11,12 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from attnfaith.cli.option_names import OPTIONS
 from attnfaith.cli.terminal import print_lines, usable_size, visible_logs
 from attnfaith.errors import AttnFaithError, InputError, StorageError
 from attnfaith.escaping import visible
 from attnfaith.interrupts import INTERRUPTED, raising
+from attnfaith.parameter_names import option_names
 
 FAILED, WRONG, STORAGE = 1, 2, 3
 """0 is for what went well; usage errors are 2 too."""
@@ -38,10 +40,8 @@ class ErrorReportingGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
-        from attnfaith.cli.wording import for_the_command_line
-
         try:
-            with raising(), _plain_warnings(), _visible_refusals():
+            with raising(), option_names(OPTIONS), _plain_warnings(), _visible_refusals():
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
             _say(str(stopped) or "Interrupted.")
@@ -50,7 +50,7 @@ class ErrorReportingGroup(TyperGroup):
             exec("")
             raise typer.Exit(INTERRUPTED) from stopped
         except AttnFaithError as error:
-            _say(f"Error: {for_the_command_line(' '.join(str(error).split()))}")
+            _say(f"Error: {' '.join(str(error).split())}")
             code = STORAGE if isinstance(error, StorageError) else WRONG if isinstance(error, InputError) else FAILED
             raise typer.Exit(code) from error
 

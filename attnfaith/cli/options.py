@@ -81,7 +81,7 @@ def assigned(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
         if not (sign and name and value):
             raise InputError(f"Expected {option} as name=value, got {pair!r}.")
         if name in found:
-            raise InputError(f"{option} speaks of {name!r} twice. Leave one out.")
+            raise InputError(f"{option} gives {name!r} twice. Leave one out.")
         found[name] = value
     return found
 

@@ -13,6 +13,7 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import Array, numbers
 from attnfaith.estimates.quantities import Mean, Number, Quantities, Quantity, Share, estimate_of, shared_means
 from attnfaith.functional.statistics import Estimate, Resamples
+from attnfaith.parameter_names import parameter
 from attnfaith.validation import share, whole_number
 
 MOST_RESAMPLES = 1_000_000
@@ -292,10 +293,12 @@ def slices_of(texts: pd.DataFrame, by: str | None) -> list[TextSlice]:
 def _classes(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     said = texts["prediction"].dropna()
     if said.map(np.ndim).any():
-        raise InputError("Slices by class need one class per text; this is a multi-label model. Use by='length'.")
+        raise InputError(
+            "by='class' needs one predicted class for each text, and this is a multi-label model. Use by='length'."
+        )
     values = numbers(texts["prediction"])
     if not _known(texts, "confidence").any() and not np.array_equal(values, np.round(values), equal_nan=True):
-        raise InputError("Slices by class need classes; this is a regression. Use by='length'.")
+        raise InputError("by='class' needs classes, and this is a regression. Use by='length'.")
     for value in np.unique(values[~np.isnan(values)]):
         yield f"{value:g}", values == value
 
@@ -304,8 +307,8 @@ def _thirds(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     values = numbers(texts["confidence"])
     if not _known(texts, "confidence").any():
         raise InputError(
-            "Slices by confidence need the probability of one predicted class; multi-label models and regressions "
-            "have none. Use by='length'."
+            "by='confidence' needs the probability of one predicted class; multi-label models and regressions have "
+            "none. Use by='length'."
         )
     lower, upper = np.nanquantile(values, [1 / 3, 2 / 3])
     yield "low", values < lower  # equal confidences stay together: those of 1.0 are high, however many they are
@@ -316,7 +319,10 @@ def _thirds(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 def _correct(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     values = numbers(texts["correct"])
     if np.isnan(values).all():
-        raise InputError("Slices by right or wrong need labels, of classes; there are none. Give label_column.")
+        raise InputError(
+            "by='correct' needs texts with a class as their label, and there are none. Evaluate with "
+            f"{parameter('label_column')}."
+        )
     yield "False", values == 0
     yield "True", values == 1
 

@@ -23,6 +23,7 @@ from attnfaith.estimates.quantities import (
 from attnfaith.estimates.summary_table import check, quantities_of_texts
 from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.functional.statistics import Resamples
+from attnfaith.parameter_names import parameter
 
 _Name = tuple[str, Key]  # (figure, (ranking_level, ranking))
 
@@ -95,7 +96,7 @@ def compare(
             if not len(both):
                 raise InputError(
                     "The runs have no text in common, so they cannot be compared text by text. Compare them as two "
-                    "samples (paired=False)."
+                    f"samples with {parameter('paired', False)}."
                 )
             sample = Resamples(len(both), **settings, seed=seed)
             a, b = _columns([level.of(np.searchsorted(level.text_ids, both)) for level in (one, two)], sample)

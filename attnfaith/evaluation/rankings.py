@@ -8,6 +8,7 @@ from typing import Any
 
 from attnfaith.attribution.method import CONTROL, YOURS, Method, find_method, methods
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 from attnfaith.text.encoded import EncodedText
 from attnfaith.validation import short_repr
 
@@ -75,7 +76,8 @@ def rankings_for(
     if isinstance(asked, str):
         if asked != "all":
             raise InputError(
-                f"Expected rankings to be 'all' or a list of names, got {short_repr(asked)}. Use [{short_repr(asked)}]."
+                f"Expected {parameter('rankings')} to be 'all' or a list of names, got {short_repr(asked)}. Use "
+                f"[{short_repr(asked)}]."
             )
         chosen = usual
     else:
@@ -122,7 +124,8 @@ def _possible(erase_level: str, *, by_token: bool, affine: bool) -> list[tuple[s
 def _named(name: Any, own: list[tuple[str, str]], erase_level: str) -> list[tuple[str, str]]:
     if not isinstance(name, str):
         raise InputError(
-            f"Expected names of rankings, got {type(name).__name__}. Bring scores as explanations={{...}}."
+            f"Expected names of rankings, got {type(name).__name__}. Give scores of your own as "
+            f"{parameter('explanations')}."
         )
     level, _, last = name.rpartition("/")
     if level:
@@ -142,7 +145,7 @@ def check_available(erase_levels: Sequence[str], asked: str | Sequence[str], fou
     lost = [name for name in asked if not _is_all(name) and name.rpartition("/")[2] not in names]
     if lost:
         raise InputError(
-            f"The rankings {', '.join(lost)} cannot be had where items are erased at the level "
-            f"{' or '.join(erase_levels)} on this model: they rank other items, or need an affine tail. "
-            "attnfaith.methods() says what each needs."
+            f"The rankings {', '.join(lost)} cannot be used on this model where items are erased at the level "
+            f"{' or '.join(erase_levels)}: they score other items, or need an affine tail. The documentation of the "
+            "rankings (in Python, attnfaith.methods()) lists what each needs."
         )

@@ -99,7 +99,7 @@ class Results:
             raise InputError(f"The test {test!r} was not run. There are: {', '.join(self.tests)}.")
         figures = next(one for one in self.ran if one.name == test).figures(self)
         if not figures:
-            raise InputError(f"The test {test!r} draws nothing.")
+            raise InputError(f"The test {test!r} has no figures.")
         if kind is not None and kind not in figures:
             raise InputError(f"There is no figure {kind!r} of the test {test!r}. Kinds: {', '.join(figures)}.")
         found = figures[kind or next(iter(figures))]()

@@ -29,6 +29,7 @@ from attnfaith.evaluation.verdict_rule import (
     judge,
     sizes_known,
 )
+from attnfaith.parameter_names import parameter
 
 SILENT = 0.25
 """If no set is found that flips this share of the decisions of a level, the verdict says so."""
@@ -56,6 +57,7 @@ def template() -> Template:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
     environment.filters |= {"count": lambda number: f"{number:,.0f}", "capital": capital}
+    environment.globals["parameter"] = parameter
     return environment.from_string(Path(__file__).with_name("verdict.txt.j2").read_text(encoding="utf-8"))
 
 

@@ -164,4 +164,4 @@ def check_same(found: dict[str, int], what: str, where: str) -> None:
     """Refuse inputs of one text that are not of one size."""
     if len(set(found.values())) > 1:
         said = ", ".join(f"{size} in {name}" for name, size in found.items())
-        raise InputError(f"Expected as many {what} in every input of {where}, got {said}.")
+        raise InputError(f"Expected the same number of {what} in every input of {where}, got {said}.")

@@ -131,7 +131,8 @@ def _other(level: str, other: str, known: list[Key]) -> Key:
     if (level, other) not in namesakes and len(namesakes) > 1:
         levels = [key[0] for key in namesakes]
         raise InputError(
-            f"The other of a pair is {other!r}, of which there are several: write one of {levels}/{other}."
+            f"There are several rankings called {other!r} to compare with. Name one of them: "
+            f"{', '.join(f'{level}/{other}' for level in levels)}."
         )
     if namesakes and (level, other) not in namesakes:
         return namesakes[0]

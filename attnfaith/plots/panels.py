@@ -145,7 +145,10 @@ def of_level(table: pd.DataFrame, erase_level: str | None, *, figure: str) -> tu
     """The rows of one erase level and its name; None stands for the only one there is."""
     levels = levels_of(table)
     if erase_level is None and len(levels) > 1:
-        raise InputError(f"The table holds {len(levels)} erase levels: give {figure} erase_level=, one of {levels}.")
+        raise InputError(
+            f"The table holds {len(levels)} erase levels, and {figure} draws one. Choose it with erase_level=, one of "
+            f"{levels}."
+        )
     if erase_level is not None and levels and erase_level not in levels:
         raise InputError(f"erase_level is {erase_level!r}; the table holds {levels}.")
     level = erase_level or (levels[0] if levels else "attention")

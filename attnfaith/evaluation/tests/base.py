@@ -21,6 +21,7 @@ from attnfaith.estimates.quantities import Quantities
 from attnfaith.estimates.summary_table import summarise
 from attnfaith.evaluation.batch import Batch
 from attnfaith.functional.decision import Decision
+from attnfaith.parameter_names import parameter
 from attnfaith.registry import Registry
 from attnfaith.storage.run_store import Store
 
@@ -138,13 +139,16 @@ def resolve_tests(asked: str | Sequence[str | Test]) -> list[Test]:
     for one in given:
         if not isinstance(one, str | Test):
             raise InputError(
-                "Expected tests to be names, or tests such as attnfaith.tests.Erasure(); got "
+                f"Expected {parameter('tests')} to be names, or tests such as attnfaith.tests.Erasure(); got "
                 f"{validation.short_repr(one)}."
             )
     found = [one if isinstance(one, Test) else tests[one]() for one in given]
     names = [one.name for one in found]
     if not names or len(set(names)) != len(names):
-        raise InputError(f"Expected at least one test, and each once; got {names}. Known: {', '.join(tests)}.")
+        raise InputError(
+            f"Expected {parameter('tests')} to name at least one test, and each once; got {names}. Known: "
+            f"{', '.join(tests)}."
+        )
     return found
 
 

@@ -24,6 +24,7 @@ from attnfaith.functional.attention_limits import divergence_range
 from attnfaith.functional.counterfactual import EditableAttention, editable_attention, max_divergence, search_adversary
 from attnfaith.functional.decision import Decision
 from attnfaith.metrics.citations import JAIN_WALLACE
+from attnfaith.parameter_names import parameter
 from attnfaith.randomness import keyed_generator
 
 COLUMNS: list[tuple[str, Any]] = [
@@ -107,8 +108,8 @@ class Adversarial(Test):
         if decision.kind == "regression":
             if decision.tolerance is None:
                 raise InputError(
-                    "By how much may the predicted value change in the adversarial test? Give the Evaluator "
-                    "tolerance=, or the test epsilon=."
+                    "For a regression, the adversarial test needs the change of the predicted value that is still "
+                    f"allowed. Give {parameter('tolerance')}, or the option epsilon of the test."
                 )
             return decision.tolerance
         return TWO if outputs == (2 if decision.kind == "multiclass" else 1) else MORE

@@ -79,7 +79,7 @@ class RankInformation(Module):
         """As the test's own."""
         Information(**{name: options[name] for name in self.options})
         if options["per_text"]:
-            raise InputError("RankInformation has figures of all texts together; leave out per_text.")
+            raise InputError("RankInformation has estimates over all texts only. Leave out per_text.")
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
         """A vector for each weight."""
@@ -99,7 +99,7 @@ class RankInformation(Module):
             "numbers in a vector": {vectors.shape[1] for _, _, vectors in texts if vectors.size},
         }.items():
             if len(sizes) > 1:
-                raise InputError(f"Expected as many {what} in all texts, got {sorted(sizes)}.")
+                raise InputError(f"Expected the same number of {what} in all texts, got {sorted(sizes)}.")
         known = [text for text in texts if len(text[1]) and not any(np.isnan(part).any() for part in text)]
         seed = asked["random_state"]
         found: dict[str, Any] = {"texts": len(texts), "undefined": len(texts) - len(known)}

@@ -16,6 +16,7 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.rationales.summary import AGREEMENT, MEASURES, share_at
+from attnfaith.parameter_names import parameter
 from attnfaith.plots.curves import resolve_highlight
 from attnfaith.plots.dots import draw_dots
 from attnfaith.plots.labels import labels_for
@@ -189,9 +190,8 @@ def plausibility_figure(
     heights = [1.35 + 0.15 * max(3, len(keys_of(own[own["erase_level"] == level]))) for level in levels]
     figure = PaperFigure.of_width(PAGE if levels else COLUMN, sum(heights) or 2.0)
     if not levels:
-        draw_empty(
-            figure.add_subplot(), "Nothing to draw: people marked nothing\n(rationale_column= names the column)."
-        )
+        reason = f"Nothing to draw: people marked nothing\n({parameter('rationale_column')} names the column)."
+        draw_empty(figure.add_subplot(), reason)
     grid = figure.subplots(len(levels), len(AGREEMENT), squeeze=False, height_ratios=heights) if levels else ()
     for row, level in zip(grid, levels, strict=True):
         here = table[table["erase_level"] == level]

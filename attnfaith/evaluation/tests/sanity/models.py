@@ -69,7 +69,10 @@ def layers_of(model: nn.Module, inputs: Mapping[str, Any]) -> list[ParameterGrou
     place = {name: min((order[one] for one in own if one in order), default=-1) for name, own in found.items() if own}
     used = sorted((name for name in place if place[name] >= 0), key=lambda name: -place[name])
     if not used:
-        raise UnsupportedModelError("The model uses no parameter that can be seen: there is nothing to draw anew.")
+        raise UnsupportedModelError(
+            "No parameter of this model is seen in use in its forward pass, so there is nothing to re-initialise. "
+            "Leave out the test 'sanity'."
+        )
     unused = [parameter for name in place if place[name] < 0 for parameter in found[name]]
     layers = [ParameterGroup(name, tuple(found[name])) for name in used]
     return [*layers[:-1], ParameterGroup(layers[-1].name, (*layers[-1].parameters, *unused))]
@@ -173,7 +176,7 @@ def randomised(
     whole = [name for name, value in own.items() if not value.is_floating_point()]
     if whole:
         raise UnsupportedModelError(
-            f"The parameter {whole[0]!r} is of {own[whole[0]].dtype} numbers, so it cannot be drawn anew. Load the "
+            f"The parameter {whole[0]!r} has the dtype {own[whole[0]].dtype} and cannot be re-initialised. Load the "
             "model without quantisation, or leave out the test 'sanity'."
         )
     padding = _padding(cut.model)
@@ -212,7 +215,7 @@ def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) 
             return _tried(name, 0, found, inputs)
         what = "with the same weights they have other logits, so their configurations differ"
     raise InputError(
-        f"The model for {name} is not of the architecture of the model that is judged: {what}. Train another with the "
+        f"The model for {name} has another architecture than the model that is evaluated: {what}. Train one with the "
         "same configuration."
     )
 
@@ -232,7 +235,7 @@ def with_weights(cut: Cut, weights: Mapping[str, Tensor]) -> Cut:
             return copy.deepcopy(cut, memo)
     except (TypeError, RuntimeError, ValueError, AttributeError, copy.Error) as error:
         raise UnsupportedModelError(
-            f"{type(cut.model).__name__} cannot be copied ({one_line(error)}), so its layers cannot be drawn anew. "
+            f"{type(cut.model).__name__} cannot be copied ({one_line(error)}), so its layers cannot be re-initialised. "
             "Leave out the test 'sanity'."
         ) from error
 

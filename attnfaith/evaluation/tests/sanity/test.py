@@ -168,8 +168,8 @@ class Sanity(Test):
         entry = row.text if row.pair is None else (row.text, row.pair)
         if ids and tuple(TextEncoder(tokenizer, model, len(ids)).encode([entry])[0].ids) != tuple(ids):
             raise InputError(
-                f"The model at {self.random_labels!r} has another tokenizer: it reads the text of row {row.number} "
-                "otherwise. Train it with the tokenizer of the model that is judged, and save both."
+                f"The model at {self.random_labels!r} has another tokenizer: it gives other tokens for the text of "
+                f"row {row.number}. Train it with the tokenizer of the model that is evaluated, and save both."
             )
         return model
 

@@ -206,7 +206,9 @@ def _of_ranking(table: pd.DataFrame, ranking: str | None, *, figure: str) -> tup
     """The rows of one ranking, and its name in words."""
     names = list(dict.fromkeys(table["ranking"]))
     if ranking is None and len(names) > 1:
-        raise InputError(f"The table holds {len(names)} rankings: give {figure} ranking=, one of {names}.")
+        raise InputError(
+            f"The table holds {len(names)} rankings, and {figure} draws one. Choose it with ranking=, one of {names}."
+        )
     if ranking is not None and names and ranking not in names:
         raise InputError(f"ranking is {ranking!r}; the table holds {names}.")
     name = ranking or (names[0] if names else "")
