@@ -203,7 +203,7 @@ def attended_items(tokens: Tensor, logs: Tensor, name: str) -> tuple[Tensor, Ite
         return attended, Items("pooled", None)
     if bool(attended[:, length:].any()):  # more items than tokens are fine if the model only padded its inputs further
         raise UnsupportedModelError(
-            f"The attention in {name} has {count} items where the text has {length} tokens, so its items are not "
+            f"The attention in {name} attends {count} items where the text has {length} tokens, so its items are not "
             "the tokens. Choose another with layer=, or write an adapter (register_adapter)."
         )
     return tokens, Items.tokens(tokens)

@@ -66,15 +66,15 @@ def test_the_mean_over_layers():
         ({"layer": "last"}, "'final', 'mean' or a number, got 'last'"),
         ({"layer": 7}, "7|attention"),
         ({"head": 9}, "9|head"),
-        ({"layer": 0, "level": "input", "method": "gradient"}, "level='attention' and an uncut model"),
-        ({"head": 0, "level": "input", "method": "attention"}, "level='attention' and an uncut model"),
+        ({"layer": 0, "level": "input", "method": "gradient"}, "level='attention' and a model that is not cut yet"),
+        ({"head": 0, "level": "input", "method": "attention"}, "level='attention' and a model that is not cut yet"),
     ],
 )
 def test_a_place_that_cannot_be_cut_is_refused(settings, said):
     with pytest.raises(af.AttnFaithError, match=said):
         Attributor(model_of("bert"), **settings)
     if "level" not in settings:
-        with pytest.raises(af.AttnFaithError, match="uncut model"):
+        with pytest.raises(af.AttnFaithError, match="not cut yet"):
             Attributor(af.cut(model_of("bert")), **settings)
 
 

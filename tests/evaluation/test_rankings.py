@@ -98,7 +98,7 @@ def test_names_that_do_not_exist():
 
 def test_what_no_level_can_take_is_refused_and_what_one_can_is_not():
     found = rankings_for("attention", ["rollout", "gradient"], {}, by_token=False, affine=False)
-    with pytest.raises(InputError, match=r"rollout cannot be had.*'?attention"):
+    with pytest.raises(InputError, match=r"rollout cannot be used.*'?attention"):
         check_available(["attention"], ["rollout", "gradient"], found)
     check_available(["attention"], ["gradient"], found)
     check_available(["attention"], "all", [])
