@@ -62,7 +62,7 @@ def test_the_mean_over_layers():
     ("settings", "message"),
     [
         ({"layer": "mean", "method": "gradient"}, "layer='mean' is for the method 'attention'"),
-        ({"layer": "mean", "method": "attention", "head": 1}, "all heads together"),
+        ({"layer": "mean", "method": "attention", "head": 1}, "without head; every other method"),
         ({"layer": "last"}, "'final', 'mean' or a number, got 'last'"),
         ({"layer": 7}, "7|attention"),
         ({"head": 9}, "9|head"),

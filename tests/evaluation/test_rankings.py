@@ -94,7 +94,7 @@ def test_names_that_do_not_exist():
         names("attention", ["output/gradient"])
     with pytest.raises(InputError, match="exists at level='input' only"):
         names("attention", ["attention/rollout"])
-    with pytest.raises(InputError, match=r"got int.*explanations="):
+    with pytest.raises(InputError, match=r"got int.*as explanations"):
         names("attention", [3])
 
 
