@@ -13,7 +13,7 @@ from attnfaith.cli.option_names import OPTIONS
 from attnfaith.evaluation.evaluator import Evaluator
 from attnfaith.tiny_models import tiny_model
 from tests.helpers import commands
-from tests.helpers.commands import FEW, run, said
+from tests.helpers.commands import FEW, error_text, run
 from tests.helpers.tokenizers import word_piece
 
 COMMANDS = typer.main.get_command(app).commands
@@ -92,8 +92,8 @@ def test_messages_name_options(model, data, asked, words, models, tmp_path):
     path = commands.write_csv(tmp_path / "data.csv", DATA[data])
     result = run("evaluate", models[model], path, "--output", tmp_path / "run", *FEW, *asked)
     assert result.exit_code == 2
-    assert words in said(result)
-    assert PYTHON.findall(said(result)) == []
+    assert words in error_text(result)
+    assert PYTHON.findall(error_text(result)) == []
 
 
 def test_messages_of_explain_name_options(models):
@@ -105,14 +105,14 @@ def test_messages_of_explain_name_options(models):
     ]:
         result = run("explain", models[model], "a fine film", *asked)
         assert result.exit_code == 2
-        assert words in said(result)
-        assert PYTHON.findall(said(result)) == []
+        assert words in error_text(result)
+        assert PYTHON.findall(error_text(result)) == []
 
 
 def test_messages_about_stored_runs_name_options(models, finished, reviews, tmp_path):
     result = run("evaluate", models["flan"], reviews, "--output", finished, *FEW, "--seed", "1")
-    assert "Give another --output, or the same arguments" in said(result)
-    assert PYTHON.findall(said(result)) == []
+    assert "Give another --output, or the same arguments" in error_text(result)
+    assert PYTHON.findall(error_text(result)) == []
     with pytest.raises(af.InputError, match="Give another output_dir"):
         Evaluator(str(models["flan"])).compute(reviews, output_dir=finished, seed=1, n_resamples=20, quiet=True)
 
