@@ -1,4 +1,4 @@
-"""What the top of each ranking carries by itself, and how much of it people marked."""
+"""Plots of the rationales test: comprehensiveness, sufficiency, and agreement with human annotations."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def carried(
     kind: str = "multiclass",
     highlight: Sequence[str] | None = None,
 ) -> Axes:
-    """How far the explained probability falls when the top of each ranking is erased, or all else: a curve each.
+    """Draw the drop of the explained probability when the top items, or all others, are erased: one curve per ranking.
 
     Without its top, a good ranking's curve is high; with the top alone, low. Dashed curves, with open markers, belong
     to rankings of the input level; the dotted ones to a random order.
@@ -106,7 +106,7 @@ def carried(
 
 
 def _curve(axis: Axes, rows: pd.DataFrame, look: LineStyle, label: str, solid: bool) -> tuple[float, str, str, bool]:
-    """One curve and its band; where it ends, and its label with colour and weight."""
+    """Draw one curve and its band, and return its end and label."""
     rows = rows.sort_values("share")
     share, value, low, high = (numbers(rows[name]) for name in ("share", "value", "low", "high"))
     over, shade = (5, 0.15) if look.highlighted else (3, 0.05)
@@ -122,7 +122,7 @@ def _curve(axis: Axes, rows: pd.DataFrame, look: LineStyle, label: str, solid: b
 
 
 def _place_shares(axis: Axes, shares: Sequence[float]) -> None:
-    """Ticks where something was erased; small shares get as much room as large ones."""
+    """Set ticks at the shares that were erased, equally spaced."""
     axis.set_xscale("log")
     axis.set_xlim(shares[0] / 1.15, shares[-1])
     axis.xaxis.set_minor_locator(NullLocator())
@@ -138,7 +138,7 @@ def rationales_figure(
     highlight: Sequence[str] | None = None,
     path: str | PathLike[str] | None = None,
 ) -> Figure:
-    """Comprehensiveness beside sufficiency: a row of panels for each erase level, each row at one scale.
+    """A figure of comprehensiveness and sufficiency, with a row of panels for each erase level.
 
     Example:
         >>> import pandas as pd
@@ -171,7 +171,7 @@ def rationales_figure(
 def plausibility_figure(
     summary: pd.DataFrame, unit: Unit = "tokens", *, path: str | PathLike[str] | None = None
 ) -> Figure:
-    """How well each ranking agrees with what people marked, in three measures: a row of panels for each erase level.
+    """A figure of the agreement with human annotations in three measures, with a row of panels for each erase level.
 
     The rankings stand in the order of the first measure. The dotted lines are the random control.
 
