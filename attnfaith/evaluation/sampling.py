@@ -34,7 +34,7 @@ SHARD = 64
 BATCH = 16
 """Texts of a batch in such a run, at most. In a small shard few texts are of similar length, so larger batches would be
 mostly padding: for sentences of SST-2, half as much again as the texts."""
-FIRST = 128
+FIRST = 192
 """The number of texts after which the precision is looked at first. With fewer, a variance that happens to be small
 would end a run too early too often."""
 GROWTH = (1.25, 4.0)
