@@ -52,7 +52,7 @@ def _network(numbers: NDArray[np.uint64], half: int, seed: int) -> NDArray[np.ui
 def _hash(values: NDArray[np.uint64], seed: int, number: int) -> NDArray[np.uint64]:
     """The mixing function of SplitMix64 on the value, the seed and the number of the round."""
     with np.errstate(over="ignore"):  # arithmetic is modulo 2^64
-        mixed = _mix(np.uint64(seed) + _GOLDEN * np.uint64(number + 1))
+        mixed = _mix(np.array(seed, dtype=np.uint64) + _GOLDEN * np.uint64(number + 1))
         return _mix(values * _GOLDEN + mixed)
 
 

@@ -31,7 +31,7 @@ def evaluator():
 
 @pytest.fixture(scope="module")
 def rows():
-    """No word twice in a text: equal scores would be in the order that rounding gives them, which a batch may change."""
+    """No word twice in a text: equal scores would be in an order that rounding gives them, and a batch may change."""
     texts = [" ".join(dict.fromkeys(text.split())) for text in commands.texts(ROWS)]
     return [{"text": text, "label": number % 3} for number, text in enumerate(texts)]
 
