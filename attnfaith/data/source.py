@@ -186,8 +186,8 @@ class DataSource:
             >>> source = open_data([{"text": word} for word in "abcde"], label_column=None)
             >>> for number, rows in source.sampled_shards(2, seed=0, start=0, stop=3):
             ...     print(number, [row.text for row in rows])
-            0 ['b', 'd']
-            1 ['e']
+            0 ['b', 'c']
+            1 ['a']
         """
         assert isinstance(self._table, Indexed), "the evaluator refuses streams"
         for number in range(start // size, -(-stop // size)):

@@ -8,6 +8,7 @@
 3. `run_manifest` collects options, fingerprints and facts; `storage.run_store` opens the folder of the run, new or to
    be continued, in the first of several `processes`.
 4. `runner` reads the data in shards, encodes the texts (`text.encoder`) and puts texts of similar length in a batch.
+   `sampling` says which rows, where not all are to be read: a keyed random order, and the precision at which to stop.
 5. `batch` captures the final attention of its texts once, and computes the scores of each ranking once (`rankings`).
 6. Each test in `tests` turns the batch into rows of its table. `removal` erases items at the final attention or at the
    input for them; `score_direction` says which end of a ranking is removed first.

@@ -37,7 +37,7 @@ mostly padding: for sentences of SST-2, half as much again as the texts."""
 FIRST = 192
 """The number of texts after which the precision is looked at first. With fewer, a variance that happens to be small
 would end a run too early too often."""
-GROWTH = (1.25, 4.0)
+GROWTH = (1.1, 4.0)
 """From one look to the next, the number of texts grows at least and at most by these factors."""
 _CAUTION = 0.8  # of the number of texts that the precision is expected to take: the expectation may be too high
 
@@ -87,7 +87,7 @@ class Sampling:
             raise InputError(
                 f"{given} reads texts in a random order, and these data are a stream, whose length is not known. Give "
                 "data with a length (a file, a DataFrame, a datasets.Dataset), or take a sample of the stream "
-                "yourself: stream.shuffle(seed=0, buffer_size=10_000).take(1_000)."
+                "yourself: stream.shuffle(buffer_size=10_000).take(1_000)."
             )
         if self.precision is not None and "erasure" not in tests:
             raise InputError(
@@ -109,7 +109,7 @@ class Sampling:
 
         Example:
             >>> Sampling(precision=0.05).stops(2000, lambda texts: 0.9 / texts**0.5)
-            (352, True)
+            (384, True)
             >>> Sampling(precision=0.05, max_texts=300).stops(2000, lambda texts: 0.9 / texts**0.5)
             (300, False)
         """
