@@ -164,9 +164,10 @@ def test_steps_are_evaluated_once_in_order_and_not_beyond_the_flip(first, growth
     item = world("multiclass", 3, width=12, texts=8)
     asked = []
 
-    def evaluate(going, start, stop):
+    def evaluate(going, steps):
+        start, stop = int(steps[steps > 0].min()), int(steps.max()) + 1
         asked.append((start, stop, going.tolist()))
-        return from_sets(item.lanes, item.run)(going, start, stop)
+        return from_sets(item.lanes, item.run)(going, steps)
 
     result = first_flips(item.lanes, item.before, Decision(), evaluate, first=first, growth=growth)
     assert asked[0][0] == 1
