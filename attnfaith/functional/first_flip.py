@@ -193,7 +193,8 @@ def _follow(
         place = end.unsqueeze(1)
         margins = decision.margin(base, after).double().abs()
         # steps after the flip do not count: how many of them are evaluated depends on `first` and `growth`
-        before_flip = valid & (torch.arange(stop - start, device=steps.device) < place + (~any_flip).unsqueeze(1).long())
+        columns = torch.arange(stop - start, device=steps.device)
+        before_flip = valid & ((columns < place) | ~any_flip.unsqueeze(1))
         margin[running] = torch.minimum(margin[running], margins.masked_fill(~before_flip, torch.inf).amin(1))
         flip_margin[running] = margins.gather(1, place).squeeze(1).masked_fill(~any_flip, torch.inf)
         logits[running] = after.gather(1, place.unsqueeze(2).expand(-1, 1, after.shape[2])).squeeze(1)
