@@ -100,6 +100,9 @@ def names_at(level: str) -> list[str]:
 
 def schedule(options: argparse.Namespace) -> None:
     """How often, and by how much, the schedule sees a flip later than every step does."""
+    if "ATTNFAITH_DATA" not in os.environ:
+        print("real texts: left out (set ATTNFAITH_DATA)")
+        return
     folder = Path(os.environ["ATTNFAITH_DATA"])
     evaluator = af.Evaluator(folder / "models" / options.model, max_length=options.longest)
     texts = pd.read_parquet(folder / f"{options.data}.parquet")["text"]

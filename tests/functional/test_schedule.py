@@ -1,5 +1,7 @@
 """The schedule: every step of short texts, a bounded number of steps of long ones."""
 
+import itertools
+
 import torch
 
 from attnfaith.functional.schedule import FIRST, LATER, LONG, schedule_of
@@ -21,7 +23,7 @@ def test_long_texts_have_a_bounded_number_that_ends_with_the_last():
         assert steps[: FIRST + 1] == [*range(1, FIRST + 1), steps[FIRST]]
         assert steps[-1] == last
         assert len(steps) <= FIRST + LATER <= 64
-        gaps = [right - left for left, right in zip(steps, steps[1:], strict=False)]
+        gaps = [right - left for left, right in itertools.pairwise(steps)]
         assert max(gaps) <= last / 10  # nothing is skipped by more than a tenth of the text
 
 
