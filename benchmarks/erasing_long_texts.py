@@ -122,7 +122,7 @@ def schedule(options: argparse.Namespace) -> None:
             with count_passes() as count:
                 tables[resolution] = pd.DataFrame(Erasure(resolution=resolution).run(batch))
             passes[resolution] += count.rows
-        found.append(tables["exact"].join(tables["schedule"], rsuffix="_scheduled"))
+        found.append(pd.concat((tables["exact"], tables["schedule"].add_suffix("_scheduled")), axis=1))
     rows = pd.concat(found, ignore_index=True)
     exact, seen = (rows[name].fillna(1.0) for name in ("fraction", "fraction_scheduled"))
     other, gap = rows["removed"].fillna(-1) != rows["removed_scheduled"].fillna(-1), seen - exact

@@ -124,10 +124,13 @@ def test_attention_and_the_random_order_never_beat_the_search():
 
 
 def test_all_single_items_are_tried_in_texts_that_are_not_long():
-    got = Sizes(batch_of("FLANnoenc", rankings={"input": RANDOM["input"]}, lengths=(LONG + 2, LONG)), "input")
-    assert got.low[0] == 1
-    assert got.high[0] != 1
-    assert got.low[1] == 2
+    lengths = (LONG + 1, LONG + 5, LONG + 9, LONG + 13, LONG, LONG - 4, LONG - 8)
+    got = Sizes(batch_of("FLANnoenc", rankings={"input": RANDOM["input"]}, lengths=lengths), "input")
+    several = [size != 1 for size in got.high]
+    assert any(several[:4])
+    assert any(several[4:])
+    assert got.low[:4] == [1] * 4
+    assert got.low[4:] == [1 + more for more in several[4:]]
 
 
 @pytest.mark.parametrize("kind", list(SIZES))
