@@ -34,7 +34,7 @@ def test_scores_are_complete_unless_reported_and_a_batch_is_its_texts(family, le
     finished = together.passes < MOST_POINTS / 2
     assert ((together.gap.abs() <= TOLERANCE * whole * (1 + 1e-6)) | ~finished).all()
     assert torch.equal(together.inexact, together.gap.abs() > LARGE_GAP * whole)
-    assert ((FEWEST_POINTS <= together.passes) & (together.passes <= MOST_POINTS)).all()
+    assert ((together.passes >= FEWEST_POINTS) & (together.passes <= MOST_POINTS)).all()
     for text in range(len(done.inputs["input_ids"])):
         single = as_needed(done.cut, alone(done.inputs, text), level)
         assert_scores(items(together, text), items(single, 0), tolerance_for(done))

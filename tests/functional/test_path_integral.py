@@ -1,4 +1,4 @@
-"""Adaptive integrals along paths: exact where the rule is, as exact as promised elsewhere, and dear only where needed."""
+"""Adaptive integrals along paths: exact where the rule is, as exact as promised elsewhere, costly only where needed."""
 
 import math
 
