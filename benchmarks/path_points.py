@@ -86,7 +86,7 @@ def compare(model: Path, texts: Sequence[str], by_rule: dict[str, Scores]) -> No
         quiet=True,
     )
     table = results.summary()
-    table = table[table["low"].notna() & (table["slice"] == "all")]
+    table = table[table["low"].notna() & (table["slice"] == "all") & (table["other"] == "")]  # no comparisons
     of_dense = table[table["ranking"] == str(DENSE)].set_index("figure")
     for name, found in by_rule.items():
         if name == str(DENSE):
