@@ -100,7 +100,7 @@ def _as_needed(request: Request, derivatives: Evaluate, mask: Tensor, like: Tens
 
 
 def _derivatives_at_attention(request: Request, size: int, texts: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-    """See `Evaluate`: the path goes from no attention to the model's, which the tail runs text by text."""
+    """See `Evaluate`; the path goes from no attention to the model's, and every text of the batch runs equally many points."""
     weights = request.capture.weights
     index = index_within_text(texts, len(weights))
     grid = torch.ones(len(weights), int(index.max()) + 1, dtype=weights.dtype, device=weights.device)

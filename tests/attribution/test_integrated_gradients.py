@@ -130,7 +130,7 @@ def test_the_model_runs_as_often_as_is_said(gate, monkeypatch):
 def test_the_registered_cost_is_the_least_and_the_most(level):
     method = methods[level, "integrated_gradients"]
     assert (method.passes, method.most_passes) == (FEWEST_POINTS, MOST_POINTS)
-    unit = "tails" if level == "attention" else "passes"
+    unit = "passes after attention" if level == "attention" else "passes"
     assert method.cost == f"{FEWEST_POINTS} to {MOST_POINTS} {unit}, as needed, forward and backward"
 
 
