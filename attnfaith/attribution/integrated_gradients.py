@@ -100,11 +100,11 @@ def _as_needed(request: Request, derivatives: Evaluate, mask: Tensor, like: Tens
 
 
 def _derivatives_at_attention(request: Request, size: int, texts: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-    """See `Evaluate`; the path goes from no attention to the model's, and every text of the batch runs equally many points."""
+    """See `Evaluate`; from no attention to the model's. Every text of the batch runs as many points as the neediest."""
     weights = request.capture.weights
     index = index_within_text(texts, len(weights))
     grid = torch.ones(len(weights), int(index.max()) + 1, dtype=weights.dtype, device=weights.device)
-    grid[texts, index] = points.to(weights)  # texts with fewer points: their own attention again
+    grid[texts, index] = points.to(weights)  # texts with fewer points run their own attention again
     numbers, derivatives = [], []
     for part in grid.split(size, dim=1):
         number, gradient = weight_derivatives(request, part[..., None, None] * weights.unsqueeze(1))
