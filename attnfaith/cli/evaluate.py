@@ -12,6 +12,7 @@ from attnfaith.cli.json_output import rows_of, write
 from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, rankings_of
 from attnfaith.cli.terminal import print_lines, print_verdict
 from attnfaith.cli.test_options import parsed_tests
+from attnfaith.cli.wording import for_the_command_line
 from attnfaith.errors import AttnFaithError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def evaluate(
     rationale_column: given.RationaleColumn = None,
     subset: given.Subset = None,
     split: given.Split = None,
-    rankings: given.Rankings = "all",
+    rankings: given.Rankings = "default",
     explanation: given.Explanations = None,
     tests: given.Tests = "erasure,single_weight",
     option: given.TestOptions = None,
@@ -131,7 +132,7 @@ def _tell(results: Results, *, json: bool) -> None:
     notes, verdict = results.manifest["notes"], results.verdict
     if not json:
         print_verdict(verdict)
-        lines = [f"Note: {' '.join(note.split())}" for note in notes]
+        lines = [f"Note: {for_the_command_line(' '.join(note.split()))}" for note in notes]
         print_lines("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
         return
     write(

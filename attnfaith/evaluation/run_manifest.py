@@ -67,6 +67,7 @@ def run_manifest(
             "special_tokens": setup.special_tokens == "include" and bool(trial.special_items.any()),
             "levels": list(setup.rankings),
             "hide": None if hiding is None else hiding.way,
+            "left_out": {level: [str(ranking) for ranking in rankings] for level, rankings in setup.left_out.items()},
             "labels": [str(name) for _, name in sorted((getattr(config, "id2label", None) or {}).items())],
         },
         "statistics": dict(statistics),
