@@ -74,14 +74,14 @@ def rankings_for(
         >>> [str(one) for one in rankings_for("attention", ["gradient"], {}, by_token=True, affine=False)]
         ['attention/random', 'attention/gradient']
     """
-    own = _possible(erase_level, by_token=by_token, affine=affine)
+    possible = _possible(erase_level, by_token=by_token, affine=affine)
     listed = _listed(asked)
-    chosen = [key for name in listed if not _is_group(name) for key in _named(name, own, erase_level)]
-    chosen = [*_usual(erase_level, own, listed), *chosen]
+    chosen = [key for name in listed if not _is_group(name) for key in _named(name, possible, erase_level)]
+    chosen = [*_usual(erase_level, possible, listed), *chosen]
     first = (erase_level, CONTROL)
     keys = dict.fromkeys([first, *chosen])
-    found = [Ranking(name, level) for level, name in keys]
-    taken = {one.name for one in found}
+    rankings = [Ranking(name, level) for level, name in keys]
+    taken = {item.name for item in rankings}
     for name, source in explanations.items():
         if name in taken:
             raise InputError(f"The explanation {short_repr(name)} has the name of a ranking. Choose another name.")
@@ -90,24 +90,24 @@ def rankings_for(
                 f"The explanation {short_repr(name)} is of type {type(source).__name__}; expected a column of the "
                 "data that holds lists of scores, or a function from a text to scores."
             )
-        found.append(Ranking(name, YOURS, source))
-    return found
+        rankings.append(Ranking(name, YOURS, source))
+    return rankings
 
 
 def left_out(
-    erase_level: str, asked: str | Sequence[str], found: Sequence[Ranking], *, by_token: bool, affine: bool
+    erase_level: str, asked: str | Sequence[str], rankings: Sequence[Ranking], *, by_token: bool, affine: bool
 ) -> list[Ranking]:
-    """The rankings that "all" would add to those found, where the default rankings were asked for.
+    """The rankings that "all" would add to these, where the default rankings were asked for.
 
     Example:
         >>> usual = rankings_for("input", "default", {}, by_token=True, affine=False)
-        >>> [str(one) for one in left_out("input", "default", usual, by_token=True, affine=False)]
+        >>> [str(item) for item in left_out("input", "default", usual, by_token=True, affine=False)]
         ['input/occlusion', 'input/omission']
     """
     if DEFAULT not in _listed(asked):
         return []
-    everything = rankings_for(erase_level, ALL, {}, by_token=by_token, affine=affine)
-    return [ranking for ranking in everything if ranking not in found]
+    every = rankings_for(erase_level, ALL, {}, by_token=by_token, affine=affine)
+    return [ranking for ranking in every if ranking not in rankings]
 
 
 def is_named(ranking: Ranking, asked: str | Sequence[str]) -> bool:
@@ -147,7 +147,7 @@ def _possible(erase_level: str, *, by_token: bool, affine: bool) -> list[tuple[s
     return sorted(fitting, key=lambda key: key[0] != erase_level)  # a stable sort: else in the order of registration
 
 
-def _named(name: Any, own: list[tuple[str, str]], erase_level: str) -> list[tuple[str, str]]:
+def _named(name: Any, possible: list[tuple[str, str]], erase_level: str) -> list[tuple[str, str]]:
     if not isinstance(name, str):
         raise InputError(
             f"Expected names of rankings, got {type(name).__name__}. Bring scores as explanations={{...}}."
@@ -157,14 +157,14 @@ def _named(name: Any, own: list[tuple[str, str]], erase_level: str) -> list[tupl
         find_method(level, last)
     elif not any(known == last for _, known in methods):
         find_method(erase_level, last)  # says which there are
-    found = [key for key in own if key[1] == last and level in ("", key[0])]
-    same = [key for key in found if key[0] == erase_level]
-    return same if erase_level == "attention" and same else found
+    rankings = [key for key in possible if key[1] == last and level in ("", key[0])]
+    same = [key for key in rankings if key[0] == erase_level]
+    return same if erase_level == "attention" and same else rankings
 
 
-def check_available(erase_levels: Sequence[str], asked: str | Sequence[str], found: Sequence[Ranking]) -> None:
+def check_available(erase_levels: Sequence[str], asked: str | Sequence[str], rankings: Sequence[Ranking]) -> None:
     """Refuse names that no level could take."""
-    names = {one.name for one in found}
+    names = {item.name for item in rankings}
     lost = [name for name in _listed(asked) if not _is_group(name) and name.rpartition("/")[2] not in names]
     if lost:
         raise InputError(

@@ -67,7 +67,7 @@ def compare(results):
 @pytest.mark.parametrize(
     "name", [name if name in ("bert", "FLAN") else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
-def test_alone_with_all_rankings_and_with_a_users_own(name, tmp_path):
+def test_alone_with_all_rankings_and_with_a_user_ranking(name, tmp_path):
     evaluator, data = MODELS[name](tmp_path), SENTENCES if name == "HAN" else ROWS
     level = "input" if name == "HAN" else "both"  # a user's ranking has a score for each token
     options = {"tests": ["erasure"], "level": level, "n_resamples": 99, "steps": 3, "quiet": True}
@@ -75,10 +75,12 @@ def test_alone_with_all_rankings_and_with_a_users_own(name, tmp_path):
     everything = evaluator.compute(data, rankings="all", **options)
     usual = evaluator.compute(data, **options)
     mine = {"letters": number_of_letters}
-    own = evaluator.compute(data, rankings=["attention", "gradient"], explanations=mine, **options)
-    compare([alone, everything, usual, own])
+    with_user_ranking = evaluator.compute(data, rankings=["attention", "gradient"], explanations=mine, **options)
+    compare([alone, everything, usual, with_user_ranking])
     told = [
-        sentence for sentence in own.verdict.parts["other rankings"] if sentence.startswith("Your ranking 'letters'")
+        sentence
+        for sentence in with_user_ranking.verdict.parts["other rankings"]
+        if sentence.startswith("Your ranking 'letters'")
     ]
     assert len(told) == 1
 
@@ -91,13 +93,11 @@ def test_on_a_real_transformer(data_dir):
     alone = evaluator.compute(texts, rankings=["attention"], **options)
     everything = evaluator.compute(texts, rankings="all", **options)
     usual = evaluator.compute(texts, **options)
-    own = evaluator.compute(texts, rankings=["attention"], explanations={"letters": number_of_letters}, **options)
-    compare([alone, everything, usual, own])
-    assert [("leave out" in str(found.verdict)) for found in (alone, everything, usual, own)] == [
-        False,
-        False,
-        True,
-        False,
-    ]
+    with_user_ranking = evaluator.compute(
+        texts, rankings=["attention"], explanations={"letters": number_of_letters}, **options
+    )
+    every = [alone, everything, usual, with_user_ranking]
+    compare(every)
+    assert ["leave out" in str(results.verdict) for results in every] == [False, False, True, False]
     assert alone.verdict.reason == ""
     assert any("with a label" in sentence for sentence in alone.verdict.parts["texts"])
