@@ -13,15 +13,16 @@ from unittest.mock import patch
 import torch
 
 import attnfaith as af
-from attnfaith.adapters.pass_count import count_passes
+from attnfaith.adapters.pass_count import PassCount, count_passes
 from attnfaith.attribution.method import methods
-from attnfaith.evaluation import runner
+from attnfaith.evaluation import evaluator, runner
 from attnfaith.evaluation.removal import Eraser
 from attnfaith.evaluation.tests.base import tests
 from attnfaith.evaluation.tests.erasure import test as erasure
 from attnfaith.text.encoder import TextEncoder
 from benchmarks._performance.material import Material
 
+TRIAL = "the trial on one text"
 BATCH_SIZES = (1, 4, 8, 16, 32, 64)
 """Of plain inference; the fastest counts."""
 
@@ -47,7 +48,7 @@ class Measured:
         plain: seconds of plain inference of all texts at its best batch size.
         seconds: of the run, with its summary and verdict.
         tokens: of all texts.
-        positions: that went through the whole model.
+        positions: that went through the whole model for these texts, the trial before them left out.
         peak: bytes of resident memory at the peak of the process so far.
         flipped: the share of rows of the erasure test in which the decision flips; None where it was not run.
         parts: the cost of each part, the dearest first.
@@ -80,11 +81,11 @@ class Measured:
 def measured(material: Material, **options: Any) -> Measured:
     """Run plain inference and an evaluation of the same texts; ``options`` are those of `Evaluator.compute`."""
     plain, tokens = plain_inference(material)
-    evaluator = af.Evaluator(material.model, material.tokenizer)
+    judge = af.Evaluator(material.model, material.tokenizer)
     rows = [{"text": text} for text in material.texts]
     with parts_of_a_run() as parts:
         start = time.perf_counter()
-        results = evaluator.compute(rows, quiet=True, **options)
+        results = judge.compute(rows, quiet=True, **options)
         with parts("summary and verdict"):
             str(results)
         seconds = time.perf_counter() - start
@@ -92,8 +93,11 @@ def measured(material: Material, **options: Any) -> Measured:
     if "erasure" in results.tables:
         flipped = 1 - float(results.table("erasure")["censored"].mean())
     costs = dict(sorted(parts.costs.items(), key=lambda item: -item[1].seconds))
-    costs["all else"] = Cost(seconds - sum(cost.seconds for cost in costs.values()))
-    positions = sum(cost.positions for cost in costs.values())
+    costs["all else"] = Cost(
+        seconds - sum(cost.seconds for cost in costs.values()),
+        parts.passes.positions - sum(cost.positions for cost in costs.values()),
+    )
+    positions = parts.passes.positions - costs[TRIAL].positions
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Measured(plain, seconds, tokens, positions, peak, flipped, costs)
 
@@ -128,11 +132,25 @@ class Parts:
 
     def __init__(self) -> None:
         self.costs: dict[str, Cost] = {}
+        self.passes = PassCount()
         self._inside = [Cost()]
+        self._undivided = False
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Count what runs inside as this part, but for the parts within it."""
+        """Count what runs inside as this part, but for the parts within it; those of the trial are not told apart."""
+        if self._undivided:
+            yield
+            return
+        self._undivided = name == TRIAL
+        try:
+            with self._counted(name):
+                yield
+        finally:
+            self._undivided = False
+
+    @contextmanager
+    def _counted(self, name: str) -> Iterator[None]:
         cost, self._inside = self.costs.setdefault(name, Cost()), [*self._inside, Cost()]
         start = time.perf_counter()
         with count_passes() as passes:
@@ -170,5 +188,7 @@ def parts_of_a_run() -> Iterator[Parts]:
         search = parts.around(erasure.search_sets, lambda eraser, *_: f"smallest sets at the {eraser.level} level")
         stack.enter_context(patch.object(erasure, "search_sets", search))
         stack.enter_context(patch.object(runner, "Batch", parts.around(runner.Batch, "captures")))
-        stack.enter_context(count_passes())  # open before models are entered, or nothing is counted
+        trial = parts.around(evaluator.dry_run, TRIAL)
+        stack.enter_context(patch.object(evaluator, "dry_run", trial))
+        parts.passes = stack.enter_context(count_passes())  # open before models are entered, or nothing is counted
         yield parts

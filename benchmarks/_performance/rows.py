@@ -70,5 +70,7 @@ def keep(found: Mapping[str, Sequence[Row]], size: str, store: Path = STORE) -> 
 
 def kept(store: Path = STORE) -> Iterator[tuple[str, str, list[Row]]]:
     """The name, the size and the rows of each part that is stored."""
+    if not store.exists():
+        return
     for name, part in json.loads(store.read_text(encoding="utf-8")).items():
         yield name, part["size"], [Row(**row) for row in part["rows"]]
