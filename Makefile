@@ -68,10 +68,9 @@ bench: $(STAMP)  ## measure what is claimed about speed and of published figures
 bench-peers: $(PEERS)/.attnfaith-installed  ## measure beside other libraries, in an environment of their own
 	$(PEERS)/bin/python -m benchmarks.performance --only peers --size $(SIZE)
 
-# ferret-xai is not installed: see MISSING in benchmarks/_performance/peers.py
 $(PEERS)/.attnfaith-installed: constraints.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . interpreto quantus
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . ferret-xai interpreto quantus
 	@touch $@
 
 clean:  ## remove everything the other targets made, .venv too

@@ -31,7 +31,7 @@ def written(stored: Iterable[tuple[str, str, Sequence[Row]]]) -> str:
         stored: the name, the size and the rows of each part.
     """
     found = {name: (size, rows) for name, size, rows in stored}
-    sections = [HEAD]
+    sections = [HEAD.rstrip()]
     for name, part in PARTS.items():
         size, rows = found.get(name, ("", []))
         sections += ["", f"## {part.title}", "", part.told]

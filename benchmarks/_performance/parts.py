@@ -201,7 +201,8 @@ def _list(values: Sequence[float], shown: str) -> str:
 
 def beside_peers(size: Size) -> Iterator[Row]:
     """Other libraries at the same work, on the same model and texts."""
-    chosen = material.sst(size.pick(2, 8, 32)) or material.bert("MiniLM (6 x 384)", length=32, count=8)
+    count = size.pick(2, 48, 256)
+    chosen = material.sst(count) or material.bert("MiniLM (6 x 384)", length=32, count=count)
     yield from peers.beside(chosen, rounds=size.pick(1, 1, 3))
 
 
