@@ -170,7 +170,7 @@ def several(value: Any, name: str, words: Sequence[str] = ("all",)) -> str | lis
         return value
     expected = f"Expected {parameter(name)} to be {', '.join(map(repr, words))} or a list"
     if isinstance(value, str):
-        raise InputError(f"{expected}, got {short_repr(value)}. Use {parameter(name)}=[{short_repr(value)}].")
+        raise InputError(f"{expected}, got {short_repr(value)}. Use [{short_repr(value)}].")
     if not isinstance(value, Sequence | set | frozenset) or isinstance(value, bytes | bytearray | memoryview):
         raise InputError(f"{expected}, got {short_repr(value)}.")
     return list(value)

@@ -12,7 +12,6 @@ from attnfaith.cli.json_output import rows_of, write
 from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, rankings_of
 from attnfaith.cli.terminal import print_lines, print_verdict
 from attnfaith.cli.test_options import parsed_tests
-from attnfaith.cli.wording import for_the_command_line
 from attnfaith.errors import AttnFaithError
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def _tell(results: Results, *, json: bool) -> None:
     notes, verdict = results.manifest["notes"], results.verdict
     if not json:
         print_verdict(verdict)
-        lines = [f"Note: {for_the_command_line(' '.join(note.split()))}" for note in notes]
+        lines = [f"Note: {' '.join(note.split())}" for note in notes]
         print_lines("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
         return
     write(
@@ -152,7 +151,7 @@ def _tell(results: Results, *, json: bool) -> None:
 
 @contextmanager
 def _kept(output: Path) -> Iterator[None]:
-    """On an interrupt, say what is kept, and how to go on."""
+    """On an interrupt, say how much is kept and how to continue."""
     try:
         yield
     except KeyboardInterrupt as stopped:

@@ -223,12 +223,13 @@ def _quantus(material: Material) -> Sequence[Callable[[], Any]]:
 
 def _ferret(material: Material) -> Sequence[Callable[[], Any]]:
     from ferret import AOPC_Comprehensiveness_Evaluation, AOPC_Sufficiency_Evaluation, GradientExplainer
-    from ferret.model_utils import ModelHelper
 
     explainer = GradientExplainer(material.model, material.tokenizer)
     explained = [explainer.compute_feature_importance(text, target=1) for text in material.texts]
-    helper = ModelHelper(material.model, material.tokenizer)
-    evaluations = [kind(helper) for kind in (AOPC_Comprehensiveness_Evaluation, AOPC_Sufficiency_Evaluation)]
+    evaluations = [
+        kind(material.model, material.tokenizer)
+        for kind in (AOPC_Comprehensiveness_Evaluation, AOPC_Sufficiency_Evaluation)
+    ]
 
     shares = {"remove_tokens": True, "based_on": "perc", "thresholds": SHARES}
 

@@ -10,7 +10,7 @@ from tests.helpers import tokenizers as tokenizers
 DEAR = ["input/occlusion", "input/omission"]
 NOTE = (
     "Left out, since their cost grows with the length of the texts: input/occlusion and input/omission. "
-    'Add them with rankings="all".'
+    "Add them with rankings='all'."
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:The scores of .* are inexact")  # few steps
