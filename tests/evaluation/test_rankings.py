@@ -121,7 +121,7 @@ def test_rankings_listed_twice_are_run_once_in_the_order_listed():
 
 
 def test_names_that_do_not_exist():
-    with pytest.raises(InputError, match=r"'gradient'.*Use rankings=\['gradient'\]"):
+    with pytest.raises(InputError, match=r"'gradient'.*Use \['gradient'\]"):
         names("attention", "gradient")
     with pytest.raises(InputError, match="gradient"):
         names("attention", ["gradeint"])
