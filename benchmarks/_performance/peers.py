@@ -22,6 +22,8 @@ from benchmarks._performance.rows import Row
 
 STEPS = 50
 SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
+TEN = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""The shares of ferret."""
 FASTER = "x our time"
 
 
@@ -231,12 +233,10 @@ def _ferret(material: Material) -> Sequence[Callable[[], Any]]:
         for kind in (AOPC_Comprehensiveness_Evaluation, AOPC_Sufficiency_Evaluation)
     ]
 
-    shares = {"remove_tokens": True, "based_on": "perc", "thresholds": SHARES}
-
     def both() -> None:
         for evaluation in evaluations:
             for explanation in explained * 2:  # two rankings, as ours
-                evaluation.compute_evaluation(explanation, target=1, only_pos=False, removal_args=shares)
+                evaluation.compute_evaluation(explanation, target=1)
 
     return [both]
 
@@ -297,9 +297,9 @@ WORKS = (
     ),
     Work(
         "ferret-xai",
-        "comprehensiveness and sufficiency of two rankings",
+        "comprehensiveness and sufficiency of two rankings at ten shares",
         _ferret,
-        _test(RATIONALES, level="input"),
+        _test(af.tests.Rationales(shares=TEN), level="input"),
     ),
     Work(
         "quantus",
