@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from attnfaith.errors import AttnFaithError, InputError, NumericalError
 from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, outcome_type, schema_of, to_cell
+from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS, UnfinishedShard
 from attnfaith.functional.decision import Decision
 from attnfaith.storage.fingerprint import fingerprint_rows
 from attnfaith.storage.run_store import Store
@@ -54,10 +56,12 @@ class Runner:
         texts: encodes texts for the model.
         tests: the tests.
         batch_size: texts in a batch.
-        shard_size: rows of the data that are written together; the unfinished shard is lost when a run is killed.
+        shard_size: rows of the data that are written together.
         room: the most tokens in a batch, padding included; infinite until memory runs out. Then it is half of the
             batch that was too large, and it grows a little after each batch that filled it.
         inexact: how many texts have inexact scores, by ranking.
+        piece_seconds: after this time at most, what is finished of a shard is written.
+        clock: the time in seconds.
     """
 
     setup: RunConfig
@@ -67,6 +71,8 @@ class Runner:
     shard_size: int
     room: float = math.inf
     inexact: dict[Ranking, InexactScores] = field(default_factory=dict)
+    piece_seconds: float = PIECE_SECONDS
+    clock: Callable[[], float] = time.monotonic
 
     def run(
         self, source: DataSource, store: Store, advance: Callable[[int], None], *, index: int = 0, of: int = 1
@@ -86,27 +92,37 @@ class Runner:
                 store.check(number, digest)
                 advance(len(rows))
             else:
-                store.write(number, self.shard(rows, advance), digest)
+                with UnfinishedShard(store, number, rows, digest, self.schemas, self.piece_seconds, self.clock) as shard:
+                    advance(len(shard.done))
+                    self._complete(shard, rows, advance)
+                store.write(number, shard.tables(), digest)
         self._warn_of_inexact_scores()
 
-    def shard(self, rows: Sequence[Row], advance: Callable[[int], None] = lambda amount: None) -> dict[str, pa.Table]:
-        """Compute the tables of some rows."""
-        schemas = self.schemas
-        parts: dict[str, list[Columns]] = {name: [] for name in schemas}
+    def _complete(self, shard: UnfinishedShard, rows: Sequence[Row], advance: Callable[[int], None]) -> None:
+        """Run the batches of a shard that are not done."""
         encoded, excluded = encode(self.texts, rows, gold=self.setup.target == "gold")
+        excluded = {index: reason for index, reason in excluded.items() if rows[index].number not in shard.done}
+        if excluded:
+            shard.add([self._excluded([_excluded_row(rows[index], reason) for index, reason in excluded.items()])])
+            advance(len(excluded))
         members = [(rows[index], text) for index, text in encoded.items()]
-        advance(len(excluded))
-        excluded_rows = [_excluded_row(rows[index], reason) for index, reason in excluded.items()]
+        # The batches are those of all rows, whatever is done: so a resumed run has the batches of an undisturbed one.
         for batch in self._batches([text for _, text in members]):
-            for batch_members, result in self._evaluate([members[index] for index in batch]):
+            left = [members[index] for index in batch if members[index][0].number not in shard.done]
+            parts = []
+            for batch_members, result in self._evaluate(left) if left else ():
                 if isinstance(result, str):
-                    excluded_rows.append(_excluded_row(batch_members[0][0], result))
+                    parts.append(self._excluded([_excluded_row(batch_members[0][0], result)]))
                 else:
-                    for name, columns in result.items():
-                        parts[name].append(columns)
-            advance(len(batch))
-        parts[TEXTS].append({name: [row[name] for row in excluded_rows] for name, _ in _COLUMNS})
-        return {name: _table(parts[name], schema) for name, schema in schemas.items()}
+                    parts.append({name: _table(result[name], schema) for name, schema in self.schemas.items()})
+            if parts:
+                shard.add(parts)
+                advance(len(left))
+
+    def _excluded(self, rows: Sequence[dict[str, Any]]) -> dict[str, pa.Table]:
+        """The tables of texts that are excluded from all tests."""
+        columns = {TEXTS: {name: [row[name] for row in rows] for name, _ in _COLUMNS}}
+        return {name: _table(columns.get(name, {}), schema) for name, schema in self.schemas.items()}
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
@@ -114,19 +130,28 @@ class Runner:
         return schemas_of(self.tests, self.setup.decision)
 
     def _batches(self, encoded: Sequence[EncodedText]) -> Iterator[list[int]]:
+        """The batches of a shard: a function of its texts alone, never of time or of what is done already."""
         for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
             longest = max(len(encoded[index].ids) for index in batch)
-            start = 0
-            while start < len(batch):  # the room can change from one part to the next
-                size = int(max(1, min(len(batch) - start, SQUARES // longest**2, self.room / longest)))
-                yield batch[start : start + size]
-                start += size
+            size = max(1, SQUARES // longest**2)
+            yield from (batch[start : start + size] for start in range(0, len(batch), size))
 
     def _evaluate(self, members: list[tuple[Row, EncodedText]]) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
         """The columns of a batch by table, or the reason why a single text is excluded.
 
-        A batch is split in halves when memory runs out, and when the logits of a text are not finite.
+        A batch is split into parts that fit into `room`.
         """
+        longest = max(len(text.ids) for _, text in members)
+        start = 0
+        while start < len(members):  # the room can change from one part to the next
+            size = int(max(1, min(len(members) - start, self.room / longest)))
+            yield from self._evaluate_part(members[start : start + size])
+            start += size
+
+    def _evaluate_part(
+        self, members: list[tuple[Row, EncodedText]]
+    ) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
+        """The same; a part is split in halves when memory runs out, and when the logits of a text are not finite."""
         used = len(members) * max(len(text.ids) for _, text in members)
         try:
             yield members, self._columns(members)
@@ -147,8 +172,8 @@ class Runner:
         if used / 2 == self.room:
             clear_device_cache(garbage_collection=True)
         middle = len(members) // 2
-        yield from self._evaluate(members[:middle])
-        yield from self._evaluate(members[middle:])
+        yield from self._evaluate_part(members[:middle])
+        yield from self._evaluate_part(members[middle:])
 
     def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
         rows, encoded = [row for row, _ in members], [text for _, text in members]
@@ -263,9 +288,7 @@ def _excluded_row(row: Row, reason: str) -> dict[str, Any]:
     return {**empty, "text_id": row.number, "gold": to_cell(row.label), "aside": reason}
 
 
-def _table(parts: Sequence[Columns], schema: pa.Schema) -> pa.Table:
-    """Join the columns of batches to one table in the order of the texts; within a text the order stays."""
-    columns = {name: [value for part in parts for value in part.get(name, ())] for name in schema.names}
-    order = sorted(range(len(columns["text_id"])), key=columns["text_id"].__getitem__)
-    arrays = [pa.array([columns[name][index] for index in order], schema.field(name).type) for name in schema.names]
+def _table(columns: Columns, schema: pa.Schema) -> pa.Table:
+    """The columns of a batch as a table; none for a table without rows."""
+    arrays = [pa.array(columns.get(field.name, []), field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
