@@ -86,7 +86,7 @@ def batches(evaluator: af.Evaluator, texts: list[str], level: str) -> Iterator[B
     """Texts of similar length together, with the random order as their only ranking."""
     cut, reader = evaluator.cut, evaluator.texts
     decision = decision_of(cut.model.config, cut.model.config.num_labels)
-    settings = evaluator._settings(0, None)
+    settings = evaluator._method_options(0, None)
     setup = RunConfig(cut, decision, settings, rankings={level: (Ranking("random", level),)})
     encoded = reader.encode(texts)
     order = sorted(range(len(texts)), key=lambda text: -len(encoded[text].ids))
