@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +18,11 @@ from attnfaith.attribution.method import InexactScores
 from attnfaith.data.source import DataSource, Row
 from attnfaith.errors import AttnFaithError, InputError, NumericalError
 from attnfaith.evaluation.batch import Batch, RunConfig
+from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.run_progress import RunProgress
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, outcome_type, schema_of, to_cell
+from attnfaith.evaluation.text_cost import TextCost
 from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS, UnfinishedShard
 from attnfaith.functional.decision import Decision
 from attnfaith.storage.fingerprint import fingerprint_rows
@@ -31,6 +34,10 @@ SQUARES = 2**25
 """The largest sum of squared lengths in a batch: a very long text is a batch by itself."""
 GROWTH = 1.02
 """The growth of `Runner.room` after a batch that filled it: another process may have used the memory up."""
+OPERATIONS = 10**12
+"""The most operations that a batch is expected to take: some ten seconds of two processor cores."""
+ON_ACCELERATOR = 50
+"""How many times as many they are on an accelerator."""
 TEXTS = "texts"
 _COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -61,7 +68,7 @@ class Runner:
             batch that was too large, and it grows a little after each batch that filled it.
         inexact: how many texts have inexact scores, by ranking.
         piece_seconds: after this time at most, what is finished of a shard is written.
-        clock: the time in seconds.
+        profile: what took the time.
     """
 
     setup: RunConfig
@@ -72,17 +79,15 @@ class Runner:
     room: float = math.inf
     inexact: dict[Ranking, InexactScores] = field(default_factory=dict)
     piece_seconds: float = PIECE_SECONDS
-    clock: Callable[[], float] = time.monotonic
+    profile: Profile = field(default_factory=Profile)
 
-    def run(
-        self, source: DataSource, store: Store, advance: Callable[[int], None], *, index: int = 0, of: int = 1
-    ) -> None:
+    def run(self, source: DataSource, store: Store, progress: RunProgress, *, index: int = 0, of: int = 1) -> None:
         """Compute and store the shards of one of several processes; finished shards are checked and skipped.
 
         Args:
             source: the data.
             store: the storage of the run.
-            advance: called with the number of rows that were finished.
+            progress: is told what is done.
             index: the number of this process.
             of: the number of processes.
         """
@@ -90,34 +95,42 @@ class Runner:
             digest = fingerprint_rows(rows)
             if store.done(number):
                 store.check(number, digest)
-                advance(len(rows))
+                progress.skip(len(rows))
             else:
-                with UnfinishedShard(store, number, rows, digest, self.schemas, self.piece_seconds, self.clock) as shard:
-                    advance(len(shard.done))
-                    self._complete(shard, rows, advance)
+                clock = self.profile.clock
+                with UnfinishedShard(store, number, rows, digest, self.schemas, self.piece_seconds, clock) as shard:
+                    progress.skip(len(shard.done))
+                    self._complete(shard, rows, progress)
                 store.write(number, shard.tables(), digest)
         self._warn_of_inexact_scores()
 
-    def _complete(self, shard: UnfinishedShard, rows: Sequence[Row], advance: Callable[[int], None]) -> None:
+    def lengths(self, rows: Sequence[Row]) -> list[int]:
+        """The lengths in tokens of those rows that can be run."""
+        return [len(text.ids) for text in encode(self.texts, rows, gold=self.setup.target == "gold")[0].values()]
+
+    def _complete(self, shard: UnfinishedShard, rows: Sequence[Row], progress: RunProgress) -> None:
         """Run the batches of a shard that are not done."""
         encoded, excluded = encode(self.texts, rows, gold=self.setup.target == "gold")
         excluded = {index: reason for index, reason in excluded.items() if rows[index].number not in shard.done}
         if excluded:
             shard.add([self._excluded([_excluded_row(rows[index], reason) for index, reason in excluded.items()])])
-            advance(len(excluded))
+            progress.skip(len(excluded))
         members = [(rows[index], text) for index, text in encoded.items()]
+        lengths = [len(text.ids) for row, text in members if row.number not in shard.done]
+        progress.open_shard(len(lengths), lengths)
         # The batches are those of all rows, whatever is done: so a resumed run has the batches of an undisturbed one.
         for batch in self._batches([text for _, text in members]):
             left = [members[index] for index in batch if members[index][0].number not in shard.done]
+            if not left:
+                continue
             parts = []
-            for batch_members, result in self._evaluate(left) if left else ():
-                if isinstance(result, str):
-                    parts.append(self._excluded([_excluded_row(batch_members[0][0], result)]))
-                else:
-                    parts.append({name: _table(result[name], schema) for name, schema in self.schemas.items()})
-            if parts:
-                shard.add(parts)
-                advance(len(left))
+            with progress.batch([len(text.ids) for _, text in left]):
+                for batch_members, result in self._evaluate(left):
+                    if isinstance(result, str):
+                        parts.append(self._excluded([_excluded_row(batch_members[0][0], result)]))
+                    else:
+                        parts.append({name: _table(result[name], schema) for name, schema in self.schemas.items()})
+            shard.add(parts)
 
     def _excluded(self, rows: Sequence[dict[str, Any]]) -> dict[str, pa.Table]:
         """The tables of texts that are excluded from all tests."""
@@ -129,12 +142,31 @@ class Runner:
         """The schemas of the tables of the run, by name."""
         return schemas_of(self.tests, self.setup.decision)
 
-    def _batches(self, encoded: Sequence[EncodedText]) -> Iterator[list[int]]:
-        """The batches of a shard: a function of its texts alone, never of time or of what is done already."""
+    def _batches(self, encoded: Sequence[EncodedText]) -> list[list[int]]:
+        """The batches of a shard: a function of its texts alone, never of time or of what is done already.
+
+        Each is bounded in work, since what is finished can only be kept at its end. Short and long texts take turns, so
+        that the first batches tell how long the others take.
+        """
+        batches = []
         for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
             longest = max(len(encoded[index].ids) for index in batch)
-            size = max(1, SQUARES // longest**2)
-            yield from (batch[start : start + size] for start in range(0, len(batch), size))
+            operations = self.cost.operations * self.cost.work(longest)
+            size = max(1, min(SQUARES // longest**2, int(self.most_operations / max(operations, 1.0))))
+            batches += [batch[start : start + size] for start in range(0, len(batch), size)]
+        return [batches[index] for index in _spread(len(batches))]
+
+    @property
+    def most_operations(self) -> int:
+        """The most operations that a batch is expected to take."""
+        parameter = next(self.setup.cut.model.parameters(), None)
+        on_processor = parameter is None or parameter.device.type == "cpu"
+        return OPERATIONS if on_processor else OPERATIONS * ON_ACCELERATOR
+
+    @cached_property
+    def cost(self) -> TextCost:
+        """The expected work of a text."""
+        return TextCost.of(self.setup)
 
     def _evaluate(self, members: list[tuple[Row, EncodedText]]) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
         """The columns of a batch by table, or the reason why a single text is excluded.
@@ -177,8 +209,12 @@ class Runner:
 
     def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
         rows, encoded = [row for row, _ in members], [text for _, text in members]
-        batch = Batch(self.setup, rows, encoded, self.texts.collate(encoded))
-        columns = {TEXTS: _text_columns(batch), **{test.name: test.run(batch) for test in self.tests}}
+        with self.profile.part("capture"):
+            batch = Batch(self.setup, rows, encoded, self.texts.collate(encoded), self.profile)
+        columns = {TEXTS: _text_columns(batch)}
+        for test in self.tests:
+            with self.profile.part(test.name):
+                columns[test.name] = test.run(batch)
         for ranking, counted in batch.inexact.items():  # only now: a batch that fails is run again in halves
             before = self.inexact.get(ranking)
             self.inexact[ranking] = counted if before is None else before + counted
@@ -192,6 +228,12 @@ class Runner:
             counted = self.inexact.get(ranking)
             if counted is not None and counted.texts:
                 warnings.warn(counted.message(display_name(key, keys)), stacklevel=2)
+
+
+def _spread(count: int) -> list[int]:
+    """The numbers below ``count`` in an order of which every beginning is spread over all of them."""
+    golden = (math.sqrt(5) - 1) / 2
+    return sorted(range(count), key=lambda index: (index + 1) * golden % 1)
 
 
 def schemas_of(tests: Sequence[Test], decision: Decision) -> dict[str, pa.Schema]:

@@ -97,6 +97,10 @@ class Erasure(Test):
         yield from comparison.sentences(rows, names)
 
     def _level(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
+        with eraser.batch.profile.part(f"erasing at the {eraser.level}"):
+            return self._erase(eraser, rankings)
+
+    def _erase(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
         batch = eraser.batch
         texts = [text for text, count in enumerate(eraser.counts.tolist()) if count >= 2]
         if not texts:
