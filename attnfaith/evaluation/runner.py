@@ -59,7 +59,7 @@ class Runner:
     """Runs tests over texts.
 
     Attributes:
-        setup: the configuration of the run.
+        config: the configuration of the run.
         texts: encodes texts for the model.
         tests: the tests.
         batch_size: texts in a batch.
@@ -71,7 +71,7 @@ class Runner:
         profile: what took the time.
     """
 
-    setup: RunConfig
+    config: RunConfig
     texts: TextEncoder
     tests: Sequence[Test]
     batch_size: int
@@ -106,11 +106,11 @@ class Runner:
 
     def lengths(self, rows: Sequence[Row]) -> list[int]:
         """The lengths in tokens of those rows that can be run."""
-        return [len(text.ids) for text in encode(self.texts, rows, gold=self.setup.target == "gold")[0].values()]
+        return [len(text.ids) for text in encode(self.texts, rows, gold=self.config.target == "gold")[0].values()]
 
     def _complete(self, shard: UnfinishedShard, rows: Sequence[Row], progress: RunProgress) -> None:
         """Run the batches of a shard that are not done."""
-        encoded, excluded = encode(self.texts, rows, gold=self.setup.target == "gold")
+        encoded, excluded = encode(self.texts, rows, gold=self.config.target == "gold")
         excluded = {index: reason for index, reason in excluded.items() if rows[index].number not in shard.done}
         if excluded:
             shard.add([self._excluded([_excluded_row(rows[index], reason) for index, reason in excluded.items()])])
@@ -140,7 +140,7 @@ class Runner:
     @property
     def schemas(self) -> dict[str, pa.Schema]:
         """The schemas of the tables of the run, by name."""
-        return schemas_of(self.tests, self.setup.decision)
+        return schemas_of(self.tests, self.config.decision)
 
     def _batches(self, encoded: Sequence[EncodedText]) -> list[list[int]]:
         """The batches of a shard: a function of its texts alone, never of time or of what is done already.
@@ -159,14 +159,14 @@ class Runner:
     @property
     def most_operations(self) -> int:
         """The most operations that a batch is expected to take."""
-        parameter = next(self.setup.cut.model.parameters(), None)
+        parameter = next(self.config.cut.model.parameters(), None)
         on_processor = parameter is None or parameter.device.type == "cpu"
         return OPERATIONS if on_processor else OPERATIONS * ON_ACCELERATOR
 
     @cached_property
     def cost(self) -> TextCost:
         """The expected work of a text."""
-        return TextCost.of(self.setup)
+        return TextCost.of(self.config)
 
     def _evaluate(self, members: list[tuple[Row, EncodedText]]) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
         """The columns of a batch by table, or the reason why a single text is excluded.
@@ -210,7 +210,7 @@ class Runner:
     def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
         rows, encoded = [row for row, _ in members], [text for _, text in members]
         with self.profile.part("capture"):
-            batch = Batch(self.setup, rows, encoded, self.texts.collate(encoded), self.profile)
+            batch = Batch(self.config, rows, encoded, self.texts.collate(encoded), self.profile)
         columns = {TEXTS: _text_columns(batch)}
         for test in self.tests:
             with self.profile.part(test.name):
@@ -222,7 +222,7 @@ class Runner:
 
     def _warn_of_inexact_scores(self) -> None:
         """Once for each ranking of the run, with the numbers of all texts."""
-        rankings = dict.fromkeys(ranking for listed in self.setup.rankings.values() for ranking in listed)
+        rankings = dict.fromkeys(ranking for listed in self.config.rankings.values() for ranking in listed)
         keys = [(ranking.level, ranking.name) for ranking in rankings]
         for ranking, key in zip(rankings, keys, strict=True):
             counted = self.inexact.get(ranking)
@@ -296,7 +296,7 @@ def _exclusion_reason(error: NumericalError) -> str:
 
 def _text_columns(batch: Batch) -> Columns:
     """The rows of a batch in the table of texts."""
-    decision = batch.setup.decision
+    decision = batch.config.decision
     predicted, gold = decision_cells(decision, batch.logits), [to_cell(row.label) for row in batch.rows]
     confidence = [float("nan")] * len(predicted)
     if decision.kind in ("multiclass", "sigmoid"):
