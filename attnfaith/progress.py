@@ -164,12 +164,14 @@ def duration(seconds: float, *, seconds_too: bool = False) -> str:
         '3 min 20 s'
     """
     whole = max(1, round(seconds))
-    if whole < 60 or (seconds_too and whole < 3600):
-        return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
-    minutes = max(1, round(whole / 60))
+    if whole < 60:
+        return f"{whole} s"
+    if seconds_too and whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    minutes = round(whole / 60)
     if minutes < 60:
         return f"{minutes} min"
-    hours = round(minutes / 60)
-    if hours < 24:
+    if minutes < 24 * 60:
         return f"{minutes // 60} h {minutes % 60} min"
-    return f"{hours // 24} day{'s' if hours >= 48 else ''} {hours % 24} h"
+    days, hours = divmod(round(minutes / 60), 24)
+    return f"{days} day{'s' if days > 1 else ''} {hours} h"

@@ -318,6 +318,7 @@ class Evaluator:
             run_options.batch_size,
             self.shard_size,
             piece_seconds=self.piece_seconds,
+            profile=Profile(),
         )
         self.profile = runner.profile
         return self._run(runner, source, manifest, run_options)
@@ -334,7 +335,7 @@ class Evaluator:
             store = Store.open(output_dir, manifest)
         index, count = processes.index, processes.count
         quiet = options.quiet or index > 0
-        with ProgressLog("evaluating", quiet=quiet) as log:
+        with ProgressLog("evaluating", quiet=quiet, clock=runner.profile.clock) as log:
             self.progress = RunProgress(
                 runner.cost,
                 log,

@@ -67,6 +67,11 @@ class Profile:
         spent.passes += rows
         spent.tokens += rows * width
 
+    def seconds_with_passes(self) -> float:
+        """The seconds of those parts that had full forward passes."""
+        self._settle()
+        return sum(spent.seconds for spent in self.parts.values() if spent.passes)
+
     def _settle(self) -> None:
         now = self.clock()
         if self._open:

@@ -104,18 +104,28 @@ class RunProgress:
 
     def seconds_left(self) -> float | None:
         """The time that the rest takes; None if it cannot be known."""
-        done, left = self._done + self._share_of_batch * self._batch, self._work_left
-        if left is None or not done:
+        left, counted = self._work_left, self._needed + self._in_batch
+        if left is None or not counted:
             return None
-        return left * (self._clock() - self._start) / done
+        in_passes = self._profile.seconds_with_passes()
+        beside = self._clock() - self._start - in_passes
+        share = self._share_of_batch
+        # The open batch has most of what is no full pass behind it: tests at the final attention come first.
+        beyond = left - (1.0 - share) * self._batch
+        per_work = in_passes / counted * self._needed_share
+        return per_work * left + beside / (self._done + self._batch) * beyond
+
+    @property
+    def _needed_share(self) -> float:
+        """How much of the expected work was really needed, since decisions flipped early."""
+        return self._needed / self._done if self._done and self._needed else 1.0
 
     @property
     def _share_of_batch(self) -> float:
         """How much of the open batch is done: it slows down beyond what is expected, and never stands still."""
         if not self._batch:
             return 0.0
-        expected = self._batch * (self._needed / self._done if self._done and self._needed else 1.0)
-        share = self._in_batch / expected
+        share = self._in_batch / (self._batch * self._needed_share)
         return share if share < 0.8 else 1.0 - 0.2 * math.exp(-(share - 0.8) / 0.2)
 
     @property

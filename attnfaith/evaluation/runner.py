@@ -166,7 +166,7 @@ class Runner:
     @cached_property
     def cost(self) -> TextCost:
         """The expected work of a text."""
-        return TextCost.of(self.config)
+        return TextCost.of(self.config, self.tests)
 
     def _evaluate(self, members: list[tuple[Row, EncodedText]]) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
         """The columns of a batch by table, or the reason why a single text is excluded.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -10,11 +10,10 @@ from torch import nn
 from attnfaith.adapters.dummy_inputs import config_value
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.tests.base import Test
 
 BACKWARD = 3.0
 """A forward and backward pass, in forward passes."""
-MOST_STEPS = 64
-"""Sizes at which a ranking is erased at the input of a long text."""
 
 
 @dataclass(frozen=True)
@@ -23,16 +22,18 @@ class TextCost:
 
     Attributes:
         config: the configuration of the run.
+        tests: of the run.
         operations: of one token in one forward pass, without attention.
         width: of the hidden states; None if the configuration does not say. Attention then counts as nothing.
     """
 
     config: RunConfig
+    tests: Sequence[Test]
     operations: float
     width: int | None
 
     @classmethod
-    def of(cls, config: RunConfig) -> TextCost:
+    def of(cls, config: RunConfig, tests: Sequence[Test]) -> TextCost:
         """The cost for a run, from the weights of its model."""
         model = config.cut.model
         weights = sum(
@@ -43,7 +44,7 @@ class TextCost:
         )
         stated = getattr(model, "config", None)
         width = None if stated is None else config_value(stated, "hidden_size", "d_model", "n_embd", "dim")
-        return cls(config, 2.0 * weights, width if isinstance(width, int) and width > 0 else None)
+        return cls(config, tests, 2.0 * weights, width if isinstance(width, int) and width > 0 else None)
 
     def forward(self, tokens: int) -> float:
         """One forward pass of a text, in tokens; long texts cost more, since the attention grows with their square."""
@@ -52,17 +53,14 @@ class TextCost:
     def passes(self, tokens: int) -> Mapping[str, float]:
         """The forward passes of a text of so many tokens through the whole model, by what they are for.
 
-        A decision that flips early needs fewer. What the tests of a run do apart from rankings and erasing is not
-        known.
+        Decisions that flip early need fewer.
         """
         found = {"capture": 1.0}
         rankings = dict.fromkeys(ranking for listed in self.config.rankings.values() for ranking in listed)
         for ranking in rankings:
             found[str(ranking)] = _passes_of(ranking, tokens)
-        if "input" in self.config.rankings:
-            hiding = self.config.hiding
-            share = 0.5 if hiding is not None and hiding.leave_out else 1.0  # of the tokens that are left, on average
-            found["erasing at the input"] = len(self.config.rankings["input"]) * min(tokens, MOST_STEPS) * share
+        for test in self.tests:
+            found[test.name] = test.passes(self.config, tokens)
         return found
 
     def work(self, tokens: int) -> float:

@@ -14,7 +14,7 @@ from torch import Tensor
 from attnfaith.attribution.optimal import OPTIMAL
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.estimates.quantities import Quantities
-from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.score_direction import toward_change
@@ -26,6 +26,10 @@ from attnfaith.functional.first_flip import FirstFlips
 from attnfaith.functional.ranking import count_ties, ranks_of
 from attnfaith.metrics.citations import SERRANO_SMITH
 
+MOST_STEPS = 64
+"""Sizes that are tried along a ranking of a long text, about."""
+HALF = 0.6
+"""The part of a text that is left in the mean of all sizes, with the padding beside it."""
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
     ("ranking", pa.string()),
@@ -86,6 +90,13 @@ class Erasure(Test):
         return concat_columns(
             dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
         )
+
+    def passes(self, config: RunConfig, tokens: int) -> float:
+        """The sets of tokens that are hidden at the input level, along the rankings and in the search."""
+        if "input" not in config.rankings:
+            return 0.0
+        left = HALF if config.hiding is not None and config.hiding.leave_out else 1.0
+        return len({*config.rankings["input"], *PANEL["input"]}) * min(tokens, MOST_STEPS) * left
 
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
         """See `attnfaith.evaluation.tests.erasure.summary.quantities`."""
