@@ -49,6 +49,7 @@ class RunProgress:
 
     Attributes:
         forecast: the seconds that the run was expected to take when the forecast was made; None before.
+        taken: the seconds since the start, at the last event.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class RunProgress:
         self._cost, self._log, self._rows, self._total = cost, log, rows, total
         self._profile, self._clock = profile, profile.clock
         self.forecast: float | None = None
+        self.taken = 0.0
         self._mean = sum(map(cost.work, lengths)) / len(lengths) if lengths else 0.0
         self._typical = sorted(lengths)[len(lengths) // 2] if lengths else 0
         self._start = self._clock()
@@ -142,6 +144,7 @@ class RunProgress:
         self._show()
 
     def _show(self) -> None:
+        self.taken = self._clock() - self._start
         left = self.seconds_left()
         share = None
         if left is not None and self._work_left is not None:
@@ -157,7 +160,7 @@ class RunProgress:
         self._log.show(share, count, left)
 
     def _make_forecast(self, left: float | None) -> None:
-        spent = self._clock() - self._start
+        spent = self.taken
         first, last = FORECAST_SECONDS
         if self._rows is None:
             if spent >= last:
