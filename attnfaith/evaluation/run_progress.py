@@ -10,6 +10,7 @@ from attnfaith.adapters.pass_count import count_passes
 from attnfaith.data.source import DataSource, Row
 from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.text_cost import TextCost
+from attnfaith.parameter_names import parameter
 from attnfaith.progress import ProgressLog, duration
 
 FORECAST_SHARE = 0.03
@@ -183,18 +184,20 @@ class RunProgress:
         passes = self._passes / self._texts_run if self._texts_run else sum(expected.values())
         skipped = "" if not self._rows_skipped else " that are left"
         texts = round((1 - self._rows_skipped / rows) * total)
+        count = max(1, round(passes))
         line = (
-            f"{texts:,} texts{skipped}, about {max(1, round(passes)):,} passes through the model for each: about "
-            f"{duration(seconds)} on this machine."
+            f"{texts:,} texts{skipped}, about {count:,} {'pass' if count == 1 else 'passes'} through the model for "
+            f"each: about {duration(seconds)} on this machine."
         )
         if seconds <= LONG:
             return line
         rankings = {name: count for name, count in expected.items() if "/" in name}
         name = max(rankings, key=rankings.__getitem__, default="")
-        cheaper = ["a sample of the texts"]
         share = rankings[name] / sum(expected.values()) if name else 0.0
+        cheaper = ["a sample of the texts"]
         if share >= 0.1:
-            cheaper.insert(0, f"leaving out the ranking {name} ({share:.0%} of the passes)".replace("%", " %"))
+            percent = f"{share:.0%}".replace("%", " %")
+            cheaper.append(f"{parameter('rankings')} without {name} ({percent} of the passes)")
         if len(self._cost.config.rankings) > 1:
-            cheaper.append("the level 'attention' alone")
+            cheaper.append(parameter("level", "attention"))
         return f"{line} Cheaper: {', '.join(cheaper[:-1])}{' or ' if len(cheaper) > 1 else ''}{cheaper[-1]}."
