@@ -345,7 +345,7 @@ class Evaluator:
                 log,
                 rows=None if source.rows is None else -(-source.rows // count),
                 total=source.rows,
-                lengths=[] if quiet else runner.lengths(sample_of(source)),
+                sample=[] if quiet else runner.lengths(sample_of(source)),
                 profile=runner.profile,
             )
             runner.run(source, store, self.progress, index=index, of=count)

@@ -45,7 +45,7 @@ class RunProgress:
         log: where progress is shown.
         rows: the rows of the data that this process runs; None for a stream.
         total: the rows that all processes run.
-        lengths: in tokens, of a sample of the texts of the data.
+        sample: the lengths in tokens of the texts of each batch, of batches of texts from all parts of the data.
         profile: of the run.
 
     Attributes:
@@ -60,15 +60,16 @@ class RunProgress:
         *,
         rows: int | None,
         total: int | None,
-        lengths: Sequence[int],
+        sample: Sequence[Sequence[int]],
         profile: Profile,
     ) -> None:
         self._cost, self._log, self._rows, self._total = cost, log, rows, total
         self._profile, self._clock = profile, profile.clock
         self.forecast: float | None = None
         self.taken = 0.0
-        self._mean = sum(map(cost.work, lengths)) / len(lengths) if lengths else 0.0
-        self._typical = sorted(lengths)[len(lengths) // 2] if lengths else 0
+        lengths = sorted(length for batch in sample for length in batch)
+        self._mean = sum(map(self._cost.work, sample)) / len(lengths) if lengths else 0.0
+        self._typical = lengths[len(lengths) // 2] if lengths else 0
         self._start = self._clock()
         self._rows_done = self._rows_skipped = self._texts_run = 0
         self._rows_of_shard = 0  # rows of the open shard that are not done
@@ -85,14 +86,14 @@ class RunProgress:
         self._rows_skipped += rows
         self._show()
 
-    def open_shard(self, rows: int, lengths: Sequence[int]) -> None:
-        """A shard is begun: the number of its rows that are not done, and the tokens of those that are run."""
-        self._rows_of_shard, self._work_of_shard = rows, sum(map(self._cost.work, lengths))
+    def open_shard(self, batches: Sequence[Sequence[int]]) -> None:
+        """A shard is begun: the lengths of the texts of each batch that is left of it."""
+        self._rows_of_shard, self._work_of_shard = sum(map(len, batches)), sum(map(self._cost.work, batches))
 
     @contextmanager
     def batch(self, lengths: Sequence[int]) -> Iterator[None]:
         """A batch is run inside."""
-        self._batch, self._in_batch = sum(map(self._cost.work, lengths)), 0.0
+        self._batch, self._in_batch = self._cost.work(lengths), 0.0
         with count_passes(self._on_pass) as count:
             yield
         self._passes += count.rows

@@ -105,9 +105,10 @@ class Runner:
                 store.write(number, shard.tables(), digest)
         self._warn_of_inexact_scores()
 
-    def lengths(self, rows: Sequence[Row]) -> list[int]:
-        """The lengths in tokens of those rows that can be run."""
-        return [len(text.ids) for text in encode(self.texts, rows, gold=self.config.target == "gold")[0].values()]
+    def lengths(self, rows: Sequence[Row]) -> list[list[int]]:
+        """The lengths in tokens of rows that can be run, by batch."""
+        texts = list(encode(self.texts, rows, gold=self.config.target == "gold")[0].values())
+        return [[len(texts[index].ids) for index in batch] for batch in self._batches(texts)]
 
     def _complete(self, shard: UnfinishedShard, rows: Sequence[Row], progress: RunProgress) -> None:
         """Run the batches of a shard that are not done."""
@@ -117,16 +118,15 @@ class Runner:
             shard.add([self._excluded([_excluded_row(rows[index], reason) for index, reason in excluded.items()])])
             progress.skip(len(excluded))
         members = [(rows[index], text) for index, text in encoded.items()]
-        lengths = [len(text.ids) for row, text in members if row.number not in shard.done]
-        progress.open_shard(len(lengths), lengths)
         # The batches are those of all rows, whatever is done: so a resumed run has the batches of an undisturbed one.
-        for batch in self._batches([text for _, text in members]):
-            left = [members[index] for index in batch if members[index][0].number not in shard.done]
-            if not left:
-                continue
+        batches = [[members[index] for index in batch] for batch in self._batches([text for _, text in members])]
+        left = [[member for member in batch if member[0].number not in shard.done] for batch in batches]
+        left = [batch for batch in left if batch]
+        progress.open_shard([[len(text.ids) for _, text in batch] for batch in left])
+        for batch in left:
             parts = []
-            with progress.batch([len(text.ids) for _, text in left]):
-                for batch_members, result in self._evaluate(left):
+            with progress.batch([len(text.ids) for _, text in batch]):
+                for batch_members, result in self._evaluate(batch):
                     if isinstance(result, str):
                         parts.append(self._excluded([_excluded_row(batch_members[0][0], result)]))
                     else:
@@ -152,7 +152,7 @@ class Runner:
         batches = []
         for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
             longest = max(len(encoded[index].ids) for index in batch)
-            operations = self.cost.operations * self.cost.work(longest)
+            operations = self.cost.operations * self.cost.work([longest])
             size = max(1, min(SQUARES // longest**2, int(self.most_operations / max(operations, 1.0))))
             batches += [batch[start : start + size] for start in range(0, len(batch), size)]
         return [batches[index] for index in _spread(len(batches))]

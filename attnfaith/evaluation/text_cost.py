@@ -63,9 +63,22 @@ class TextCost:
             found[test.name] = test.passes(self.config, tokens)
         return found
 
-    def work(self, tokens: int) -> float:
-        """The work on a text, in tokens of a forward pass."""
-        return self.forward(tokens) * sum(self.passes(tokens).values())
+    def work(self, lengths: Sequence[int]) -> float:
+        """The work on the texts of a batch, in tokens of a forward pass.
+
+        For the capture and the rankings they are padded to one length. Tests put the texts that they change into
+        batches of their own, of similar lengths.
+        """
+        longest = max(lengths)
+        padded, alone = self.forward(longest) * self._on_batch(longest), (self._on_text(tokens) for tokens in lengths)
+        return len(lengths) * padded + sum(alone)
+
+    def _on_batch(self, tokens: int) -> float:
+        names = {test.name for test in self.tests}
+        return sum(count for name, count in self.passes(tokens).items() if name not in names)
+
+    def _on_text(self, tokens: int) -> float:
+        return self.forward(tokens) * sum(test.passes(self.config, tokens) for test in self.tests)
 
     def weight(self, label: str) -> float:
         """How many forward passes a counted pass is worth, by what it is for."""
