@@ -24,10 +24,9 @@ from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets
 from attnfaith.evaluation.tests.erasure.summary import REFERENCES, quantities
 from attnfaith.functional.first_flip import FirstFlips
 from attnfaith.functional.ranking import count_ties, ranks_of
+from attnfaith.functional.schedule import LONG
 from attnfaith.metrics.citations import SERRANO_SMITH
 
-MOST_STEPS = 64
-"""Sizes that are tried along a ranking of a long text, about."""
 HALF = 0.6
 """The part of a text that is left in the mean of all sizes, with the padding beside it."""
 COLUMNS: list[tuple[str, Any]] = [
@@ -108,8 +107,9 @@ class Erasure(Test):
         """The sets of tokens that are hidden at the input level, along the rankings and in the search."""
         if "input" not in config.rankings:
             return 0.0
+        steps = tokens if self.resolution == "exact" else min(tokens, LONG)
         left = HALF if config.hiding is not None and config.hiding.leave_out else 1.0
-        return len({*config.rankings["input"], *PANEL["input"]}) * min(tokens, MOST_STEPS) * left
+        return len({*config.rankings["input"], *PANEL["input"]}) * steps * left
 
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
         """See `attnfaith.evaluation.tests.erasure.summary.quantities`."""
