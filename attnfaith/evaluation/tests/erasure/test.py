@@ -24,7 +24,7 @@ from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets
 from attnfaith.evaluation.tests.erasure.summary import REFERENCES, quantities
 from attnfaith.functional.first_flip import FirstFlips
 from attnfaith.functional.ranking import count_ties, ranks_of
-from attnfaith.functional.schedule import LONG
+from attnfaith.functional.schedule import FIRST, LATER, LONG
 from attnfaith.metrics.citations import SERRANO_SMITH
 
 HALF = 0.6
@@ -107,7 +107,7 @@ class Erasure(Test):
         """The sets of tokens that are hidden at the input level, along the rankings and in the search."""
         if "input" not in config.rankings:
             return 0.0
-        steps = tokens if self.resolution == "exact" else min(tokens, LONG)
+        steps = tokens if self.resolution == "exact" or tokens <= LONG else FIRST + LATER
         left = HALF if config.hiding is not None and config.hiding.leave_out else 1.0
         return len({*config.rankings["input"], *PANEL["input"]}) * steps * left
 
