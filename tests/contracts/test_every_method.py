@@ -90,16 +90,16 @@ def test_a_text_scores_the_same_alone_and_in_any_batch(family):
             continue  # the test above says which may be missing
         for text in () if (family, level, name) in TIED else texts:
             single = ask(done.cut, level, name, singles[text], text_ids=(text,))[1]
-            place = len(texts) - 1 - text
+            index = len(texts) - 1 - text
             try:
-                assert_scores(items(together, place), items(single, 0), tolerance_for(done))
-                for of_batch, own in ((together.gap, single.gap), (together.absorbed, single.absorbed)):
-                    assert (of_batch is None) == (own is None)
-                    if own is None:
+                assert_scores(items(together, index), items(single, 0), tolerance_for(done))
+                for of_batch, of_text in ((together.gap, single.gap), (together.absorbed, single.absorbed)):
+                    assert (of_batch is None) == (of_text is None)
+                    if of_text is None:
                         continue
-                    unknown = own is single.absorbed and family in LIES_OTHERWISE and of_batch.isnan().all()
+                    unknown = of_text is single.absorbed and family in LIES_OTHERWISE and of_batch.isnan().all()
                     if not unknown:
-                        torch.testing.assert_close(of_batch[place], own[0], rtol=1e-3, atol=tolerance_for(done))
+                        torch.testing.assert_close(of_batch[index], of_text[0], rtol=1e-3, atol=tolerance_for(done))
             except AssertionError as error:
                 wrong[level, name, text] = str(error)
     assert not wrong
@@ -137,7 +137,7 @@ def test_random_is_a_function_of_seed_text_and_level(level):
     assert torch.equal(draws(text_ids=(7, 3))[0], draws(text_ids=(7, 4))[0])
     same = alone(done.inputs, 0)
     other = same | {"input_ids": same["input_ids"].flip(1)}
-    by_key = [ask(done.cut, level, "random", one, text_ids=(5,))[1].values for one in (same, other)]
+    by_key = [ask(done.cut, level, "random", item, text_ids=(5,))[1].values for item in (same, other)]
     assert torch.equal(*by_key)
     levels = [ask(done.cut, at, "random", same, text_ids=(5,))[1].values for at in ("attention", "input")]
     assert not torch.equal(*levels)
