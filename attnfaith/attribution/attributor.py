@@ -19,6 +19,7 @@ from attnfaith.attribution.method import LEVELS, InexactScores, Method, MethodOp
 from attnfaith.attribution.model_loading import extra_inputs, load_model, positive_int, where_to_cut
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
+from attnfaith.parameter_names import parameter
 from attnfaith.progress import progress
 from attnfaith.text.encoded import EncodedText
 from attnfaith.text.encoder import TextEncoder, special_ids_of
@@ -94,7 +95,10 @@ class Attributor(Attribution):
         average = layer == "mean" and head is None and self.method.averages_layers
         elsewhere = (layer, head) != ("final", None) and not (average and level == "input")
         if elsewhere and (isinstance(model, Cut) or level != "attention"):
-            raise InputError("layer= and head= say where to cut: they go with level='attention' and an uncut model.")
+            raise InputError(
+                f"layer and head choose the attention to cut at. They need {parameter('level', 'attention')} and a "
+                "model that is not cut yet; leave them out."
+            )
         place = where_to_cut(layer, head, averages_layers=self.method.averages_layers)
         self.cut = model if isinstance(model, Cut) else cut(model, **place)
         super().__init__(self.cut.model)
@@ -193,7 +197,10 @@ class Attributor(Attribution):
         if not return_convergence_delta:
             return joined
         if any(gap is None for gap in gaps):
-            raise InputError(f"The scores of {self.method.name!r} have no sum to converge to: there is no delta.")
+            raise InputError(
+                f"The scores of {self.method.name!r} need not add up to the output, so there is no convergence delta. "
+                "Leave out return_convergence_delta."
+            )
         return joined, -torch.cat([gap for gap in gaps if gap is not None])
 
     def _pieces(self, inputs: dict[str, Any], target: Any, size: int) -> Iterator[tuple[dict[str, Any], Any, range]]:
@@ -201,7 +208,9 @@ class Attributor(Attribution):
         batch = len(inputs["input_ids"])
         many = isinstance(target, list | tuple) or (isinstance(target, Tensor) and target.dim() > 0)
         if many and len(target) != batch:
-            raise InputError(f"Got {len(target)} targets for {batch} texts.")
+            raise InputError(
+                f"Got {len(target)} targets for {batch} texts; expected one target for each text, or one for all."
+            )
         for start in range(0, batch, size):
             rows = range(start, min(start + size, batch))
             piece = {
@@ -248,7 +257,9 @@ class Attributor(Attribution):
         listed = target.tolist() if isinstance(target, Tensor) and target.dim() else target
         targets = listed if isinstance(listed, list | tuple) else [listed] * batch
         if len(targets) != batch:
-            raise InputError(f"Got {len(targets)} targets for {batch} texts.")
+            raise InputError(
+                f"Got {len(targets)} targets for {batch} texts; expected one target for each text, or one for all."
+            )
         predicted = decision.predict(capture.logits).tolist()
         count = decision.classes(capture.logits).shape[-1]
         resolved = [self._target(target, text, predicted[text], count) for text, target in enumerate(targets)]
@@ -259,7 +270,10 @@ class Attributor(Attribution):
         if isinstance(target, str) and target == "predicted":
             return predicted
         if isinstance(target, str) and target == "gold":
-            raise InputError(f"target='gold' needs the gold class of text {text}: pass target= with the call.")
+            raise InputError(
+                f"{parameter('target', 'gold')} needs the gold class of every text, and none is given for text {text}. "
+                f"Give the class itself as {parameter('target')}."
+            )
         names = getattr(getattr(self.cut.model, "config", None), "label2id", None) or {}
         if isinstance(target, str) and target in names:
             target = names[target]
@@ -267,7 +281,10 @@ class Attributor(Attribution):
             target = target.item()
         if isinstance(target, bool) or not isinstance(target, int) or not 0 <= target < count:
             known = f" or one of {', '.join(map(short_repr, list(names)[:20]))}" if names else ""
-            raise InputError(f"target {short_repr(target)} of text {text} is no class: expected 0..{count - 1}{known}.")
+            raise InputError(
+                f"{parameter('target')} of text {text} is {short_repr(target)}, which is no class of the model; "
+                f"expected 0..{count - 1}{known}."
+            )
         return int(target)
 
     def _explanation(self, encoded: EncodedText, request: Request, scores: Scores, row: int) -> Explanation:

@@ -19,6 +19,7 @@ from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.token_deletion import logits_when_shorter
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import OUTPUTS, Decision
+from attnfaith.parameter_names import parameter
 from attnfaith.registry import Registry
 from attnfaith.types import Capture
 
@@ -269,11 +270,14 @@ def _with_gap(name: str, result: Any, texts: int) -> tuple[Tensor, Tensor]:
 def find_method(level: str, name: str) -> Method:
     """Look a method up; a name known at the other level only says so."""
     if level not in LEVELS:
-        raise InputError(f"Expected level to be one of {', '.join(LEVELS)}, got {level!r}.")
+        raise InputError(f"Expected {parameter('level')} to be one of {', '.join(LEVELS)}, got {level!r}.")
     other = next(known for known in LEVELS if known != level)
     if (level, name) not in methods and (other, name) in methods:
         there = ", ".join(sorted(known for at, known in methods if at == level))
-        raise InputError(f"The method {name!r} exists at level={other!r} only. At level={level!r} there are: {there}.")
+        raise InputError(
+            f"The method {name!r} exists at {parameter('level', other)} only. At {parameter('level', level)} there "
+            f"are: {there}."
+        )
     if (level, name) not in methods:
         names: Registry[str, Method] = Registry(f"{level}-level method")
         names.update({known: entry for (at, known), entry in methods.items() if at == level})

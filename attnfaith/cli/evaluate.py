@@ -151,7 +151,7 @@ def _tell(results: Results, *, json: bool) -> None:
 
 @contextmanager
 def _kept(output: Path) -> Iterator[None]:
-    """On an interrupt, say what is kept, and how to go on."""
+    """On an interrupt, say how much is kept and how to continue."""
     try:
         yield
     except KeyboardInterrupt as stopped:

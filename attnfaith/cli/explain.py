@@ -1,4 +1,4 @@
-"""``attnfaith explain``: what matters in a text for what a classifier says of it."""
+"""``attnfaith explain``: which parts of a text matter for the decision of a classifier."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def explain(
 
 
 def _texts(text: str, second: str | None) -> list[Any]:
-    """The texts, or pairs, to explain; blank lines are left out, and said to be."""
+    """The texts or pairs to explain; skipped blank lines are reported."""
     lines = [text]
     if text == "-":
         try:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from attnfaith.errors import AttnFaithError, InputError, StorageError
+from attnfaith.parameter_names import parameter
 
 if sys.platform != "win32":
     import fcntl
@@ -139,7 +140,7 @@ def storing(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(
             f"The directory {str(directory)!r} cannot hold the results: {error.strerror or error}. Finished work is "
-            "kept: once this is repaired, the same command continues; or give another output_dir."
+            f"kept: once this is repaired, the same command continues. Or give another {parameter('output_dir')}."
         ) from error
 
 

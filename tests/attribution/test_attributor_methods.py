@@ -62,19 +62,19 @@ def test_the_mean_over_layers():
     ("settings", "message"),
     [
         ({"layer": "mean", "method": "gradient"}, "layer='mean' is for the method 'attention'"),
-        ({"layer": "mean", "method": "attention", "head": 1}, "all heads together"),
+        ({"layer": "mean", "method": "attention", "head": 1}, "without head; every other method"),
         ({"layer": "last"}, "'final', 'mean' or a number, got 'last'"),
         ({"layer": 7}, "7|attention"),
         ({"head": 9}, "9|head"),
-        ({"layer": 0, "level": "input", "method": "gradient"}, "level='attention' and an uncut model"),
-        ({"head": 0, "level": "input", "method": "attention"}, "level='attention' and an uncut model"),
+        ({"layer": 0, "level": "input", "method": "gradient"}, "level='attention' and a model that is not cut yet"),
+        ({"head": 0, "level": "input", "method": "attention"}, "level='attention' and a model that is not cut yet"),
     ],
 )
 def test_a_layer_that_cannot_be_cut_is_refused(settings, message):
     with pytest.raises(af.AttnFaithError, match=message):
         Attributor(model_of("bert"), **settings)
     if "level" not in settings:
-        with pytest.raises(af.AttnFaithError, match="uncut model"):
+        with pytest.raises(af.AttnFaithError, match="not cut yet"):
             Attributor(af.cut(model_of("bert")), **settings)
 
 
