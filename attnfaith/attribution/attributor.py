@@ -15,7 +15,16 @@ from attnfaith.adapters.cut import Cut, cut
 from attnfaith.adapters.input_checks import check_inputs
 from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.explanation import Explanation
-from attnfaith.attribution.method import LEVELS, InexactScores, Method, MethodOptions, Request, Scores, find_method
+from attnfaith.attribution.method import (
+    LEVELS,
+    InexactScores,
+    Method,
+    MethodOptions,
+    Request,
+    Scores,
+    default_method,
+    find_method,
+)
 from attnfaith.attribution.model_loading import extra_inputs, load_model, positive_int, where_to_cut
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
@@ -35,8 +44,11 @@ class Attributor(Attribution):
     Args:
         model: a classifier, the path of one, a Transformers text-classification pipeline, or a `Cut`.
         tokenizer: for calls with texts; taken from the path or pipeline where there is one.
-        method: the name of a method; `attnfaith.methods()` lists them.
-        level: "attention" (the items of the final attention) or "input" (the tokens).
+        method: the name of a method; `attnfaith.methods()` lists them. By default "gradient_x_attention" for a HAN or
+            FLAN (and for every other model whose part after the final attention is affine), and "lrp" at the input
+            level for other models; where a level, layer or head is given, the one of these two at that level.
+        level: "attention" (the items of the final attention) or "input" (the tokens); by default that of the default
+            method, or "attention" if a method is named.
         target: "predicted", "gold" (given with each call), a class number, or a class name.
         output: the output explained: "probability", "logit" or "log_odds" (the target's logit minus the largest other).
             By default the method's own: mostly the probability; for a regression the predicted value.
@@ -66,8 +78,8 @@ class Attributor(Attribution):
         model: Any,
         tokenizer: Any = None,
         *,
-        method: str = "gradient_x_attention",
-        level: str = "attention",
+        method: str | None = None,
+        level: str | None = None,
         target: str | int = "predicted",
         output: str | None = None,
         decision: str | None = None,
@@ -80,8 +92,10 @@ class Attributor(Attribution):
         batch_size: int = 16,
         seed: int = 0,
     ) -> None:
-        validation.text(method, "method", "the name of a method")
-        validation.one_of(level, LEVELS, "level")
+        if method is not None:
+            validation.text(method, "method", "the name of a method")
+        if level is not None:
+            validation.one_of(level, LEVELS, "level")
         if decision is not None:
             validation.one_of(decision, KINDS, "decision")
         if output is not None:
@@ -90,17 +104,21 @@ class Attributor(Attribution):
         if not isinstance(layer, str):
             layer = validation.whole_number(layer, "layer ('final', 'mean' or a number)")
         head = None if head is None else validation.whole_number(head, "head")
-        self.method: Method = find_method(level, method)
+        if level is None and (method is not None or (layer, head) != ("final", None)):
+            level = "attention"
+        chosen = None if method is None or level is None else find_method(level, method)
         model, tokenizer = load_model(model, tokenizer)
-        average = layer == "mean" and head is None and self.method.averages_layers
+        averages_layers = chosen is not None and chosen.averages_layers
+        average = layer == "mean" and head is None and averages_layers
         elsewhere = (layer, head) != ("final", None) and not (average and level == "input")
         if elsewhere and (isinstance(model, Cut) or level != "attention"):
             raise InputError(
                 f"layer and head choose the attention to cut at. They need {parameter('level', 'attention')} and a "
                 "model that is not cut yet; leave them out."
             )
-        place = where_to_cut(layer, head, averages_layers=self.method.averages_layers)
+        place = where_to_cut(layer, head, averages_layers=averages_layers)
         self.cut = model if isinstance(model, Cut) else cut(model, **place)
+        self.method: Method = chosen or default_method(affine=self.cut.adapter.may_be_affine, level=level)
         super().__init__(self.cut.model)
         self.output = output or self.method.default_output
         self._asked = output is not None

@@ -72,6 +72,8 @@ class Method:
         same_at_both_levels: whether, where items are tokens, the method of this name at the other level is as good, so
             that one of the two is enough.
         averages_layers: whether it can average over all layers, with ``layer="mean"``.
+        default_for: the kind of model that it explains unless another method is named: "affine" (what follows the final
+            attention is affine: HAN, FLAN) or "other"; see `default_method`.
         style: colour and marker in figures; None for a thin grey line.
     """
 
@@ -96,6 +98,7 @@ class Method:
     has_completeness_gap: bool = False
     same_at_both_levels: bool = False
     averages_layers: bool = False
+    default_for: str = ""
     style: PlotStyle | None = None
 
     def __post_init__(self) -> None:
@@ -122,9 +125,9 @@ class Method:
         count = _COUNTS[self.passes_per].format(self.passes)
         if self.grows_with_length:
             count = count.removeprefix("1 ")
-        unit = "tail" if self.level == "attention" else "pass"
-        plural = {"tail": "tails", "pass": "passes"}[unit]
-        return f"{count} {unit if count == '1' else plural}{', forward and backward' if self.backward else ''}"
+        unit = "pass" if count == "1" else "passes"
+        part = " after attention" if self.level == "attention" else ""
+        return f"{count} {unit}{part}{', forward and backward' if self.backward else ''}"
 
 
 methods: Registry[tuple[str, str], Method] = Registry("method")
@@ -283,6 +286,21 @@ def find_method(level: str, name: str) -> Method:
         names.update({known: entry for (at, known), entry in methods.items() if at == level})
         return names[name]
     return methods[level, name]
+
+
+def default_method(*, affine: bool, level: str | None = None) -> Method:
+    """The method that explains a model if none is named: the one declared for its kind; if a level is given, at it.
+
+    Where the part of the model after the final attention is affine, the scores at that attention account for the whole
+    decision. In a Transformer much of the decision goes past it, so tokens are scored through the whole model.
+
+    Example:
+        >>> default_method(affine=True).level, default_method(affine=False).level
+        ('attention', 'input')
+    """
+    kind = "affine" if affine else "other"
+    declared = [entry for entry in methods.values() if entry.default_for and level in (None, entry.level)]
+    return min(declared, key=lambda entry: entry.default_for != kind)
 
 
 def list_methods() -> MethodList:

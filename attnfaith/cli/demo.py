@@ -27,8 +27,8 @@ def demo(
 ) -> None:
     """Show the main job from end to end: data, models, an evaluation, and a report.
 
-    A corpus of reviews is made in which it is known which words decide. A FLAN and a HAN are trained on it and
-    evaluated, and what their attention says is compared with what was planted.
+    A corpus of reviews is made in which it is known which words decide. A flat and a hierarchical attention network
+    (FLAN, HAN) are trained on it and evaluated, and what their attention says is compared with what was planted.
     The report is in the folder of the output. Nothing is downloaded.
 
     [bold]Examples[/bold]

@@ -245,7 +245,8 @@ EraseLevel = Annotated[
     str | None,
     typer.Option(
         **_among("attention", "input", "both"),
-        help="Where to erase. By default attention for a HAN or FLAN, both for others.",
+        help="Where to erase. By default attention for a hierarchical or flat attention network (HAN, FLAN), both for "
+        "others.",
         rich_help_panel=_RUN,
     ),
 ]

@@ -8,7 +8,7 @@ from attnfaith.attribution.attributor import Attributor
 from attnfaith.attribution.method import method, methods
 from attnfaith.tiny_models import tiny_model
 from tests.helpers.comparing import inputs_of, model_of
-from tests.helpers.labelled_models import TEXTS, named, word_piece
+from tests.helpers.labelled_models import TEXTS, made_model, named, word_piece
 from tests.helpers.methods import FEW_STEPS
 from tests.helpers.tokenizers import TEXT
 
@@ -27,6 +27,34 @@ def test_methods_are_found_or_the_nearest_named():
         Attributor(model, method="gradient", level="tokens")
     with pytest.raises(af.UnsupportedModelError, match=r"affine.*greedy"):
         Attributor(model, word_piece(), method="optimal")(TEXT)
+
+
+def test_the_default_is_what_is_declared_for_the_kind_of_model():
+    flan, tokenizer = made_model("FLANrnn")
+    for settings, expected in (
+        ({}, ("attention", "gradient_x_attention")),
+        ({"level": "input"}, ("input", "lrp")),
+        ({"method": "gradient"}, ("attention", "gradient")),
+    ):
+        method = Attributor(flan, tokenizer, **settings).method
+        assert (method.level, method.name) == expected
+    for settings, expected in (
+        ({}, ("input", "lrp")),
+        ({"level": "attention"}, ("attention", "gradient_x_attention")),
+        ({"layer": 0}, ("attention", "gradient_x_attention")),
+        ({"head": 0}, ("attention", "gradient_x_attention")),
+        ({"method": "lrp"}, ("attention", "lrp")),
+    ):
+        method = Attributor(named(), word_piece(), **settings).method
+        assert (method.level, method.name) == expected
+    explanation = Attributor(named(), word_piece())(TEXT)
+    assert "LRP (input level)" in repr(explanation)
+    assert explanation.scores == Attributor(named(), word_piece(), method="lrp", level="input")(TEXT).scores
+
+
+def test_one_default_is_declared_for_each_kind_of_model():
+    declared = [entry.default_for for entry in methods.values() if entry.default_for]
+    assert sorted(declared) == ["affine", "other"]
 
 
 @pytest.mark.parametrize("method", ["attention", "gradient", "gradient_x_attention", "occlusion", "lrp"])

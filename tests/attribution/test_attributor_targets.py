@@ -89,7 +89,7 @@ def test_outputs_in_all_their_forms():
         assert got[output].scores[3] == pytest.approx(float(value), rel=1e-8)
     with pytest.raises(af.InputError, match="one of 'probability', 'logit', 'log_odds'; got 'odds'"):
         Attributor(model, output="odds")
-    assert Attributor(model).output == "probability"
+    assert Attributor(model, method="gradient").output == "probability"
     assert Attributor(model, method="lrp").output == "log_odds"
     assert Attributor(model, method="lrp", output="logit").output == "logit"
 
