@@ -77,11 +77,11 @@ def _shared(chosen: material.Material, options: dict[str, Any]) -> float:
     evaluator = af.Evaluator(chosen.model, chosen.tokenizer)
     evaluator.shard_size = SHARD
     rows = [{"text": text} for text in chosen.texts]
-    evaluator.compute(rows[:2], quiet=True, **options)
+    results = [evaluator.compute(rows[:2], quiet=True, **options)]
     evaluator.processes.wait()
     start = time.perf_counter()
-    evaluator.compute(rows, quiet=True, **options)
-    evaluator.processes.wait()
+    results.append(evaluator.compute(rows, quiet=True, **options))
+    evaluator.processes.wait()  # the first process's results hold the temporary folder that the others read
     return time.perf_counter() - start
 
 

@@ -19,7 +19,7 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.estimates.quantities import Quantities
 from attnfaith.estimates.summary_table import summarise
-from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.functional.decision import Decision
 from attnfaith.parameter_names import parameter
 from attnfaith.registry import Registry
@@ -43,6 +43,8 @@ class Test(ABC):
         reads: the arguments of `Evaluator.compute` that name a column of the data that only this test reads.
         headline: the estimates that ``attnfaith compare`` prints, and what it calls them.
         level_name: what it prints where other tests have the level at which was erased.
+        earlier: the values of options that did not exist when a stored run was written, for such runs. A column with
+            the name of such an option did not exist either.
         metrics: the classes in the module ``metric`` of the test's folder, which are names of `attnfaith.metrics` too.
         citation: of the paper, in BibTeX.
     """
@@ -53,6 +55,7 @@ class Test(ABC):
     reads: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[Mapping[str, str]] = {}
     level_name: ClassVar[str] = ""
+    earlier: ClassVar[Mapping[str, Any]] = {}
     metrics: ClassVar[tuple[str, ...]] = ()
     citation: ClassVar[str] = ""
 
@@ -63,6 +66,17 @@ class Test(ABC):
     @abstractmethod
     def run(self, batch: Batch) -> Columns:
         """Run the test on a batch; the rows are grouped by text."""
+
+    def passes(self, config: RunConfig, tokens: int) -> float:
+        """About how many passes through the model a text costs beyond the scores of the rankings, if nothing flips.
+
+        It bounds batches and weights progress; no number of a run depends on it.
+
+        Args:
+            config: the configuration of the run.
+            tokens: the length of the text. A pass over half of them counts as half a pass.
+        """
+        return 0.0
 
     def conclude(self, store: Store, *, seed: int, quiet: bool) -> dict[str, pa.Table]:
         """Compute tables that need all rows, by name; called once, at the end of a run."""
