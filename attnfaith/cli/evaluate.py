@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnfaith.cli import options as given
 from attnfaith.cli.json_output import rows_of, write
-from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, rankings_of
+from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, part_of, rankings_of
 from attnfaith.cli.terminal import print_lines, print_verdict
 from attnfaith.cli.test_options import parsed_tests
 from attnfaith.errors import AttnFaithError
@@ -50,6 +50,7 @@ def evaluate(
     confidence: given.Confidence = 0.95,
     output: given.Output = Path("attnfaith-run"),
     seed: given.Seed = 0,
+    part: given.Part = None,
     json: given.Json = False,
     quiet: given.Quiet = False,
 ) -> None:
@@ -70,10 +71,11 @@ def evaluate(
     [cyan]attnfaith evaluate ./my-model data.parquet --rankings attention,gradient --level input --bounds[/cyan]
     [cyan]attnfaith evaluate ./my-model data.jsonl --explanation lime=lime_scores --json > verdict.json[/cyan]
     [cyan]torchrun --nproc-per-node 2 -m attnfaith evaluate ./my-model data.parquet --output run/[/cyan]
+    [cyan]attnfaith evaluate ./my-model data.parquet --part 3/16 --output run-3/[/cyan]   then attnfaith merge
 
     [bold]JSON[/bold]
 
-    label, reason, level, verdict (sentences), summary (a row for each figure), counts, notes, tests, path.
+    label, reason, level, verdict (sentences), summary (a row for each figure), counts, notes, tests, part, path.
     What is undefined is null; a median that is not reached is "inf".
 
     [bold]Exit code[/bold]
@@ -86,6 +88,7 @@ def evaluate(
     """
     chosen = parsed_tests(tests, option, bounds=bounds)
     chosen_rankings = rankings_of(rankings)
+    chosen_part = part_of(part)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
     with _kept(output), bars(quiet) as shown:
         from attnfaith.evaluation.evaluator import Evaluator
@@ -122,12 +125,14 @@ def evaluate(
             confidence_level=confidence,
             output_dir=output,
             quiet=not shown,
+            part=chosen_part,
         )
         if evaluator.processes.index == 0:
-            _tell(results, json=json)
+            tell(results, json=json)
 
 
-def _tell(results: Results, *, json: bool) -> None:
+def tell(results: Results, *, json: bool) -> None:
+    """Print the verdict and the notes, or one JSON object."""
     notes, verdict = results.manifest["notes"], results.verdict
     if not json:
         print_verdict(verdict)
@@ -144,6 +149,7 @@ def _tell(results: Results, *, json: bool) -> None:
             "counts": results.manifest["counts"],
             "notes": notes,
             "tests": results.tests,
+            "part": None if results.part is None else "{}/{}".format(*results.part),
             "path": str(results.path.resolve()),
         }
     )

@@ -20,6 +20,7 @@ OPTIONS = {
     "rationale_column": "--rationale-column",
     "explanations": "--explanation",
     "paired": "--paired",
+    "part": "--part",
     "rankings": "--rankings",
     "tests": "--tests",
     "level": "--level",
@@ -39,6 +40,8 @@ OPTIONS = {
 _WHOLE = {
     "label_mapping={a class's name: its label in the data}": '--label-map "a class\'s name=its label in the data"',
     "label_column=None": "--no-labels",
+    "without part=": "without --part",
+    "part=(1, n) to part=(n, n)": "--part 1/n to --part n/n",
     "paired=False": "--unpaired",
     "Read the file with pandas, and give the DataFrame.": "Save it as a csv with commas.",
     "Open others yourself and give a DataFrame or a datasets.Dataset.": "Save others as one of these.",

@@ -167,6 +167,11 @@ class DataSource:
         for number, block in self._table.blocks(size, self._columns, index, of):
             yield number, self._read(number * size, block)
 
+    def shard(self, number: int, size: int) -> list[Row]:
+        """The rows of one shard, which must exist; a stream is read up to it."""
+        _, block = next(self._table.blocks(size, self._columns, number, self.rows or number + 1))
+        return self._read(number * size, block)
+
     @property
     def _columns(self) -> list[Column]:
         """The columns that are read; the label column only after `read_labels`."""

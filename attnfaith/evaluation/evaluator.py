@@ -24,7 +24,7 @@ from attnfaith.evaluation.manifest_schema import check_conditions, check_manifes
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.results import Results
-from attnfaith.evaluation.run_manifest import counts_of, run_manifest
+from attnfaith.evaluation.run_manifest import finish, part_entry, run_manifest
 from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.tests.base import tests as all_tests
@@ -32,6 +32,7 @@ from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.progress import progress_bar
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
+from attnfaith.storage.manifest import MAX_ROWS, rows_of
 from attnfaith.storage.run_store import Store
 from attnfaith.text.encoder import TextEncoder, special_ids_of
 
@@ -90,6 +91,7 @@ class RunOptions:
     confidence_level: float
     output_dir: str | os.PathLike[str] | None
     quiet: bool
+    part: tuple[int, int] | None
 
     def __post_init__(self) -> None:
         _set(
@@ -99,6 +101,7 @@ class RunOptions:
             n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MAX_RESAMPLES),
             confidence_level=validation.share(self.confidence_level, "confidence_level"),
             quiet=validation.flag(self.quiet, "quiet"),
+            part=None if self.part is None else _part(self.part),
         )
         if self.output_dir is not None:
             Store.refuse_unusable(validation.path(self.output_dir, "output_dir"))
@@ -196,6 +199,7 @@ class Evaluator:
         confidence_level: float = 0.95,
         output_dir: str | os.PathLike[str] | None = None,
         quiet: bool = False,
+        part: tuple[int, int] | None = None,
     ) -> Results:
         """Run tests over a data set. After an interruption, the same call continues where the run stopped.
 
@@ -231,6 +235,8 @@ class Evaluator:
             confidence_level: of the intervals.
             output_dir: where results are written during the run; a temporary folder by default.
             quiet: show no progress.
+            part: ``(3, 16)`` evaluates the third of 16 parts of the data only, in an ``output_dir`` of its own; `merge`
+                joins the parts.
 
         Returns:
             `Results`; print them.
@@ -242,6 +248,7 @@ class Evaluator:
             confidence_level=confidence_level,
             output_dir=output_dir,
             quiet=quiet,
+            part=part,
         )
         ranking_options = RankingOptions(
             rankings=rankings,
@@ -308,6 +315,8 @@ class Evaluator:
         """Run the loop in this process and the others; the first process opens and closes the files."""
         processes, temporary, output_dir = self.processes, None, options.output_dir
         manifest |= {"shard_size": runner.shard_size, "rows": source.rows}
+        if options.part is not None:
+            manifest["part"] = part_entry(options.part, source, runner.shard_size)
         check_conditions(manifest)
         if output_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
@@ -315,15 +324,19 @@ class Evaluator:
         with processes.first():
             store = Store.open(output_dir, manifest)
         index, count = processes.index, processes.count
-        with progress_bar("evaluating", source.rows, quiet=options.quiet or index > 0) as advance:
-            runner.run(source, store, lambda rows: advance(rows * count), index=index, of=count)
+        number, parts = options.part or (1, 1)
+        with progress_bar("evaluating", rows_of(manifest), quiet=options.quiet or index > 0) as advance:
+            runner.run(
+                source,
+                store,
+                lambda rows: advance(rows * count),
+                index=number - 1 + parts * index,
+                of=parts * count,
+            )
         processes.wait()
         with processes.first():
-            if index == 0 and not store.complete:
-                for test in runner.tests:
-                    for name, table in test.conclude(store, seed=options.seed, quiet=options.quiet).items():
-                        store.conclude(name, table)
-                store.finish(counts_of(store))
+            if index == 0:
+                finish(store, runner.tests, seed=options.seed, quiet=options.quiet)
         return Results(Store.load(output_dir, check_manifest), temporary)
 
     def _method_options(self, seed: int, steps: int | None) -> MethodOptions:
@@ -417,6 +430,19 @@ def _explanations(explanations: Any) -> dict[str, Explain]:
     for name in checked or {}:
         validation.text(name, "a name in explanations")
     return checked or {}
+
+
+def _part(part: Any) -> tuple[int, int]:
+    """The number of a part and the number of parts, as whole numbers that fit each other."""
+    if not isinstance(part, tuple | list) or len(part) != 2:
+        raise InputError(
+            f"Expected part to be a number and of how many, such as (3, 16), got {validation.short_repr(part)}."
+        )
+    of = validation.whole_number(part[1], "the number of parts", least=1, most=MAX_ROWS)
+    number = validation.whole_number(part[0], "part")
+    if not 1 <= number <= of:
+        raise InputError(f"Expected part to be between 1/{of} and {of}/{of}, got {number}/{of}.")
+    return number, of
 
 
 def _check_device(device: Any) -> None:

@@ -18,6 +18,7 @@ from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.tests.erasure.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
 from attnfaith.functional.decision import Decision
+from attnfaith.storage.manifest import part_of
 from attnfaith.storage.run_store import Store
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class Results:
     def manifest(self) -> dict[str, Any]:
         """What the run was made with, and what was counted."""
         return self._store.manifest
+
+    @property
+    def part(self) -> tuple[int, int] | None:
+        """The number of the part of the data that the results are of, from 1, and the number of parts; None for all."""
+        return part_of(self.manifest)
 
     @property
     def tests(self) -> dict[str, dict[str, Any]]:
@@ -111,7 +117,8 @@ class Results:
     def verdict(self) -> Verdict:
         """Whether attention can be read as an explanation: a label, sentences, and a table of the rankings."""
         facts = {**self.manifest["facts"], **self.manifest["counts"], **self._statistics}
-        return verdict(self.summary(), {**facts, "tolerance": self.manifest["run"]["decision"]["tolerance"]})
+        tolerance = self.manifest["run"]["decision"]["tolerance"]
+        return verdict(self.summary(), {**facts, "tolerance": tolerance, "part": self.part})
 
     def same_data(self, other: Results) -> bool:
         """Whether both are of the same rows of data."""
@@ -129,7 +136,8 @@ class Results:
     def __repr__(self) -> str:
         """What was run on how many texts, and the verdict."""
         rows = self.manifest["counts"]["rows"]
-        return visible(f"Results of {', '.join(self.tests)} on {rows} texts ({self.path})\n{self}", "\n")
+        part = "" if self.part is None else f", part {self.part[0]} of {self.part[1]}"
+        return visible(f"Results of {', '.join(self.tests)} on {rows} texts{part} ({self.path})\n{self}", "\n")
 
     @property
     def _statistics(self) -> dict[str, Any]:

@@ -49,7 +49,8 @@ class Store:
 
     Attributes:
         directory: the folder.
-        manifest: the manifest, with the entries that must not change under "run", "shard_size", and "rows" if known.
+        manifest: the manifest, with the entries that must not change under "run", "shard_size", "rows" if known, and
+            "part" if only a part of the shards is to be stored.
 
     Example:
         >>> import tempfile
@@ -81,7 +82,7 @@ class Store:
 
         Args:
             directory: created if it does not exist; refused if it holds other files.
-            manifest: JSON; "run", "shard_size" and "rows" must be equal for a run to be continued.
+            manifest: JSON; "run", "shard_size", "rows" and "part" must be equal for a run to be continued.
         """
         path = folder_of(directory)
         requested = json.loads(json.dumps(manifest))
@@ -119,7 +120,8 @@ class Store:
                 check(store.manifest, path / manifests.NAME)
             done = store.shards()
             if "counts" not in store.manifest or len(done) < store.manifest["shards"] or not store._has_concluded():
-                of = f" of {store._expected}" if store._expected is not None else ""
+                expected = manifests.shards_of(store.manifest)
+                of = "" if expected is None else f" of {len(expected)}"
                 raise InputError(
                     f"The run in {str(path)!r} is not complete: {len(done)}{of} shards are stored. The same command as "
                     "before continues it."
@@ -144,9 +146,14 @@ class Store:
                 probe(parent)
 
     @property
+    def location(self) -> str:
+        """The folder, as it was given."""
+        return str(self.directory)
+
+    @property
     def complete(self) -> bool:
         """True if the run was finished and all of its files are unchanged."""
-        if "counts" not in self.manifest or self.shards() != list(range(self.manifest["shards"])):
+        if "counts" not in self.manifest or self.shards() != list(manifests.shards_of(self.manifest) or ()):
             return False
         return self._has_concluded() and self.manifest["digests"] == self._digests(self.concluded)
 
@@ -162,9 +169,8 @@ class Store:
     def shards(self) -> list[int]:
         """The numbers of the shards that are stored in all tables."""
         done = set.intersection(*(set(self._files(name)) for name in {TEXTS, *self.tables}))
-        if "shards" in self.manifest:
-            done = {number for number in done if number < self.manifest["shards"]}
-        return sorted(done)
+        expected = manifests.shards_of(self.manifest)
+        return sorted(done if "shards" not in self.manifest or expected is None else done & {*expected})
 
     def done(self, shard: int) -> bool:
         """True if all tables of a shard are stored."""
@@ -255,8 +261,13 @@ class Store:
         concluded = {*self._concluded, *self.concluded}
         self.manifest = manifests.unfinished(self.manifest)
         shards = self.shards()
-        expected = len(shards) if self._expected is None else self._expected
-        if wrong := [number for number in range(expected) if number not in set(shards)] or shards[expected:]:
+        if not shards and (part := manifests.part_of(self.manifest)):
+            raise InputError(
+                f"The data end before part {part[0]} of {part[1]} begins, so it has no rows. Give fewer parts, and run "
+                "all of them again."
+            )
+        expected = manifests.shards_of(self.manifest | {"shards": len(shards)}) or range(0)
+        if wrong := sorted({*expected} ^ {*shards}):
             raise StorageError(f"{str(self.directory)!r}: the shards {wrong[:10]} are missing or too many.")
         counts = json.loads(json.dumps(summary))
         with storing(self.directory), locked(self.directory):
@@ -289,14 +300,8 @@ class Store:
         """Copy the run to a directory that is new, empty, or holds a part of this run; every file is checked."""
         if folder_of(directory).resolve() == self.directory.resolve():
             return self
-        other, names = Store.open(directory, manifests.unfinished(self.manifest)), self.tables
-        for shard in self.shards():
-            if other.done(shard):
-                other.check(shard, self._rows_hash(shard))
-            with storing(other.directory):
-                for name in reversed(names):
-                    make_folder(other.directory / name)
-                    put(other._path(name, shard), self._content(name, shard))
+        other = Store.open(directory, manifests.unfinished(self.manifest))
+        self.copy_shards_to(other)
         for name in self.concluded:
             with storing(other.directory):
                 put(other._concluded_path(name), self._content(name, None))
@@ -306,10 +311,16 @@ class Store:
             other._refuse_other_digests(self.manifest["digests"])
         return other
 
-    @property
-    def _expected(self) -> int | None:
-        rows = self.manifest.get("rows")
-        return None if rows is None else -(-rows // self.manifest["shard_size"])
+    def copy_shards_to(self, other: Store) -> None:
+        """Copy all shards to a run with the same data and arguments; every file is checked."""
+        names = self.tables
+        for shard in self.shards():
+            if other.done(shard):
+                other.check(shard, self._rows_hash(shard))
+            with storing(other.directory):
+                for name in reversed(names):
+                    make_folder(other.directory / name)
+                    put(other._path(name, shard), self._content(name, shard))
 
     def _path(self, name: str, shard: int) -> Path:
         return self.directory / name / f"{shard:05d}.parquet"
@@ -470,7 +481,7 @@ class Store:
 
     def _refuse_another(self, stored: Mapping[str, Any], requested: Mapping[str, Any]) -> None:
         there, here = (
-            {name: manifest.get(name) for name in ("shard_size", "rows")} for manifest in (stored, requested)
+            {name: manifest.get(name) for name in ("shard_size", "rows", "part")} for manifest in (stored, requested)
         )
         difference = manifests.difference(stored["run"], requested["run"]) or manifests.difference(there, here)
         if difference is not None:
