@@ -15,9 +15,7 @@ from attnfaith.storage.parts import join
 from attnfaith.storage.run_store import Store
 
 
-def merge(
-    folders: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str], *, quiet: bool = False
-) -> Results:
+def merge(folders: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str], *, quiet: bool = False) -> Results:
     """Join the parts of an evaluation to the run that one call over all data would have made, byte for byte.
 
     Interrupted, the same call continues.
@@ -32,7 +30,8 @@ def merge(
         StorageError: a file of a part is damaged; the message names it.
     """
     if isinstance(folders, str | os.PathLike) or not isinstance(folders, Sequence) or not folders:
-        raise InputError(f"Expected folders to be a list of the folders of parts, got {validation.short_repr(folders)}.")
+        got = validation.short_repr(folders)
+        raise InputError(f"Expected folders to be a list of the folders of parts, got {got}.")
     paths = [validation.path(folder, "folders") for folder in folders]
     validation.path(output, "output")
     store = join(paths, output, check_manifest)

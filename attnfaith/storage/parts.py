@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from attnfaith.errors import InputError
@@ -73,7 +73,8 @@ def _refuse_incomplete(parts: Sequence[Store]) -> None:
     if missing:
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         which = f"Part {missing[0]}" if len(missing) == 1 else f"Parts {', '.join(missing[:_NAMED])}{more}"
-        raise InputError(f"{which} of {of} {'is' if len(missing) == 1 else 'are'} missing. Give the folder of each part.")
+        verb = "is" if len(missing) == 1 else "are"
+        raise InputError(f"{which} of {of} {verb} missing. Give the folder of each part.")
 
 
 def _refuse_difference(first: Store, other: Store) -> None:
