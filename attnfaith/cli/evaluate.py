@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnfaith.addresses import is_address
 from attnfaith.cli import options as given
 from attnfaith.cli.json_output import rows_of, write
 from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, part_of, rankings_of
@@ -48,7 +48,7 @@ def evaluate(
     device: given.Device = None,
     resamples: given.Resamples = 9999,
     confidence: given.Confidence = 0.95,
-    output: given.Output = Path("attnfaith-run"),
+    output: given.Output = "attnfaith-run",
     seed: given.Seed = 0,
     part: given.Part = None,
     json: given.Json = False,
@@ -137,7 +137,7 @@ def tell(results: Results, *, json: bool) -> None:
     if not json:
         print_verdict(verdict)
         lines = [f"Note: {' '.join(note.split())}" for note in notes]
-        print_lines("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
+        print_lines("\n".join([*lines, f"The results are in {results.location!r}."]))
         return
     write(
         {
@@ -150,13 +150,18 @@ def tell(results: Results, *, json: bool) -> None:
             "notes": notes,
             "tests": results.tests,
             "part": None if results.part is None else "{}/{}".format(*results.part),
-            "path": str(results.path.resolve()),
+            "path": place_of(results),
         }
     )
 
 
+def place_of(results: Results) -> str:
+    """The whole path of the folder of results, or their address."""
+    return results.location if is_address(results.location) else str(results.path.resolve())
+
+
 @contextmanager
-def _kept(output: Path) -> Iterator[None]:
+def _kept(output: str) -> Iterator[None]:
     """On an interrupt, say what is kept, and how to go on."""
     try:
         yield
@@ -164,18 +169,21 @@ def _kept(output: Path) -> Iterator[None]:
         raise KeyboardInterrupt(f"Interrupted. {_progress(output)}") from stopped
 
 
-def _progress(output: Path) -> str:
+def _progress(output: str) -> str:
+    from attnfaith.storage.atomic_files import folder_of
     from attnfaith.storage.manifest import NAME, read_manifest
     from attnfaith.storage.run_store import Store
 
-    folder = output.expanduser()
+    if is_address(output):
+        return f"What is done is kept at {output!r}: the same command goes on from there."
+    folder = folder_of(output)
     if not (folder / NAME).is_file():
         return "Nothing was written yet."
     try:
         manifest: dict[str, Any] = read_manifest(folder)
         shards, size, rows = Store(folder, manifest).shards(), manifest["shard_size"], manifest.get("rows")
     except (AttnFaithError, OSError):
-        return f"What is done is kept in {str(output)!r}: the same command goes on from there."
+        return f"What is done is kept in {output!r}: the same command goes on from there."
     done = sum(size if rows is None else min(size, rows - shard * size) for shard in shards)
     count = f"{done:,} rows" if rows is None else f"{done:,} of {rows:,} rows"
-    return f"{count} are done and kept in {str(output)!r}: the same command goes on from there."
+    return f"{count} are done and kept in {output!r}: the same command goes on from there."

@@ -187,7 +187,10 @@ Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="The folder of a classifier with its tokenizer, or a name.")
 ]
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="A csv, tsv, JSON lines or parquet file, a folder, or a name.")
+    str,
+    typer.Argument(
+        metavar="DATA", help="A csv, tsv, JSON lines or parquet file (or its address, s3://...), a folder, or a name."
+    ),
 ]
 TextColumn = Annotated[
     str, typer.Option("--text-column", "--input-column", help="The column of texts.", rich_help_panel=_DATA)
@@ -216,7 +219,9 @@ Subset = Annotated[str | None, typer.Option(help="Of a data set that has several
 Split = Annotated[
     str | None, typer.Option(help='Of a data set that has several, or a part: "test[:100]".', rich_help_panel=_DATA)
 ]
-Output = Annotated[Path, typer.Option(help="The folder of the results: new, or of the same run.")]
+Output = Annotated[
+    str, typer.Option(help="The folder of the results, or an address (s3://...): new, or of the same run.")
+]
 Rankings = Annotated[
     str,
     typer.Option(

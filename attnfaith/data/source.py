@@ -257,8 +257,8 @@ def open_data(
 
     Args:
         data: a `datasets` data set (also several by split, or a stream), a list of dicts or of texts, a DataFrame, the
-            path of a csv, tsv, JSON lines or parquet file (or several, a pattern, or a saved data set), or a name on
-            the hub.
+            path or address (``s3://...``) of a csv, tsv, JSON lines or parquet file (or several, a pattern, or a saved
+            data set), or a name on the hub.
         input_column: see `DataOptions`, also for the other columns.
         second_input_column: the column of second texts, for pairs.
         label_column: the column of labels.

@@ -205,7 +205,7 @@ class Evaluator:
 
         Args:
             data: a `datasets.Dataset` (or dictionary of them, or a stream), a DataFrame, a list of dicts or of texts,
-                or a path to csv, tsv, json lines or parquet.
+                or a path or address (``s3://...``) of csv, tsv, json lines or parquet.
             subset: the configuration of a data set that is loaded by name.
             split: a split of the data, or a part of one.
             input_column: the column of texts.
@@ -233,7 +233,8 @@ class Evaluator:
             random_state: another name of ``seed``.
             n_resamples: resamples of the texts behind every interval.
             confidence_level: of the intervals.
-            output_dir: where results are written during the run; a temporary folder by default.
+            output_dir: where results are written during the run, a folder or an address (``s3://...``); a temporary
+                folder by default.
             quiet: show no progress.
             part: ``(3, 16)`` evaluates the third of 16 parts of the data only, in an ``output_dir`` of its own; `merge`
                 joins the parts.
@@ -322,7 +323,7 @@ class Evaluator:
             temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
             output_dir = processes.agreed(temporary.name)
         with processes.first():
-            store = Store.open(output_dir, manifest)
+            store = Store.open(output_dir, manifest, begin=processes.index == 0)
         index, count = processes.index, processes.count
         number, parts = options.part or (1, 1)
         with progress_bar("evaluating", rows_of(manifest), quiet=options.quiet or index > 0) as advance:
@@ -336,8 +337,9 @@ class Evaluator:
         processes.wait()
         with processes.first():
             if index == 0:
+                store.fetch()
                 finish(store, runner.tests, seed=options.seed, quiet=options.quiet)
-        return Results(Store.load(output_dir, check_manifest), temporary)
+        return Results(store.load_again(check_manifest), temporary)
 
     def _method_options(self, seed: int, steps: int | None) -> MethodOptions:
         config = getattr(self.cut.model, "config", None)

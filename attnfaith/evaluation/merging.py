@@ -12,7 +12,6 @@ from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import finish
 from attnfaith.evaluation.tests.base import tests
 from attnfaith.storage.parts import join
-from attnfaith.storage.run_store import Store
 
 
 def merge(folders: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str], *, quiet: bool = False) -> Results:
@@ -37,4 +36,4 @@ def merge(folders: Sequence[str | os.PathLike[str]], output: str | os.PathLike[s
     store = join(paths, output, check_manifest)
     run = store.manifest["run"]
     finish(store, [tests[name](**options) for name, options in run["tests"].items()], seed=run["seed"], quiet=quiet)
-    return Results(Store.load(output, check_manifest))
+    return Results(store.load_again(check_manifest))

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
+
+PATIENCE = timedelta(days=30)
+"""How long a process waits for the others; their shards can take much longer. If one dies, torchrun ends the others."""
 
 
 class Processes:
@@ -27,7 +31,7 @@ class Processes:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             from accelerate import PartialState
 
-            self._state = PartialState(cpu=_on_cpu())
+            self._state = PartialState(cpu=_on_cpu(), timeout=PATIENCE)
         self.index = 0 if self._state is None else int(self._state.process_index)
         self.count = 1 if self._state is None else int(self._state.num_processes)
 

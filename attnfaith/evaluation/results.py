@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from attnfaith import validation
+from attnfaith.addresses import is_address
 from attnfaith.errors import InputError
 from attnfaith.escaping import visible
 from attnfaith.evaluation.manifest_schema import check_manifest
@@ -39,8 +40,13 @@ class Results:
 
     @property
     def path(self) -> Path:
-        """The folder of the results."""
+        """The folder of the results; of results at an address, the working copy, which lives as long as they do."""
         return self._store.directory
+
+    @property
+    def location(self) -> str:
+        """The folder of the results, or their address."""
+        return self._store.location
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -124,10 +130,10 @@ class Results:
         """Whether both are of the same rows of data."""
         return self._store.same_rows(other._store)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the results into another folder, from which `load_results` reads them."""
+    def save(self, path: str | os.PathLike[str]) -> Path | str:
+        """Copy the results into another folder, or to an address, from which `load_results` reads them."""
         self._store.copy_to(path)
-        return Path(path)
+        return str(path) if is_address(path) else Path(path)
 
     def __str__(self) -> str:
         """The verdict."""
@@ -137,7 +143,7 @@ class Results:
         """What was run on how many texts, and the verdict."""
         rows = self.manifest["counts"]["rows"]
         part = "" if self.part is None else f", part {self.part[0]} of {self.part[1]}"
-        return visible(f"Results of {', '.join(self.tests)} on {rows} texts{part} ({self.path})\n{self}", "\n")
+        return visible(f"Results of {', '.join(self.tests)} on {rows} texts{part} ({self.location})\n{self}", "\n")
 
     @property
     def _statistics(self) -> dict[str, Any]:

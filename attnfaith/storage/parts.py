@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import PurePath, PurePosixPath
 from typing import Any
 
+from attnfaith.addresses import is_address
 from attnfaith.errors import InputError
 from attnfaith.storage import manifest as manifests
 from attnfaith.storage.atomic_files import folder_of
@@ -117,9 +119,14 @@ def _versions(listed: Any) -> dict[str, list[str]]:
 
 def _refuse_nested(folders: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str]) -> None:
     """Refuse an output that is a part, or inside one: a part must not change while it is read."""
-    target = folder_of(output).resolve()
+    target = _place(output)
     for folder in folders:
-        path = folder_of(folder).resolve()
+        path = _place(folder)
         if target == path or path in target.parents:
             where = "is" if target == path else "is inside"
             raise InputError(f"The output {str(output)!r} {where} the part {str(folder)!r}. Give another folder.")
+
+
+def _place(folder: str | os.PathLike[str]) -> PurePath:
+    """A folder or an address, without the ways in which one place can be written."""
+    return PurePosixPath(str(folder)) if is_address(folder) else folder_of(folder).resolve()

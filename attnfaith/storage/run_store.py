@@ -11,7 +11,9 @@ import json
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from attnfaith.addresses import is_address
 from attnfaith.errors import InputError, StorageError
 from attnfaith.storage import manifest as manifests
 from attnfaith.storage import sealed_table
@@ -34,10 +37,13 @@ from attnfaith.storage.atomic_files import (
     remove_leftovers,
     storing,
 )
+from attnfaith.storage.mirror import Mirror
 from attnfaith.validation import short_repr
 
 TEXTS = "texts"
 """The table that is written last: if it has a shard, all others have it."""
+SEEN_AFTER = 60.0
+"""Seconds in which a process waits for the files of another one."""
 _SHARD = re.compile(r"[0-9]{5,15}\.parquet")
 _STRINGS = {pa.string(): pd.StringDtype(na_value=math.nan)}
 _NULLABLE = {**_STRINGS, pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
@@ -48,7 +54,7 @@ class Store:
     """The stored results of a run; made by `open` to run, or by `load` to read a finished run.
 
     Attributes:
-        directory: the folder.
+        directory: the folder; for a run at an address, its working copy.
         manifest: the manifest, with the entries that must not change under "run", "shard_size", "rows" if known, and
             "part" if only a part of the shards is to be stored.
 
@@ -65,8 +71,8 @@ class Store:
         attnfaith.errors.InputError: ... was made with other arguments: seed is 0 there and 1 here. ...
     """
 
-    def __init__(self, directory: Path, manifest: dict[str, Any]) -> None:
-        self.directory, self.manifest = directory, manifest
+    def __init__(self, directory: Path, manifest: dict[str, Any], mirror: Mirror | None = None) -> None:
+        self.directory, self.manifest, self._mirror = directory, manifest, mirror
         self._schemas: dict[str, pa.Schema] = {}
         self._proofs: dict[Path, sealed_table.Proof] = {}  # so that an unchanged file is not hashed twice
         self._concluded: set[str] = set()
@@ -74,27 +80,36 @@ class Store:
         self._run = manifests.run_digest(manifest)
 
     @classmethod
-    def open(cls, directory: str | os.PathLike[str], manifest: Mapping[str, Any]) -> Store:
+    def open(cls, directory: str | os.PathLike[str], manifest: Mapping[str, Any], *, begin: bool = True) -> Store:
         """Begin a run, or continue one that was made with the same arguments and data.
 
         A folder that cannot be written is refused here, before anything is computed. If several processes begin
         different runs in one folder at once, one of them succeeds; several can write the same run.
 
         Args:
-            directory: created if it does not exist; refused if it holds other files.
+            directory: created if it does not exist; refused if it holds other files. It can be the address of a folder
+                elsewhere, such as ``s3://bucket/run``: then files are written to a working copy, and sent from there.
             manifest: JSON; "run", "shard_size", "rows" and "part" must be equal for a run to be continued.
+            begin: False in all processes but the first: they continue the run that the first has begun.
         """
-        path = folder_of(directory)
+        path, mirror = _reached(directory)
         requested = json.loads(json.dumps(manifest))
-        with storing(path):
+        with _naming(mirror), storing(path):
+            foreign = [] if mirror is None else mirror.fetch()
             _refuse_file(path)
             path.mkdir(parents=True, exist_ok=True)
             present = [entry for entry in path.iterdir() if not LEFTOVER.fullmatch(entry.name)]
             if not os.path.lexists(path / manifests.NAME):
-                cls(path, requested)._refuse_foreign(present)
+                if not begin:
+                    _refuse_separate(path, mirror)
+                new = cls(path, requested, mirror)
+                new._refuse_foreign(present)
+                if foreign:
+                    raise _foreign(path, foreign[0])
                 probe(path)
-                put_new(path / manifests.NAME, manifests.to_bytes(requested))  # never over that of another process
-            store = cls(path, cls(path, requested)._stored_manifest(requested))
+                if put_new(path / manifests.NAME, manifests.to_bytes(requested)):  # never over that of another process
+                    new._send(path / manifests.NAME)
+            store = cls(path, cls(path, requested, mirror)._stored_manifest(requested), mirror)
             if "counts" not in store.manifest:
                 probe(path)
             store._remove_leftovers(everyone=False)
@@ -106,16 +121,25 @@ class Store:
         """Load a finished run; the bytes of all its files are compared with their digests.
 
         Args:
-            directory: of the run; nothing is written there.
+            directory: of the run, or its address; nothing is written there.
             check: checks the manifest of this kind of run, before any other file is opened.
         """
-        path = folder_of(directory)
-        with storing(path):
+        return cls._load(*_reached(directory), check)
+
+    def load_again(self, check: Check | None = None) -> Store:
+        """Load the run when it has been finished, maybe by another process."""
+        return self._load(self.directory, self._mirror, check)
+
+    @classmethod
+    def _load(cls, path: Path, mirror: Mirror | None, check: Check | None) -> Store:
+        with _naming(mirror), storing(path):
+            if mirror is not None:
+                mirror.fetch()
             if not path.is_dir():
                 raise InputError(f"There is no directory {str(path)!r}.")
             if not os.path.lexists(path / manifests.NAME):
                 raise InputError(f"{str(path)!r} is no run of attnfaith: it has no {manifests.NAME}.")
-            store = cls(path, manifests.read_manifest(path))
+            store = cls(path, manifests.read_manifest(path), mirror)
             if check is not None and "counts" in store.manifest:
                 check(store.manifest, path / manifests.NAME)
             done = store.shards()
@@ -132,13 +156,15 @@ class Store:
     @staticmethod
     def refuse_unusable(directory: str | os.PathLike[str]) -> None:
         """Raise the error of `open` for a folder that cannot be written, before any work; leaves no file."""
-        path = folder_of(directory)
-        with storing(path):
+        path, mirror = _reached(directory)
+        with _naming(mirror), storing(path):
+            if mirror is not None:
+                mirror.fetch_manifest()
             _refuse_file(path)
             if path.is_dir():
                 there = os.path.lexists(path / manifests.NAME) and manifests.read_manifest(path)
                 if not there or "counts" not in there:
-                    probe(path)
+                    probe(path) if mirror is None else mirror.probe()
             elif not path.exists():
                 parent = next(parent for parent in path.absolute().parents if parent.exists())
                 if not parent.is_dir():
@@ -147,8 +173,14 @@ class Store:
 
     @property
     def location(self) -> str:
-        """The folder, as it was given."""
-        return str(self.directory)
+        """The folder of the run, or its address."""
+        return str(self.directory) if self._mirror is None else self._mirror.address
+
+    def fetch(self) -> None:
+        """Fetch what other processes have written to the address of the run; in a folder it is there."""
+        if self._mirror is not None:
+            with self._mirror.named():
+                self._mirror.fetch()
 
     @property
     def complete(self) -> bool:
@@ -196,7 +228,7 @@ class Store:
                 content = sealed_table.encode(
                     table, sealed_table.ShardIdentity(self._run, name, shard, rows_hash, names)
                 )
-                put(self._path(name, shard), content)
+                self._put(self._path(name, shard), content)
 
     @property
     def concluded(self) -> list[str]:
@@ -209,7 +241,7 @@ class Store:
         """Write a table that was computed from all shards, atomically."""
         _refuse_name(name)
         with storing(self.directory):
-            put(
+            self._put(
                 self._concluded_path(name),
                 sealed_table.encode(table, sealed_table.ShardIdentity(self._run, name, None, "", (name,))),
             )
@@ -279,7 +311,7 @@ class Store:
                 )
             self._remove_leftovers(everyone=True)
             self.manifest |= {"shards": len(shards), "counts": counts, "digests": self._digests(sorted(concluded))}
-            put(self.directory / manifests.NAME, manifests.to_bytes(self.manifest))
+            self._put(self.directory / manifests.NAME, manifests.to_bytes(self.manifest))
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Read a whole table in the order of the data, with all columns or some.
@@ -298,13 +330,16 @@ class Store:
 
     def copy_to(self, directory: str | os.PathLike[str]) -> Store:
         """Copy the run to a directory that is new, empty, or holds a part of this run; every file is checked."""
-        if folder_of(directory).resolve() == self.directory.resolve():
+        if is_address(directory):
+            if str(directory).rstrip("/") == self.location:
+                return self
+        elif folder_of(directory).resolve() == self.directory.resolve():
             return self
         other = Store.open(directory, manifests.unfinished(self.manifest))
         self.copy_shards_to(other)
         for name in self.concluded:
             with storing(other.directory):
-                put(other._concluded_path(name), self._content(name, None))
+                other._put(other._concluded_path(name), self._content(name, None))
                 other._concluded.add(name)
         if "counts" in self.manifest:
             other.finish(self.manifest["counts"])
@@ -320,7 +355,16 @@ class Store:
             with storing(other.directory):
                 for name in reversed(names):
                     make_folder(other.directory / name)
-                    put(other._path(name, shard), self._content(name, shard))
+                    other._put(other._path(name, shard), self._content(name, shard))
+
+    def _put(self, path: Path, content: Any) -> None:
+        """Write a file atomically, and send it to the address of the run, if it has one."""
+        put(path, content)
+        self._send(path)
+
+    def _send(self, path: Path) -> None:
+        if self._mirror is not None:
+            self._mirror.send(path)
 
     def _path(self, name: str, shard: int) -> Path:
         return self.directory / name / f"{shard:05d}.parquet"
@@ -476,7 +520,7 @@ class Store:
             self._refuse_another(stored, requested)
             if stored.get("statistics") != requested.get("statistics"):  # estimates are computed at each reading
                 stored["statistics"] = requested.get("statistics")
-                put(self.directory / manifests.NAME, manifests.to_bytes(stored))
+                self._put(self.directory / manifests.NAME, manifests.to_bytes(stored))
         return stored
 
     def _refuse_another(self, stored: Mapping[str, Any], requested: Mapping[str, Any]) -> None:
@@ -503,10 +547,7 @@ class Store:
                     continue
             except StorageError:
                 pass
-            raise InputError(
-                f"{str(self.directory)!r} holds other files ({entry.name!r}) and no {manifests.NAME}, so it is no run "
-                "of attnfaith. Give another output_dir, new or empty."
-            )
+            raise _foreign(self.directory, entry.name)
         for entry in present:
             for path in self._files(entry.name).values() if entry.is_dir() else ():
                 try:
@@ -522,6 +563,42 @@ class Store:
     def _remove_leftovers(self, *, everyone: bool) -> None:
         for folder in (self.directory, *(entry for entry in self.directory.iterdir() if is_folder(entry))):
             remove_leftovers(folder, everyone=everyone)
+
+
+def _reached(directory: str | os.PathLike[str]) -> tuple[Path, Mirror | None]:
+    """The folder of a run, and the mirror that it is the working copy of, if the run is at an address."""
+    if is_address(directory):
+        mirror = Mirror(str(directory))
+        return mirror.folder, mirror
+    return folder_of(directory), None
+
+
+def _naming(mirror: Mirror | None) -> AbstractContextManager[None]:
+    return nullcontext() if mirror is None else mirror.named()
+
+
+def _foreign(folder: Path, name: str) -> InputError:
+    return InputError(
+        f"{str(folder)!r} holds other files ({name!r}) and no {manifests.NAME}, so it is no run of attnfaith. Give "
+        "another output_dir, new or empty."
+    )
+
+
+def _refuse_separate(path: Path, mirror: Mirror | None) -> None:
+    """Wait for the manifest that the first process has written, and refuse a folder where it does not appear.
+
+    A file that another machine wrote is seen on a network file system after some seconds.
+    """
+    until = time.monotonic() + SEEN_AFTER
+    while not os.path.lexists(path / manifests.NAME):
+        if time.monotonic() > until:
+            raise InputError(
+                f"{str(path)!r} is not the folder that the first process writes to: it holds no {manifests.NAME} here. "
+                "Give an output_dir that all machines share, or run each machine by itself with part=."
+            )
+        time.sleep(0.2)
+        if mirror is not None:
+            mirror.fetch()
 
 
 def _refuse_file(path: Path) -> None:
