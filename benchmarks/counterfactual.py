@@ -40,8 +40,8 @@ def main() -> None:
 def permutation(rounds: int, texts: int) -> None:
     """A hundred shuffles of every text, beyond the capture."""
     model, inputs = bert(*SHAPES[SHAPE]), text(texts, LENGTH)
-    setup = setup_for(model, ["attention"])
-    captured = batches(setup, inputs)
+    config = setup_for(model, ["attention"])
+    captured = batches(config, inputs)
 
     def shuffle() -> None:
         for batch in captured:
@@ -50,7 +50,7 @@ def permutation(rounds: int, texts: int) -> None:
     found = ratios(
         rounds,
         lambda: forward(model, inputs),
-        lambda: batches(setup, inputs),
+        lambda: batches(config, inputs),
         shuffle,
         calls=1,
         clock=time.process_time,

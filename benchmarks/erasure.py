@@ -77,7 +77,7 @@ def llama() -> LlamaForSequenceClassification:
 def setup_for(model: Any, levels: Sequence[str], rankings: Sequence[str] = SEVEN) -> RunConfig:
     """As the Evaluator makes it, for ids in the place of texts."""
     cut = af.cut(model)
-    setup = RunConfig(
+    config = RunConfig(
         cut, decision_of(model.config, model.config.num_labels), MethodOptions(pad_id=model.config.pad_token_id)
     )
     affine = cut.adapter.tail == "affine"
@@ -89,16 +89,16 @@ def setup_for(model: Any, levels: Sequence[str], rankings: Sequence[str] = SEVEN
         )
         for level in levels
     }
-    return dataclasses.replace(setup, rankings=found)
+    return dataclasses.replace(config, rankings=found)
 
 
-def batches(setup: RunConfig, inputs: dict[str, Any], size: int = BATCH) -> list[Batch]:
+def batches(config: RunConfig, inputs: dict[str, Any], size: int = BATCH) -> list[Batch]:
     """Captured batches."""
     count = len(inputs["input_ids"])
     starts = range(0, count, size)
     pieces = [{name: value[start : start + size] for name, value in inputs.items()} for start in starts]
     return [
-        Batch(setup, [Row(start + place, "") for place in range(len(piece["input_ids"]))], [], piece)
+        Batch(config, [Row(start + place, "") for place in range(len(piece["input_ids"]))], [], piece)
         for start, piece in zip(starts, pieces, strict=True)
     ]
 
@@ -113,7 +113,7 @@ def forward(model: Any, inputs: dict[str, Any], size: int = BATCH) -> None:
 def again(batch: Batch) -> Batch:
     """The same captured batch, with nothing else computed yet."""
     fresh = object.__new__(Batch)
-    kept = {name: vars(batch)[name] for name in ("setup", "rows", "encoded", "inputs", "capture")}
+    kept = {name: vars(batch)[name] for name in ("config", "rows", "encoded", "inputs", "capture")}
     vars(fresh).update(kept, orders={}, _scores={})
     return fresh
 
@@ -162,7 +162,7 @@ def at_attention(name: str, model: Any, inputs: dict[str, Any], rounds: int, *, 
     capture, everything = ratios(
         rounds,
         lambda: forward(model, inputs),
-        lambda: batches(captured[0].setup, inputs),
+        lambda: batches(captured[0].config, inputs),
         judge,
         calls=1,
     )
@@ -208,11 +208,11 @@ def at_input(rounds: int) -> None:
 
 def one_ranking(name: str, model: Any, inputs: dict[str, Any], rounds: int, limit: float) -> None:
     """One model; the naive loop runs every prefix of every text in batches of 32, and stops at nothing."""
-    setup = setup_for(model, ["input"])
+    config = setup_for(model, ["input"])
     tokens = inputs["attention_mask"].bool()
     text_ = {key: value[:1, : int(tokens[0].sum())] for key, value in inputs.items()}
-    hiding = hiding_for(setup.cut, text_, way=None, mask_id=None, left=False)
-    batch = batches(dataclasses.replace(setup, hiding=hiding), inputs)[0]
+    hiding = hiding_for(config.cut, text_, hide=None, mask_id=None, left=False)
+    batch = batches(dataclasses.replace(config, hiding=hiding), inputs)[0]
     eraser = TokenEraser(again(batch))
     order = eraser.order(torch.rand(tokens.shape, generator=torch.Generator().manual_seed(0)))
     results: dict[str, list[list[int]]] = {}
@@ -222,7 +222,7 @@ def one_ranking(name: str, model: Any, inputs: dict[str, Any], rounds: int, limi
         with torch.no_grad():
             for place, count in enumerate(eraser.counts.tolist()):
                 keep = tokens[place] & (order[place].argsort() >= torch.arange(1, count + 1).unsqueeze(1))
-                keep[-1] = eraser.floor[place]
+                keep[-1] = eraser.always_kept[place]
                 logits = []
                 for start in range(0, count, BATCH):
                     piece = keep[start : start + BATCH]
@@ -252,18 +252,18 @@ def pooled(rounds: int) -> None:
         inputs = text(5000, 400)
         if model.config.by_sentences:
             inputs["input_ids"][:, 19::20] = model.config.sentence_token_id
-        setup = setup_for(model, ["attention"], (*SEVEN, "optimal"))
+        config = setup_for(model, ["attention"], (*SEVEN, "optimal"))
         pieces = [
             {key: value[start : start + BATCH] for key, value in inputs.items()} for start in range(0, 5000, BATCH)
         ]
 
-        def capture(setup: RunConfig = setup, pieces: list[dict[str, Any]] = pieces) -> None:
+        def capture(config: RunConfig = config, pieces: list[dict[str, Any]] = pieces) -> None:
             for piece in pieces:
-                batches(setup, piece)
+                batches(config, piece)
 
-        def everything(setup: RunConfig = setup, pieces: list[dict[str, Any]] = pieces) -> None:
+        def everything(config: RunConfig = config, pieces: list[dict[str, Any]] = pieces) -> None:
             for piece in pieces:
-                for batch in batches(setup, piece):
+                for batch in batches(config, piece):
                     Erasure().run(batch)
                     SingleWeight().run(batch)
 

@@ -86,18 +86,18 @@ def batches(evaluator: af.Evaluator, texts: list[str], level: str) -> Iterator[B
     """Texts of similar length together, with the random order as their only ranking."""
     cut, reader = evaluator.cut, evaluator.texts
     decision = decision_of(cut.model.config, cut.model.config.num_labels)
-    settings = evaluator._settings(0, None)
-    setup = RunConfig(cut, decision, settings, rankings={level: (Ranking("random", level),)})
+    settings = evaluator._method_options(0, None)
+    config = RunConfig(cut, decision, settings, rankings={level: (Ranking("random", level),)})
     encoded = reader.encode(texts)
     order = sorted(range(len(texts)), key=lambda text: -len(encoded[text].ids))
     for start in range(0, len(order), BATCH):
         chosen = order[start : start + BATCH]
         rows, mine = [Row(text, texts[text]) for text in chosen], [encoded[text] for text in chosen]
-        if level == "input" and setup.hiding is None:
-            first = Batch(setup, rows[:1], mine[:1], reader.collate(mine[:1]))
-            hiding = hiding_for(cut, first.inputs, way=None, mask_id=None, left=False)
-            setup = replace(setup, hiding=hiding, protect_deciding=hiding.protects)
-        yield Batch(setup, rows, mine, reader.collate(mine))
+        if level == "input" and config.hiding is None:
+            first = Batch(config, rows[:1], mine[:1], reader.collate(mine[:1]))
+            hiding = hiding_for(cut, first.inputs, hide=None, mask_id=None, left=False)
+            config = replace(config, hiding=hiding, protect_deciding=hiding.protects)
+        yield Batch(config, rows, mine, reader.collate(mine))
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def best_known(
     """The smallest size that the search, any ranking, or a beam search finds, by text."""
     eraser = ERASERS[level](batch)
     listed = [*rankings_for(level, "all", {}, by_token=True, affine=False), Ranking("greedy", "attention")]
-    none = eraser.everything.shape[1] + 1
+    none = eraser.items.shape[1] + 1
     best = torch.tensor([found.get(row.number) or none for row in batch.rows])
     for ranking in dict.fromkeys(listed):
         try:
@@ -136,12 +136,12 @@ def best_known(
 
 def beam(eraser: Eraser, text: int, best: int, options: argparse.Namespace) -> int:
     """The size of the smallest set that a beam search finds, if it is smaller than the best known."""
-    decision, before = eraser.batch.setup.decision, eraser.batch.logits[text]
+    decision, before = eraser.batch.config.decision, eraser.batch.logits[text]
     items = eraser.erasable[text].nonzero().flatten().tolist()
     states: list[tuple[int, ...]] = [()]
-    for size in range(1, min(best, options.largest + 1, int(eraser.last[text]) + 1)):
+    for size in range(1, min(best, options.largest + 1, int(eraser.max_removed[text]) + 1)):
         sets = sorted({tuple(sorted((*state, item))) for state in states for item in items if item not in state})
-        removed = torch.zeros(len(sets), eraser.everything.shape[1], dtype=torch.bool)
+        removed = torch.zeros(len(sets), eraser.items.shape[1], dtype=torch.bool)
         removed.scatter_(1, torch.tensor(sets), True)
         logits = eraser.logits_without(torch.full((len(sets),), text), removed)
         if bool(decision.flips(before.expand_as(logits), logits).any()):

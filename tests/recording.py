@@ -33,7 +33,7 @@ SENTENCES = [
     for texts in zip(*(commands.texts(30, seed=seed) for seed in range(3)), strict=True)
 ]
 PAIRS = [
-    {"text": one, "other": other} for one, other in zip(commands.texts(24), commands.texts(24, seed=5), strict=True)
+    {"text": first, "other": other} for first, other in zip(commands.texts(24), commands.texts(24, seed=5), strict=True)
 ]
 KEY = ["test", "erase_level", "ranking", "ranking_level", "figure"]
 CLOSE = {"rtol": 1e-12, "atol": 1e-14}
@@ -49,7 +49,7 @@ def words():
         single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     names = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>", "mask": "<mask>"}
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **{f"{name}_token": one for name, one in names.items()})
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **{f"{name}_token": item for name, item in names.items()})
 
 
 def letters(encoded):
@@ -101,12 +101,12 @@ def compare(first: Path, second: Path) -> int:
     print("only in one:", sorted(set(names[0]) ^ set(names[1])))
     for name in sorted(set(names[0]) & set(names[1])):
         if name.endswith(".parquet"):
-            one, other = (pd.read_parquet(folder / name) for folder in (first, second))
+            left, other = (pd.read_parquet(folder / name) for folder in (first, second))
             exact = ".table." in name
             if name == "comparison.parquet":
-                other = one[KEY].merge(other, on=KEY, how="left")
+                other = left[KEY].merge(other, on=KEY, how="left")
             try:
-                pd.testing.assert_frame_equal(one, other, check_exact=exact, **({} if exact else CLOSE))
+                pd.testing.assert_frame_equal(left, other, check_exact=exact, **({} if exact else CLOSE))
             except AssertionError as error:
                 wrong += 1
                 print(f"{name}: {' '.join(str(error).split())[:300]}")

@@ -70,7 +70,7 @@ def test_a_rotation_keeps_every_product_of_word_vectors(folder: Path) -> None:
     assert bench._vectors(tokenizer, replace(BASE, vectors=3)).words == WORDS[:3]
 
 
-def test_word_vectors_of_ones_own_take_the_place_of_gloves(folder: Path) -> None:
+def test_user_word_vectors_replace_glove(folder: Path) -> None:
     path = folder / "own.vec"
     path.write_text("3 2\nfilm 1 2\nnobody 3 4\nplot 5 6\n")
     bench = Bench(folder, folder, path)
@@ -112,10 +112,10 @@ def test_the_command_prints_the_published_table_and_an_experiment(
     command = ["jain_wallace", "sst2", "--seeds", "1", "--threads", "1", "--models", str(folder / "kept")]
     monkeypatch.setattr("sys.argv", [*command, "--experiment", "logits"])
     jain_wallace.main()
-    said = capsys.readouterr().out
-    assert "test: 12 negative and 12 positive texts (published: 863, 862)" in said
-    assert "0.34 ± 0.21 (0.48)" in said
-    assert "two logits, softmax" in said
+    message = capsys.readouterr().out
+    assert "test: 12 negative and 12 positive texts (published: 863, 862)" in message
+    assert "0.34 ± 0.21 (0.48)" in message
+    assert "two logits, softmax" in message
     monkeypatch.setattr("sys.argv", command)
     jain_wallace.main()  # from what was kept
     assert "epoch" not in capsys.readouterr().out

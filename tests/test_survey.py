@@ -60,9 +60,9 @@ def test_at_least_ninety_families_are_supported_and_most_run_on_one_position(eve
 def test_what_is_refused_and_why(everything):
     assert len(everything) == 127
     for status, expected in (("refused", REFUSED), ("not tried", NOT_TRIED)):
-        found = {family.model_type: family.reason for family in everything if family.status == status}
-        assert found.keys() == expected.keys()
-        assert [name for name, reason in found.items() if not re.search(expected[name], reason)] == []
+        result = {family.model_type: family.reason for family in everything if family.status == status}
+        assert result.keys() == expected.keys()
+        assert [name for name, reason in result.items() if not re.search(expected[name], reason)] == []
 
 
 @pytest.mark.slow
@@ -73,17 +73,17 @@ def test_the_figures_are_far_below_the_tolerance(everything):
 
 
 def test_some_families(recwarn):
-    found = {family.model_type: family for family in survey(["bert", "llama", "bart", "eurobert", "longformer"])}
-    assert all(family.supported for family in found.values())
-    assert [family.path for family in found.values()] == ["one position"] * 4 + ["full forward"]
-    assert "first position" in found["bert"].decides
-    assert "last token" in found["llama"].decides
-    assert "every token" in found["eurobert"].decides
-    assert found["bert"].class_name == "BertForSequenceClassification"
+    result = {family.model_type: family for family in survey(["bert", "llama", "bart", "eurobert", "longformer"])}
+    assert all(family.supported for family in result.values())
+    assert [family.path for family in result.values()] == ["one position"] * 4 + ["full forward"]
+    assert "first position" in result["bert"].decides
+    assert "last token" in result["llama"].decides
+    assert "every token" in result["eurobert"].decides
+    assert result["bert"].class_name == "BertForSequenceClassification"
     assert len(recwarn) == 0
 
 
-def test_they_are_tried_when_asked_for(monkeypatch):
+def test_families_are_tried_when_requested(monkeypatch):
     tried = []
     monkeypatch.setattr(module, "tiny_model", lambda name: tried.append(name) or tiny_model(name))
     trying = survey(["fnet", "bert"])
@@ -93,7 +93,7 @@ def test_they_are_tried_when_asked_for(monkeypatch):
     assert next(trying).status == "supported"
 
 
-def test_what_is_asked_for_is_checked_at_once():
+def test_arguments_are_checked_before_anything_is_tried():
     with pytest.raises(InputError, match=r"'brt'.*Did you mean 'bert'"):
         survey(["bert", "brt"])
     with pytest.raises(InputError, match="one string"):
@@ -125,14 +125,14 @@ def test_what_cannot_be_built_is_not_tried():
 def test_verbosity_is_put_back(monkeypatch):
     from transformers.utils import logging
 
-    own = logging.get_verbosity()
+    verbosity = logging.get_verbosity()
     monkeypatch.setattr(module, "cut", lambda model: 1 / 0)
     try:
         logging.set_verbosity_info()
         assert next(survey(["bert"])).status == "failed"
         assert logging.get_verbosity() == logging.INFO
     finally:
-        logging.set_verbosity(own)
+        logging.set_verbosity(verbosity)
 
 
 def test_summary_counts_every_result():

@@ -30,8 +30,8 @@ def test_a_random_order_needs_what_it_needs_over_all_permutations(items, decidin
     expected = np.bincount(stops, minlength=items + 1) / len(stops)
     count, rng = 200_000, np.random.default_rng(0)
     parts = (np.full(count, number) for number in (items, needed, deciding))
-    found = np.bincount(verdict_errors.steps(*parts, np.zeros(count), rng), minlength=items + 1) / count
-    assert np.abs(found - expected).max() < 5 * np.sqrt(0.25 / count)
+    result = np.bincount(verdict_errors.steps(*parts, np.zeros(count), rng), minlength=items + 1) / count
+    assert np.abs(result - expected).max() < 5 * np.sqrt(0.25 / count)
 
 
 @pytest.mark.parametrize("strength", [-1.0, 1.5])
@@ -91,11 +91,11 @@ def test_the_sizes_a_text_is_judged_by_depend_on_the_text():
 def test_many_texts_are_judged_as_they_were_planted(skill, label, monkeypatch):
     monkeypatch.setattr(verdict_errors, "LARGE", 200_000)
     attention, true = planted("graded", skill)
-    found = [judged(attention, 1000, 199, (0, 1, number)) for number in range(3)]
-    assert [one.label for one in found] == [label] * 3
-    assert [one.better for one in found] == [skill > 0] * 3 or skill == 0
-    assert all(one.low - 0.05 <= true <= one.high + 0.05 for one in found)
-    assert found == [judged(attention, 1000, 199, (0, 1, number)) for number in range(3)], "a seed is a run"
+    result = [judged(attention, 1000, 199, (0, 1, number)) for number in range(3)]
+    assert [item.label for item in result] == [label] * 3
+    assert [item.better for item in result] == [skill > 0] * 3 or skill == 0
+    assert all(item.low - 0.05 <= true <= item.high + 0.05 for item in result)
+    assert result == [judged(attention, 1000, 199, (0, 1, number)) for number in range(3)], "a seed is a run"
 
 
 def test_a_label_is_wrong_where_it_names_no_range_that_holds_the_truth():

@@ -15,5 +15,5 @@ What ``cut(model)`` does, in order:
 8. The result is a `Cut`, and its captures are compared with the logits of the owner's model once more.
 
 `positions` selects and replaces rows of tensors; `embeddings` reads and replaces word vectors; `torch_mode` intercepts
-torch functions.
+torch functions; `pass_count` counts full forward passes.
 """

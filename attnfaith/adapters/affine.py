@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from attnfaith.adapters.adapter import Adapter, Affine
+from attnfaith.adapters.pass_count import note_pass
 from attnfaith.types import Capture, Items
 
 
@@ -44,6 +45,7 @@ class AffineAdapter(Adapter):
 
     def capture(self, **inputs: Any) -> Capture:
         """Run the encoder and the attention, and decide."""
+        note_pass(inputs["input_ids"])
         attended = self.model.attend(**inputs)
         return Capture(
             weights=attended.weights.unsqueeze(1),
@@ -83,6 +85,7 @@ class AffineAdapter(Adapter):
 
     def word_weights(self, inputs: Mapping[str, Any]) -> Tensor:
         """The weights of the first of the two attentions, from words to sentences."""
+        note_pass(inputs["input_ids"])
         return self.model.attend(**inputs).word_weights
 
     def candidate_bytes(self, capture: Capture) -> int:

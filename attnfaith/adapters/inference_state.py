@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from attnfaith.adapters.model_copy import SharedCopy, preserve_random_state, shared_copy
+from attnfaith.adapters.pass_count import watch_passes
 
 WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}
 
@@ -44,6 +45,7 @@ def inference_state(model: nn.Module, *, gradients: bool = True) -> Iterator[nn.
         undo.enter_context(torch.set_grad_enabled(gradients))
         if not shared.users:  # in a nested use modules may be patched, and an update would undo the patches
             shared.follow()
+            watch_passes(undo, shared.root)
         shared.users += 1
         undo.callback(_leave, shared)
         if shared.draws:

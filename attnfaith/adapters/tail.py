@@ -9,6 +9,7 @@ attention on a Transformer treats each position by itself. "last block" answers 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from attnfaith.adapters.attention_watch import AttentionCall
 from attnfaith.adapters.call_path import CachedCall, CallPath, TracedRun
+from attnfaith.adapters.pass_count import no_full_pass
 from attnfaith.adapters.positions import replace_query_rows, select_cached_texts, select_input_positions, select_texts
 
 ONE_POSITION, LAST_BLOCK, FULL_FORWARD = "one position", "last block", "full forward"
@@ -99,7 +101,8 @@ def run_tail(
 
     inputs = _row_inputs(state, pad) if tail == ONE_POSITION else state.inputs
     traced = TracedRun(call_path, len(texts), on_attention, restore=None if tail == FULL_FORWARD else restore)
-    return traced.run(lambda: forward(select_texts(inputs, batch, texts)))
+    with nullcontext() if tail == FULL_FORWARD else no_full_pass():
+        return traced.run(lambda: forward(select_texts(inputs, batch, texts)))
 
 
 def _restored_leaves(

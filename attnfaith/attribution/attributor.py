@@ -226,7 +226,7 @@ class Attributor(Attribution):
             decision=decision,
             settings=self.settings,
             text_ids=tuple(range(batch)) if text_ids is None else text_ids,
-            given=capture,
+            known_capture=capture,
         ).with_settings(**settings)
         scores = self.method.run(request)
         inexact = InexactScores.of_scores(scores)

@@ -52,9 +52,9 @@ def gradient_attention_fixed(request: Request) -> Scores:
     """The absolute gradient x input with all attention weights held constant, normalised to sum to 1."""
     detached = DetachedAttention()
     vectors = token_vectors(request)
-    gradient = vector_gradient(replace(request, rules=lambda: detached, given=request.capture), vectors.unsqueeze(1))[
-        :, 0
-    ]
+    gradient = vector_gradient(
+        replace(request, rules=lambda: detached, known_capture=request.capture), vectors.unsqueeze(1)
+    )[:, 0]
     if not detached.seen:
         raise UnsupportedModelError(
             "The attention of this model is computed without a softmax, so it is unknown what to hold constant. Use "

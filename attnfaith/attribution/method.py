@@ -421,7 +421,7 @@ class Request:
         decision: how the model decides.
         settings: what was chosen.
         text_ids: ``[B]``, the texts' row numbers in their data, by which random draws are keyed.
-        given: the capture, where there is one already.
+        known_capture: the capture, where there is one already.
         rules: entered around every forward pass that a gradient is taken of; LRP has other rules than the derivative.
     """
 
@@ -432,13 +432,13 @@ class Request:
     decision: Decision
     settings: MethodOptions = field(default_factory=MethodOptions)
     text_ids: tuple[int, ...] = ()
-    given: Capture | None = None
+    known_capture: Capture | None = None
     rules: Callable[[], AbstractContextManager[Any]] = nullcontext
 
     @cached_property
     def capture(self) -> Capture:
         """The batch, cut at its final attention; computed once for all methods that share the request."""
-        return self.cut.capture(**self.inputs) if self.given is None else self.given
+        return self.cut.capture(**self.inputs) if self.known_capture is None else self.known_capture
 
     @cached_property
     def without_each(self) -> Tensor:
@@ -452,7 +452,7 @@ class Request:
         return mask.bool()
 
     @cached_property
-    def omissible(self) -> Tensor:
+    def removable(self) -> Tensor:
         """``[B, L]``, True for tokens that can be left out of their text: neither special, nor the only one."""
         special = sorted(self.settings.special_ids)
         ids: Tensor = self.inputs["input_ids"]
@@ -462,7 +462,7 @@ class Request:
     @cached_property
     def shortened(self) -> tuple[Tensor, Tensor]:
         """The logits ``[B, C]`` of the texts, and ``[B, L, C]`` without each token; see `logits_when_shorter`."""
-        return logits_when_shorter(self.cut, self.inputs, self.omissible, self.settings.chunk)
+        return logits_when_shorter(self.cut, self.inputs, self.removable, self.settings.chunk)
 
     def quantity(self, logits: Tensor) -> Tensor:
         """The explained number of logits ``[B, ..., C]``."""

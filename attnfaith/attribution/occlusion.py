@@ -75,9 +75,9 @@ def omission(request: Request) -> Scores:
 
 def deletion_scores(request: Request, values: Tensor) -> Scores:
     """Scores by leaving each token out; undefined for tokens that cannot be left out."""
-    undefined = request.tokens & ~request.omissible
+    undefined = request.tokens & ~request.removable
     note = "a special token, or the only one, cannot be left out" if bool(undefined.any()) else ""
-    return request.scores(values.masked_fill(~request.omissible, torch.nan), request.tokens, note=note)
+    return request.scores(values.masked_fill(~request.removable, torch.nan), request.tokens, note=note)
 
 
 def fall(whole: Tensor, without: Tensor, *, precision: torch.dtype | None = None) -> Tensor:

@@ -75,19 +75,19 @@ class SummaryLookup:
         """The rankings that have a figure at a level, as (ranking_level, ranking)."""
         return [(own, name) for at, own, name, other, what in self._found if (at, other, what) == (level, "", figure)]
 
-    def place(self, level: str, name: str, *, own: str = "attention") -> Key | None:
+    def key_of(self, level: str, name: str, *, preferred: str = "attention") -> Key | None:
         """A ranking by its name: of this level of rankings, else of another."""
-        found = sorted((key for key in self.keys(level) if key[1] == name), key=lambda key: key[0] != own)
-        return found[0] if found else None
+        keys = sorted((key for key in self.keys(level) if key[1] == name), key=lambda key: key[0] != preferred)
+        return keys[0] if keys else None
 
     def control(self, level: str) -> Key | None:
         """The random order at a level."""
-        return self.place(level, CONTROL, own=level)
+        return self.key_of(level, CONTROL, preferred=level)
 
     def rivals(self, level: str, key: Key) -> list[Key]:
         """The rankings that could be read in a ranking's stead, the one that removes least first."""
-        keys = [one for one in self.keys(level) if one != key and role_of(one) == "ordinary"]
-        return sorted(keys, key=lambda one: self.get(level, "mean_fraction", one).value)
+        keys = [item for item in self.keys(level) if item != key and role_of(item) == "ordinary"]
+        return sorted(keys, key=lambda item: self.get(level, "mean_fraction", item).value)
 
     def against_control(self, level: str, key: Key) -> str:
         """Whether a ranking removes clearly less ("better") or more ("worse") than a random order, or neither: "same".
@@ -98,7 +98,7 @@ class SummaryLookup:
         """
         control = self.control(level)
         gap = self.get(level, "mean_difference", key, control)
-        planned = key == self.place(level, ATTENTION) or key[0] == YOURS
+        planned = key == self.key_of(level, ATTENTION) or key[0] == YOURS
         if planned or self._apart(level, key, control):
             if gap.high < 0:
                 return "better"
@@ -113,7 +113,7 @@ class SummaryLookup:
         )
         return p <= self.alpha and (wins > losses) == (gap < 0)
 
-    def said(self, level: str, key: Key) -> str:
+    def name_of(self, level: str, key: Key) -> str:
         """A ranking's name in words; with its level where two of this name were run."""
         return display_name(key, self.keys(level))
 

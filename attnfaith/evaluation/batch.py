@@ -58,7 +58,7 @@ class Batch:
     """Some texts, as every test gets them.
 
     Attributes:
-        setup: the configuration of the run.
+        config: the configuration of the run.
         rows: the texts as rows of the data.
         encoded: the texts as the model reads them.
         inputs: the model inputs.
@@ -68,10 +68,10 @@ class Batch:
     """
 
     def __init__(
-        self, setup: RunConfig, rows: Sequence[Row], encoded: Sequence[EncodedText], inputs: dict[str, Any]
+        self, config: RunConfig, rows: Sequence[Row], encoded: Sequence[EncodedText], inputs: dict[str, Any]
     ) -> None:
-        self.setup, self.rows, self.encoded = setup, rows, encoded
-        self.capture: Capture = setup.cut.capture(**inputs)
+        self.config, self.rows, self.encoded = config, rows, encoded
+        self.capture: Capture = config.cut.capture(**inputs)
         # A tokenizer makes tensors on the CPU. They are combined with captured ones, which are on the model's device.
         device = self.capture.mask.device
         self.inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
@@ -87,25 +87,25 @@ class Batch:
     @cached_property
     def target(self) -> Tensor:
         """The class explained, ``[B]``."""
-        predicted = self.setup.decision.predict(self.logits)
-        if self.setup.target == "predicted":
+        predicted = self.config.decision.predict(self.logits)
+        if self.config.target == "predicted":
             return predicted
-        if self.setup.target == "gold":
+        if self.config.target == "gold":
             return torch.tensor([int(row.label) for row in self.rows], device=predicted.device)  # type: ignore[arg-type]
-        return torch.full_like(predicted, int(self.setup.target))
+        return torch.full_like(predicted, int(self.config.target))
 
     @cached_property
     def request(self) -> Request:
         """The request to every method; it caches what several methods compute."""
         return Request(
-            cut=self.setup.cut,
+            cut=self.config.cut,
             inputs=self.inputs,
             target=self.target,
             output=self._output("probability"),
-            decision=self.setup.decision,
-            settings=self.setup.settings,
+            decision=self.config.decision,
+            settings=self.config.settings,
             text_ids=tuple(row.number for row in self.rows),
-            given=self.capture,
+            known_capture=self.capture,
         )
 
     @cached_property
@@ -113,7 +113,7 @@ class Batch:
         """``[B, L]``, True for special tokens of the input."""
         ids = self.inputs["input_ids"]
         return torch.isin(
-            ids, torch.tensor(sorted(self.setup.settings.special_ids), dtype=ids.dtype, device=ids.device)
+            ids, torch.tensor(sorted(self.config.settings.special_ids), dtype=ids.dtype, device=ids.device)
         )
 
     @cached_property
@@ -132,8 +132,8 @@ class Batch:
         mask, special = (self.capture.mask, self.special_items)
         if level == "input":
             mask, special = self.request.tokens, self.special
-        structural = level == "input" and self.setup.cut.adapter.affine(self.capture) is not None
-        return mask & ~special if structural or self.setup.special_tokens == "protect" else mask
+        structural = level == "input" and self.config.cut.adapter.affine(self.capture) is not None
+        return mask & ~special if structural or self.config.special_tokens == "protect" else mask
 
     @cached_property
     def weights(self) -> Tensor:
@@ -150,7 +150,7 @@ class Batch:
 
     @property
     def _final(self) -> MethodOptions:
-        return replace(self.setup.settings, layer="final")
+        return replace(self.config.settings, layer="final")
 
     def scores(self, ranking: Ranking, erase_level: str) -> Tensor:
         """The scores of a ranking for the items that are erased at a level: ``[B, N]`` or ``[B, L]``, highest first."""
@@ -198,9 +198,9 @@ class Batch:
         return Scores(values, mask), "attention" if sentences else "input"
 
     def _output(self, default: str) -> str:
-        if self.setup.decision.kind == "regression":
+        if self.config.decision.kind == "regression":
             return "logit"
-        return self.setup.output or default
+        return self.config.output or default
 
 
 def _source_scores(ranking: Ranking, row: Row, encoded: EncodedText) -> Any:

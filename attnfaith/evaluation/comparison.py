@@ -88,26 +88,26 @@ def compare(
     first, second = _levels(a_tables, a_tests), _levels(b_tables, b_tests)
     settings: dict[str, Any] = {"resamples": n_resamples, "confidence": confidence_level}
     rows: list[dict[str, object]] = []
-    for place in sorted({*first, *second}, key=lambda place: (place[0] != "texts", place)):
-        one, two = (found.get(place, _NOTHING) for found in (first, second))
-        if paired and place in first and place in second:
-            both = np.intersect1d(one.text_ids, two.text_ids)
+    for name in sorted({*first, *second}, key=lambda index: (index[0] != "texts", index)):
+        left, right = (result.get(name, _NOTHING) for result in (first, second))
+        if paired and name in first and name in second:
+            both = np.intersect1d(left.text_ids, right.text_ids)
             if not len(both):
                 raise InputError(
                     "The runs have no text in common, so they cannot be compared text by text. Compare them as two "
                     "samples (paired=False)."
                 )
             sample = Resamples(len(both), **settings, seed=seed)
-            a, b = _columns([level.of(np.searchsorted(level.text_ids, both)) for level in (one, two)], sample)
+            a, b = _columns([level.of(np.searchsorted(level.text_ids, both)) for level in (left, right)], sample)
         else:
             a, b = (
                 _columns(
                     [level.of(np.arange(len(level.text_ids)))],
                     Resamples(len(level.text_ids), **settings, seed=(seed, number)),
                 )[0]
-                for number, level in ((1, one), (2, two))
+                for number, level in ((1, left), (2, right))
             )
-        rows += _rows(place, a, b, Resamples(0, **settings), same_search=same_search)
+        rows += _rows(name, a, b, Resamples(0, **settings), same_search=same_search)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -149,34 +149,34 @@ class _Column(NamedTuple):
     quantity: Quantity
 
 
-_NOTHING = Quantities(np.empty(0, dtype=np.int64), lambda places: ())
+_NOTHING = Quantities(np.empty(0, dtype=np.int64), lambda indices: ())
 
 
 def _levels(tables: Mapping[str, pd.DataFrame], ran: Sequence[Test] | None) -> dict[tuple[str, str], Quantities]:
     """The quantities of a run, by test and level."""
-    found = {("texts", ""): quantities_of_texts(tables["texts"])}
+    result = {("texts", ""): quantities_of_texts(tables["texts"])}
     for test in [tests[name]() for name in tables if name in tests] if ran is None else ran:
-        found |= {(test.name, one.level): one for one in test.quantities(tables.__getitem__)}
-    return found
+        result |= {(test.name, item.level): item for item in test.quantities(tables.__getitem__)}
+    return result
 
 
 def _columns(runs: Sequence[Sequence[Quantity | Number]], sample: Resamples) -> list[dict[_Name, _Column]]:
     """Every estimate of some runs on the same texts, with the resamples that they share."""
-    quantities = [[one.compared_only() for one in quantities_only(parts)] for parts in runs]
-    means = SharedMeans(sample, (array for run in quantities for one in run for array in one.averaged_when_resampled))
-    found: list[dict[_Name, _Column]] = []
+    quantities = [[item.compared_only() for item in quantities_only(parts)] for parts in runs]
+    means = SharedMeans(sample, (array for run in quantities for item in run for array in item.averaged_when_resampled))
+    result: list[dict[_Name, _Column]] = []
     for run in quantities:
         named: dict[_Name, _Column] = {}
-        for one in run:
-            value, draws = one.resampled(means)
-            for name, *drawn in zip(one.names(), value.tolist(), draws.T, one.texts.tolist(), strict=True):
-                named[name] = _Column(ResampledValue(*drawn), one)
-        found.append(named)
-    return found
+        for entry in run:
+            value, draws = entry.resampled(means)
+            for name, *drawn in zip(entry.names(), value.tolist(), draws.T, entry.texts.tolist(), strict=True):
+                named[name] = _Column(ResampledValue(*drawn), entry)
+        result.append(named)
+    return result
 
 
 def _rows(
-    place: tuple[str, str],
+    index: tuple[str, str],
     first: Mapping[_Name, _Column],
     second: Mapping[_Name, _Column],
     sample: Resamples,
@@ -201,8 +201,8 @@ def _rows(
         low, high = sample.interval(draws[:, None])
         certain = not note and min(a.texts, b.texts) > 1 and not (np.isinf(a.draws) | np.isinf(b.draws)).any()
         yield {
-            "test": place[0],
-            "erase_level": place[1],
+            "test": index[0],
+            "erase_level": index[1],
             "ranking": key[1],
             "ranking_level": key[0],
             "figure": figure,

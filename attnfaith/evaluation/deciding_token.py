@@ -30,7 +30,7 @@ def why_protected(hiding: Hiding, trial: Trial) -> str | None:
         hiding: a way that was proved without protecting the deciding token.
         trial: the dummy texts.
     """
-    if hiding.way != "attention_mask" or trial.deciding is None:
+    if hiding.hide != "attention_mask" or trial.deciding is None:
         return None
     try:
         if _is_gone(hiding, trial, int(trial.deciding[0])):

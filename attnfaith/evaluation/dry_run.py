@@ -20,13 +20,13 @@ MAX_TRIED = 64
 """Texts among which the one for the dry run is chosen."""
 
 
-def first_text(setup: RunConfig, texts: TextEncoder, source: DataSource) -> Batch:
+def first_text(config: RunConfig, texts: TextEncoder, source: DataSource) -> Batch:
     """The longest of the first texts that the model can process, as a batch."""
     rows = next(iter(source.shards(MAX_TRIED)))[1]
-    encoded, excluded = encode(texts, rows, gold=setup.target == "gold")
+    encoded, excluded = encode(texts, rows, gold=config.target == "gold")
     for index in sorted(encoded, key=lambda index: -len(encoded[index].ids)):
         try:
-            return Batch(setup, [rows[index]], [encoded[index]], texts.collate([encoded[index]]))
+            return Batch(config, [rows[index]], [encoded[index]], texts.collate([encoded[index]]))
         except NumericalError as error:
             excluded[index] = str(error)
         except RuntimeError as error:
@@ -63,9 +63,9 @@ def dry_run(
     Returns:
         The batch after all tests, the settled configuration, and notes for the reader of the results.
     """
-    setup, notes = batch.setup, []
+    config, notes = batch.config, []
     items = batch.capture.items
-    affine = setup.cut.adapter.affine(batch.capture) is not None
+    affine = config.cut.adapter.affine(batch.capture) is not None
     by_token = items is not None and items.kind == "tokens"
     levels = levels_of(level, affine)
     rankings_by_level: dict[str, tuple[Ranking, ...]] = {}
@@ -84,25 +84,25 @@ def dry_run(
                 notes.append(f"The ranking {ranking} is left out: {error}")
         rankings_by_level[erase_level] = tuple(supported)
     check_available(levels, rankings, [ranking for supported in rankings_by_level.values() for ranking in supported])
-    setup = replace(setup, rankings=rankings_by_level)
+    config = replace(config, rankings=rankings_by_level)
     if "input" in levels:
         hiding = hiding_for(
-            setup.cut,
+            config.cut,
             batch.inputs,
-            way=hide,
-            mask_id=setup.settings.mask_id,
+            hide=hide,
+            mask_id=config.settings.mask_id,
             left=texts.tokenizer.padding_side == "left",
             longest=texts.max_length,
-            protect=setup.protect_deciding,
+            protect=config.protect_deciding,
         )
         notes += hiding.notes
-        setup = replace(setup, hiding=hiding, protect_deciding=setup.protect_deciding or hiding.protects)
+        config = replace(config, hiding=hiding, protect_deciding=config.protect_deciding or hiding.protects)
     elif hide is not None:
         raise InputError("hide= says how tokens are hidden at the input level. Use level='input' or 'both'.")
-    trial = Batch(setup, batch.rows, batch.encoded, batch.inputs)
+    trial = Batch(config, batch.rows, batch.encoded, batch.inputs)
     for test in tests:
         test.run(trial)
-    return trial, setup, list(dict.fromkeys(notes))
+    return trial, config, list(dict.fromkeys(notes))
 
 
 def levels_of(level: str | None, affine: bool) -> tuple[str, ...]:

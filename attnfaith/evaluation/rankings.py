@@ -69,9 +69,11 @@ def rankings_for(
         >>> [str(one) for one in rankings_for("attention", ["gradient"], {}, by_token=True, affine=False)]
         ['attention/random', 'attention/gradient']
     """
-    own = _possible(erase_level, by_token=by_token, affine=affine)
+    possible = _possible(erase_level, by_token=by_token, affine=affine)
     # where only the final attention is erased, rankings through the whole model are for those who name them
-    usual = [key for key in own if not methods[key].on_request and (erase_level == "input" or key[0] == erase_level)]
+    usual = [
+        key for key in possible if not methods[key].on_request and (erase_level == "input" or key[0] == erase_level)
+    ]
     if isinstance(asked, str):
         if asked != "all":
             raise InputError(
@@ -79,12 +81,12 @@ def rankings_for(
             )
         chosen = usual
     else:
-        chosen = [key for name in asked if not _is_all(name) for key in _named(name, own, erase_level)]
+        chosen = [key for name in asked if not _is_all(name) for key in _named(name, possible, erase_level)]
         chosen = [*usual, *chosen] if any(map(_is_all, asked)) else chosen
     first = (erase_level, CONTROL)
     keys = dict.fromkeys([first, *chosen])
-    found = [Ranking(name, level) for level, name in keys]
-    taken = {one.name for one in found}
+    rankings = [Ranking(name, level) for level, name in keys]
+    taken = {item.name for item in rankings}
     for name, source in explanations.items():
         if name in taken:
             raise InputError(f"The explanation {short_repr(name)} has the name of a ranking. Choose another name.")
@@ -93,8 +95,8 @@ def rankings_for(
                 f"The explanation {short_repr(name)} is of type {type(source).__name__}; expected a column of the "
                 "data that holds lists of scores, or a function from a text to scores."
             )
-        found.append(Ranking(name, YOURS, source))
-    return found
+        rankings.append(Ranking(name, YOURS, source))
+    return rankings
 
 
 def is_named(ranking: Ranking, asked: str | Sequence[str]) -> bool:
@@ -119,7 +121,7 @@ def _possible(erase_level: str, *, by_token: bool, affine: bool) -> list[tuple[s
     return sorted(fitting, key=lambda key: key[0] != erase_level)  # a stable sort: else in the order of registration
 
 
-def _named(name: Any, own: list[tuple[str, str]], erase_level: str) -> list[tuple[str, str]]:
+def _named(name: Any, possible: list[tuple[str, str]], erase_level: str) -> list[tuple[str, str]]:
     if not isinstance(name, str):
         raise InputError(
             f"Expected names of rankings, got {type(name).__name__}. Bring scores as explanations={{...}}."
@@ -129,16 +131,16 @@ def _named(name: Any, own: list[tuple[str, str]], erase_level: str) -> list[tupl
         find_method(level, last)
     elif not any(known == last for _, known in methods):
         find_method(erase_level, last)  # says which there are
-    found = [key for key in own if key[1] == last and level in ("", key[0])]
-    same = [key for key in found if key[0] == erase_level]
-    return same if erase_level == "attention" and same else found
+    rankings = [key for key in possible if key[1] == last and level in ("", key[0])]
+    same = [key for key in rankings if key[0] == erase_level]
+    return same if erase_level == "attention" and same else rankings
 
 
-def check_available(erase_levels: Sequence[str], asked: str | Sequence[str], found: Sequence[Ranking]) -> None:
+def check_available(erase_levels: Sequence[str], asked: str | Sequence[str], rankings: Sequence[Ranking]) -> None:
     """Refuse names that no level could take."""
     if isinstance(asked, str):
         return
-    names = {one.name for one in found}
+    names = {item.name for item in rankings}
     lost = [name for name in asked if not _is_all(name) and name.rpartition("/")[2] not in names]
     if lost:
         raise InputError(

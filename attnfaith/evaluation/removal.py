@@ -25,9 +25,9 @@ class Eraser(ABC):
     Attributes:
         batch: the texts.
         level: "attention" or "input".
-        everything: ``[B, N]``, all items.
+        items: ``[B, N]``, all items.
         erasable: ``[B, N]``, the items that can be erased.
-        floor: ``[B, N]``, the items that are left after the last step.
+        always_kept: ``[B, N]``, the items that are left after the last step.
         first: the number of steps that are computed at first, see `first_flips`.
         growth: by how much that number grows from pass to pass.
     """
@@ -35,8 +35,8 @@ class Eraser(ABC):
     level: str
     first, growth = 8, 1.0
 
-    def __init__(self, batch: Batch, everything: Tensor, erasable: Tensor, floor: Tensor) -> None:
-        self.batch, self.everything, self.erasable, self.floor = batch, everything, erasable, floor
+    def __init__(self, batch: Batch, items: Tensor, erasable: Tensor, always_kept: Tensor) -> None:
+        self.batch, self.items, self.erasable, self.always_kept = batch, items, erasable, always_kept
 
     @property
     def counts(self) -> Tensor:
@@ -44,8 +44,8 @@ class Eraser(ABC):
         return self.erasable.sum(1)
 
     @property
-    def last(self) -> Tensor:
-        """``[B]``, the last step that leaves the model something to read."""
+    def max_removed(self) -> Tensor:
+        """``[B]``, how many items can be removed and leave the model something to read."""
         return self.counts
 
     @property
@@ -63,7 +63,7 @@ class Eraser(ABC):
 
     def order(self, scores: Tensor) -> Tensor:
         """Sort items by descending score ``[..., B, N]``: those that can be erased, the others, padding."""
-        return order_of(scores, self.erasable, (self.everything & ~self.erasable, ~self.everything))
+        return order_of(scores, self.erasable, (self.items & ~self.erasable, ~self.items))
 
     def order_by(self, ranking: Ranking) -> Tensor:
         """The order by the scores of a ranking, computed once for all tests."""
@@ -74,16 +74,16 @@ class Eraser(ABC):
 
     def logits_without(self, texts: Tensor, removed: Tensor) -> Tensor:
         """The logits ``[M, C]`` of texts ``[M]`` without sets of items ``[M, N]``."""
-        keep = self.everything[texts] & ~removed
+        keep = self.items[texts] & ~removed
         all_gone = removed.sum(1) == self.counts[texts]
-        logits = self.logits_of(texts, torch.where(all_gone.unsqueeze(1), self.floor[texts], keep))
+        logits = self.logits_of(texts, torch.where(all_gone.unsqueeze(1), self.always_kept[texts], keep))
         if not bool(logits.isfinite().all()):
             raise NumericalError("With some items removed, the model's logits are not finite.")
         return logits
 
     def flips_without(self, texts: Tensor, removed: Tensor) -> Tensor:
         """``[M]``, True where the decision of a text ``[M]`` flips without a set of items ``[M, N]``."""
-        return self.batch.setup.decision.flips(self.batch.logits[texts], self.logits_without(texts, removed))
+        return self.batch.config.decision.flips(self.batch.logits[texts], self.logits_without(texts, removed))
 
     def flips(self, orders: Tensor, *, shared: Tensor | None = None, triggers: Tensor | None = None) -> FirstFlips:
         """The first flip of every text under every order ``[R, B, N]``; the results are ``[R, B]``.
@@ -98,16 +98,16 @@ class Eraser(ABC):
             orders.flatten(0, 1),
             torch.arange(texts, device=orders.device).repeat(count),
             self.counts,
-            self.everything,
-            self.floor,
-            self.last,
+            self.items,
+            self.always_kept,
+            self.max_removed,
             None if shared is None else shared.repeat_interleave(texts),
             None if triggers is None else triggers.repeat_interleave(texts),
         )
         result = first_flips(
             removal_orders,
             self.batch.logits,
-            self.batch.setup.decision,
+            self.batch.config.decision,
             self.evaluate(removal_orders),
             first=self.first,
             growth=self.growth,
@@ -143,11 +143,11 @@ class AttentionEraser(Eraser):
 
     def logits_of(self, texts: Tensor, keep: Tensor) -> Tensor:
         """Run the tail."""
-        return self.batch.setup.cut.rerun_sets(self.batch.capture, texts, keep)
+        return self.batch.config.cut.rerun_sets(self.batch.capture, texts, keep)
 
     def evaluate(self, orders: RemovalOrders) -> Evaluate:
         """Cumulative sums if the tail is affine, else sets."""
-        cut, capture = self.batch.setup.cut, self.batch.capture
+        cut, capture = self.batch.config.cut, self.batch.capture
         if cut.adapter.affine(capture) is None:
             return super().evaluate(orders)
         parts = orders.orders.split(len(capture.mask))
@@ -161,8 +161,8 @@ class TokenEraser(Eraser):
     first, growth = 1, 0.5
 
     def __init__(self, batch: Batch) -> None:
-        assert batch.setup.hiding is not None
-        adapter = batch.setup.cut.adapter
+        assert batch.config.hiding is not None
+        adapter = batch.config.cut.adapter
         tokens = batch.request.tokens
         self.deciding = adapter.deciding_tokens(batch.capture)
         decides = torch.zeros_like(tokens)
@@ -171,16 +171,16 @@ class TokenEraser(Eraser):
         fixed = tokens & ~batch.erasable(self.level)
         # In a HAN special tokens structure the text (ends of sentences) and are never all that is left.
         structural = adapter.affine(batch.capture) is not None
-        if batch.setup.protect_deciding or batch.setup.hiding.protects:
+        if batch.config.protect_deciding or batch.config.hiding.protects:
             fixed |= decides
         floor = decides if self.deciding is not None else batch.special & (not structural)
         super().__init__(batch, tokens, tokens & ~fixed, tokens & (fixed | floor))
-        self.empty = ~(self.floor & ~(batch.special & structural)).any(1)
-        self.hiding = batch.setup.hiding.proved(batch.inputs, self.deciding)
+        self.empty = ~(self.always_kept & ~(batch.special & structural)).any(1)
+        self.hiding = batch.config.hiding.proved(batch.inputs, self.deciding)
 
     @property
-    def last(self) -> Tensor:
-        """One step less for a text of which the model would read nothing after the last step."""
+    def max_removed(self) -> Tensor:
+        """One less for a text of which the model would read nothing after the last step."""
         return self.counts - self.empty.long()
 
     @property

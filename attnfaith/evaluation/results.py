@@ -109,15 +109,15 @@ class Results:
         """
         if test not in self.tests:
             raise InputError(f"The test {test!r} was not run. There are: {', '.join(self.tests)}.")
-        figures = next(one for one in self.ran if one.name == test).figures(self)
+        figures = next(item for item in self.ran if item.name == test).figures(self)
         if not figures:
             raise InputError(f"The test {test!r} draws nothing.")
         if kind is not None and kind not in figures:
             raise InputError(f"There is no figure {kind!r} of the test {test!r}. Kinds: {', '.join(figures)}.")
-        found = figures[kind or next(iter(figures))]()
+        result = figures[kind or next(iter(figures))]()
         if path is not None:
-            found.savefig(path)
-        return found
+            result.savefig(path)
+        return result
 
     @property
     def verdict(self) -> Verdict:

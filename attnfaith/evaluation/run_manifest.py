@@ -19,7 +19,7 @@ _PACKAGES = ("torch", "transformers", "captum", "numpy", "scipy")
 
 
 def run_manifest(
-    setup: RunConfig,
+    config: RunConfig,
     tests: Sequence[Test],
     trial: Batch,
     *,
@@ -32,7 +32,7 @@ def run_manifest(
     """Build the manifest. The entry "run" must be equal for a stored run to be continued; the rest is information.
 
     Args:
-        setup: the configuration of the run.
+        config: the configuration of the run.
         tests: the tests of the run.
         trial: a batch on which they were tried.
         fingerprints: hashes of the model and of its tokenizer.
@@ -41,36 +41,36 @@ def run_manifest(
         statistics: how intervals are computed.
         notes: for the reader of the results.
     """
-    hiding = setup.hiding
-    config = getattr(setup.cut.model, "config", None)
+    hiding = config.hiding
+    model_config = getattr(config.cut.model, "config", None)
     items = trial.capture.items
     return {
         "attnfaith": attnfaith.__version__,
         "run": {
             **fingerprints,
-            "decision": {"kind": setup.decision.kind, "tolerance": setup.decision.tolerance},
+            "decision": {"kind": config.decision.kind, "tolerance": config.decision.tolerance},
             "columns": dict(columns),
             "tests": {test.name: test.options for test in tests},
             "flipping_set_search": VERSION,
-            "rankings": {level: [str(ranking) for ranking in rankings] for level, rankings in setup.rankings.items()},
-            "target": setup.target,
-            "output": setup.output,
-            "steps": setup.settings.steps,
-            "hide": None if hiding is None else hiding.way,
-            "special_tokens": setup.special_tokens,
-            "protect_deciding": setup.protect_deciding,
+            "rankings": {level: [str(ranking) for ranking in rankings] for level, rankings in config.rankings.items()},
+            "target": config.target,
+            "output": config.output,
+            "steps": config.settings.steps,
+            "hide": None if hiding is None else hiding.hide,
+            "special_tokens": config.special_tokens,
+            "protect_deciding": config.protect_deciding,
             "max_length": max_length,
-            "seed": setup.settings.seed,
+            "seed": config.settings.seed,
         },
         "facts": {
-            "model": getattr(config, "name_or_path", "") or type(setup.cut.model).__name__,
-            "tail_is_affine": setup.cut.adapter.affine(trial.capture) is not None,
+            "model": getattr(model_config, "name_or_path", "") or type(config.cut.model).__name__,
+            "tail_is_affine": config.cut.adapter.affine(trial.capture) is not None,
             "unit": {"attention": "tokens" if items is None else items.kind, "input": "tokens"},
-            "decision": setup.decision.kind,
-            "special_tokens": setup.special_tokens == "include" and bool(trial.special_items.any()),
-            "levels": list(setup.rankings),
-            "hide": None if hiding is None else hiding.way,
-            "labels": [str(name) for _, name in sorted((getattr(config, "id2label", None) or {}).items())],
+            "decision": config.decision.kind,
+            "special_tokens": config.special_tokens == "include" and bool(trial.special_items.any()),
+            "levels": list(config.rankings),
+            "hide": None if hiding is None else hiding.hide,
+            "labels": [str(name) for _, name in sorted((getattr(model_config, "id2label", None) or {}).items())],
         },
         "statistics": dict(statistics),
         "notes": list(notes),

@@ -50,7 +50,7 @@ class Runner:
     """Runs tests over texts.
 
     Attributes:
-        setup: the configuration of the run.
+        config: the configuration of the run.
         texts: encodes texts for the model.
         tests: the tests.
         batch_size: texts in a batch.
@@ -60,7 +60,7 @@ class Runner:
         inexact: how many texts have inexact scores, by ranking.
     """
 
-    setup: RunConfig
+    config: RunConfig
     texts: TextEncoder
     tests: Sequence[Test]
     batch_size: int
@@ -93,7 +93,7 @@ class Runner:
         """Compute the tables of some rows."""
         schemas = self.schemas
         parts: dict[str, list[Columns]] = {name: [] for name in schemas}
-        encoded, excluded = encode(self.texts, rows, gold=self.setup.target == "gold")
+        encoded, excluded = encode(self.texts, rows, gold=self.config.target == "gold")
         members = [(rows[index], text) for index, text in encoded.items()]
         advance(len(excluded))
         excluded_rows = [_excluded_row(rows[index], reason) for index, reason in excluded.items()]
@@ -111,7 +111,7 @@ class Runner:
     @property
     def schemas(self) -> dict[str, pa.Schema]:
         """The schemas of the tables of the run, by name."""
-        return schemas_of(self.tests, self.setup.decision)
+        return schemas_of(self.tests, self.config.decision)
 
     def _batches(self, encoded: Sequence[EncodedText]) -> Iterator[list[int]]:
         for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
@@ -152,7 +152,7 @@ class Runner:
 
     def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
         rows, encoded = [row for row, _ in members], [text for _, text in members]
-        batch = Batch(self.setup, rows, encoded, self.texts.collate(encoded))
+        batch = Batch(self.config, rows, encoded, self.texts.collate(encoded))
         columns = {TEXTS: _text_columns(batch), **{test.name: test.run(batch) for test in self.tests}}
         for ranking, counted in batch.inexact.items():  # only now: a batch that fails is run again in halves
             before = self.inexact.get(ranking)
@@ -161,7 +161,7 @@ class Runner:
 
     def _warn_of_inexact_scores(self) -> None:
         """Once for each ranking of the run, with the numbers of all texts."""
-        rankings = dict.fromkeys(ranking for listed in self.setup.rankings.values() for ranking in listed)
+        rankings = dict.fromkeys(ranking for listed in self.config.rankings.values() for ranking in listed)
         keys = [(ranking.level, ranking.name) for ranking in rankings]
         for ranking, key in zip(rankings, keys, strict=True):
             counted = self.inexact.get(ranking)
@@ -229,7 +229,7 @@ def _exclusion_reason(error: NumericalError) -> str:
 
 def _text_columns(batch: Batch) -> Columns:
     """The rows of a batch in the table of texts."""
-    decision = batch.setup.decision
+    decision = batch.config.decision
     predicted, gold = decision_cells(decision, batch.logits), [to_cell(row.label) for row in batch.rows]
     confidence = [float("nan")] * len(predicted)
     if decision.kind in ("multiclass", "sigmoid"):

@@ -25,7 +25,7 @@ def toward_change(batch: Batch, ranking: Ranking, scores: Tensor) -> list[Tensor
     Returns:
         One or two tensors ``[B, N]``.
     """
-    decision = batch.setup.decision
+    decision = batch.config.decision
     if not ranking.signed:
         return [scores]
     if decision.kind == "multilabel":

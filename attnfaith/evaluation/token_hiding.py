@@ -35,7 +35,7 @@ class Hiding:
 
     Attributes:
         cut: the model, cut.
-        way: one of `WAYS`.
+        hide: one of `WAYS`.
         token: the id that replaces hidden tokens, if the way needs one.
         first_position: the number of the first position, if positions can be passed to the model; else None.
         left: True if padding goes on the left.
@@ -48,7 +48,7 @@ class Hiding:
     """
 
     cut: Cut
-    way: str
+    hide: str
     token: int | None
     first_position: int | None
     left: bool
@@ -113,11 +113,11 @@ class Hiding:
         picked = picked[:, length - width :] if self.left else picked[:, :width]
         real = present.gather(1, picked)
         vectors = None
-        if self.way in ("mask_token", "pad"):
+        if self.hide in ("mask_token", "pad"):
             # The deciding token is not replaced by padding: some models find their last token by the id of padding.
-            hidden = ~(stays if self.way == "pad" else keep) & present
+            hidden = ~(stays if self.hide == "pad" else keep) & present
             chosen["input_ids"] = chosen["input_ids"].masked_fill(hidden, self.token)
-        if self.way == "zero":
+        if self.hide == "zero":
             vectors = self.cut.adapter.vectors(chosen) * (keep | ~present).unsqueeze(-1)
             vectors = vectors[torch.arange(len(texts), device=texts.device).unsqueeze(1), picked]
         shortened = {
@@ -125,9 +125,9 @@ class Hiding:
             for name, value in chosen.items()
         }
         shortened["input_ids"] = shortened["input_ids"].masked_fill(~real, 0 if self.pad is None else self.pad)
-        visible = keep.gather(1, picked) if self.way == "attention_mask" else real
+        visible = keep.gather(1, picked) if self.hide == "attention_mask" else real
         shortened["attention_mask"] = visible.to(shortened["attention_mask"].dtype)
-        if self.first_position is not None and self.way != "delete":
+        if self.first_position is not None and self.hide != "delete":
             start = inputs["attention_mask"].bool()[texts].int().argmax(1, keepdim=True)
             shortened["position_ids"] = (picked - start + self.first_position).masked_fill(~real, 0)
         if deciding is None or not self.fast:
@@ -138,18 +138,18 @@ class Hiding:
 
     def _left_out(self, lengths: Tensor) -> Tensor:
         """``[M]``, True for a text of this length if hidden tokens are left out of its sequence."""
-        if self.way == "attention_mask" and self.leave_out and self.reach is not None:
+        if self.hide == "attention_mask" and self.leave_out and self.reach is not None:
             return lengths <= self.reach
-        everywhere = self.way == "delete" or (self.way == "attention_mask" and self.leave_out)
+        everywhere = self.hide == "delete" or (self.hide == "attention_mask" and self.leave_out)
         return torch.full_like(lengths, everywhere, dtype=torch.bool)
 
     @property
     def slow(self) -> Hiding:
-        """The same way without its fast paths: the definition of hiding."""
+        """The same way of hiding without its fast paths: the definition of hiding."""
         return replace(self, leave_out=False, fast=False)
 
     def proved(self, inputs: Mapping[str, Any], deciding: Tensor | None) -> Hiding:
-        """This way, or its slow form if the two differ on the longest text of a batch with half of its tokens hidden.
+        """This way of hiding, or its slow form if the two differ on the longest text with half of its tokens hidden.
 
         The slow form is correct for every batch, so no result depends on which texts share a batch.
         """
@@ -178,7 +178,7 @@ def hiding_for(
     cut: Cut,
     inputs: Mapping[str, Any],
     *,
-    way: str | None,
+    hide: str | None,
     mask_id: int | None,
     left: bool,
     longest: int | None = None,
@@ -192,31 +192,31 @@ def hiding_for(
     Args:
         cut: the model, cut.
         inputs: of one text, unpadded; the proof runs on it if no dummy texts can be made for the model.
-        way: one of `WAYS`; None for the attention mask if it hides tokens, else deletion.
+        hide: one of `WAYS`; None for the attention mask if it hides tokens, else deletion.
         mask_id: the id of the mask token.
         left: whether the tokenizer pads on the left.
         longest: the largest length of a text in tokens; None without limit.
         protect: whether the deciding token is never hidden anyway.
 
     Raises:
-        InputError: no such way, or the token that it needs does not exist.
+        InputError: no such way of hiding, or the token that it needs does not exist.
         UnsupportedModelError: this way does not hide tokens from the model.
     """
-    if way is not None and way not in WAYS:
-        raise InputError(f"Expected hide to be one of {', '.join(WAYS)}, got {way!r}.")
+    if hide is not None and hide not in WAYS:
+        raise InputError(f"Expected hide to be one of {', '.join(WAYS)}, got {hide!r}.")
     config = getattr(cut.model, "config", None)
     pad = None if config is None else config_value(config, "pad_token_id", "pad_index")
     pad = pad if isinstance(pad, int) and pad >= 0 else None
-    token = {"mask_token": mask_id, "pad": pad}.get(way or "")
-    if way in ("mask_token", "pad") and token is None:
-        kind = "mask" if way == "mask_token" else "padding"
-        raise InputError(f"hide={way!r} needs a {kind} token, and there is none. Use hide='zero' or 'delete'.")
+    token = {"mask_token": mask_id, "pad": pad}.get(hide or "")
+    if hide in ("mask_token", "pad") and token is None:
+        kind = "mask" if hide == "mask_token" else "padding"
+        raise InputError(f"hide={hide!r} needs a {kind} token, and there is none. Use hide='zero' or 'delete'.")
     with inference_state(cut.model, gradients=False):
         trials = {side: Trial.of(cut, inputs, left=side, longest=longest) for side in (left, not left)}
         trial = trials[left]
-        first = None if way == "delete" else _first_position(cut, trial.text(0), pad)
+        first = None if hide == "delete" else _first_position(cut, trial.text(0), pad)
         notes: tuple[str, ...] = ()
-        for candidate in (way,) if way else ("attention_mask", "delete"):
+        for candidate in (hide,) if hide else ("attention_mask", "delete"):
             first_position = None if candidate == "delete" else first
             untried = Hiding(cut, candidate, token, first_position, left, pad, notes=notes)
             hiding = _prove(untried, trials, protect=protect)
@@ -229,19 +229,19 @@ def hiding_for(
                 continue
             if candidate == "attention_mask" and _is_deletion(hiding, trial):
                 notes = () if trial.deciding is None else (MOVES_UP,)
-                if way is None:
+                if hide is None:
                     continue
                 hiding = replace(hiding, notes=notes)
             if hiding.protects and not protect and reason is not None:
                 hiding = replace(hiding, notes=(*hiding.notes, reason))
             return _fastest(hiding, trial, Trial.near(cut, inputs, left=left, longest=longest))
-    if way is None:
+    if hide is None:
         raise UnsupportedModelError(
             "With some tokens deleted, the logits of this model depend on padding or on the other texts of the batch, "
             "so erasing at the input level would give other results in another batch. Use level='attention'."
         )
-    what = "An attention mask" if way == "attention_mask" else f"hide={way!r}"
-    others = " or ".join(repr(other) for other in ("delete", "zero") if other != way)
+    what = "An attention mask" if hide == "attention_mask" else f"hide={hide!r}"
+    others = " or ".join(repr(other) for other in ("delete", "zero") if other != hide)
     raise UnsupportedModelError(
         f"{what} does not hide tokens from this model: what stands there, or the padding, or the other texts of the "
         f"batch still change its logits. Use hide={others}."
@@ -260,8 +260,8 @@ PROTECTED = {
     "attention_mask": NEVER
     + "with everything that it attends to hidden as well, this model would read hidden tokens or padding.",
     **{
-        way: f"With hide='{way}' the token that decides stays in the text, so it is not an item at the input level."
-        for way in ("delete", "pad")
+        hide: f"With hide='{hide}' the token that decides stays in the text, so it is not an item at the input level."
+        for hide in ("delete", "pad")
     },
 }
 """The reasons why the deciding token is not among the items, by the way of hiding."""
@@ -274,16 +274,16 @@ def _prove(hiding: Hiding, trials: Mapping[bool, Trial], *, protect: bool) -> Hi
     and not only on the side on which the tokenizer pads.
 
     Args:
-        hiding: a way.
+        hiding: a way of hiding.
         trials: by whether padding is on the left.
         protect: whether the deciding token is never hidden anyway.
     """
     if trials[hiding.left].deciding is None:
         protects = [False]
-    elif hiding.way in ("delete", "pad"):  # these leave the deciding token as it is: its removal would change nothing
+    elif hiding.hide in ("delete", "pad"):  # these leave the deciding token as it is: its removal would change nothing
         protects = [True]
     else:
-        protects = [protect, True] if hiding.way == "attention_mask" else [protect]
+        protects = [protect, True] if hiding.hide == "attention_mask" else [protect]
     forms = [replace(hiding, protects=protected) for protected in dict.fromkeys(protects)]
     unpadded = [replace(form, pad=None) for form in forms]
     for form in forms if hiding.pad is not None else ():
@@ -333,7 +333,7 @@ def _is_deletion(hiding: Hiding, trial: Trial) -> bool:
         trial: the texts.
     """
     hiding = replace(hiding, protects=trial.deciding is not None)  # deletion always leaves the deciding token
-    deletion = replace(hiding, way="delete", first_position=None)
+    deletion = replace(hiding, hide="delete", first_position=None)
     if trial.deciding is None:
         return _equal(deletion, hiding, trial)
     return all(_equal(deletion, hiding, text) for text in (trial, trial.plain)) and attends_by_position(
@@ -357,14 +357,14 @@ def _fastest(hiding: Hiding, trial: Trial, near: Trial | None) -> Hiding:
     """The fastest form that gives the logits of the slow one.
 
     Args:
-        hiding: a way that was proved.
+        hiding: a way of hiding that was proved.
         trial: texts longer than every window of the model.
         near: a text shorter than all of them; None for a model without windows.
     """
     forms = [replace(hiding, leave_out=True), replace(hiding, leave_out=False)]
     if near is not None:
         forms.insert(1, replace(hiding, leave_out=True, reach=near.length))
-    if hiding.way != "attention_mask":
+    if hiding.hide != "attention_mask":
         forms = forms[-1:]
     for form in forms:
         for fast in (True, False) if trial.deciding is not None and hiding.cut.adapter.rows_are_tokens else (False,):

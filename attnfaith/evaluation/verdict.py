@@ -147,9 +147,9 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         return Verdict(
             str(Label.UNDECIDED), {"": unjudged_sentences(reason), **others, "texts": texts}, None, str(reason)
         )
-    judged = {level: judge(erasure, level, erasure.place(level, "attention")) for level in levels}
-    level, own = levels[0], judged[levels[0]]
+    judged = {level: judge(erasure, level, erasure.key_of(level, "attention")) for level in levels}
+    level, judgement = levels[0], judged[levels[0]]
     parts = verdict_sentences(erasure, facts, judged, untold=untold)
-    table = None if is_stuck(erasure, level, own) else ranking_table(erasure, facts, level)
+    table = None if is_stuck(erasure, level, judgement) else ranking_table(erasure, facts, level)
     parts = {"": parts[""], RANKINGS: parts[RANKINGS], **others, "texts": parts["texts"]}
-    return Verdict(str(own.label), parts, level, str(own.reason or ""), table)
+    return Verdict(str(judgement.label), parts, level, str(judgement.reason or ""), table)

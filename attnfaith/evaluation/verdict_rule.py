@@ -132,8 +132,8 @@ def sizes_known(figures: SummaryLookup, level: str) -> bool:
 
 def efficiency_of(figures: SummaryLookup, level: str, key: Key) -> SummaryValue:
     """The efficiency of a ranking; where it is only known to lie between two ends, the upper one."""
-    own = figures.get(level, "efficiency", key)
-    return own if own.known else figures.get(level, "efficiency_high", key)
+    efficiency = figures.get(level, "efficiency", key)
+    return efficiency if efficiency.known else figures.get(level, "efficiency_high", key)
 
 
 def is_near_chance(accuracy: SummaryValue, majority: SummaryValue) -> bool:

@@ -85,7 +85,7 @@ def verdict_sentences(
     level, *others = judged
     here = _values_at(figures, facts, level, judged[level])
     other = _values_at(figures, facts, others[0], judged[others[0]]) if others else None
-    key = figures.place(level, "attention")
+    key = figures.key_of(level, "attention")
     too_short, late = (
         figures.get(level, name, at) for name, at in (("too_short", _NONE), ("flipped_at_all", key or _NONE))
     )
@@ -181,7 +181,7 @@ def _kept(figures: SummaryLookup, level: str) -> SummaryValue:
 
 def _values_at(figures: SummaryLookup, facts: Mapping[str, Any], level: str, judgement: Judgement) -> dict[str, Any]:
     """What the template says of attention at one level; nothing of it depends on other rankings."""
-    key, control, exact = figures.place(level, "attention"), figures.control(level), sizes_known(figures, level)
+    key, control, exact = figures.key_of(level, "attention"), figures.control(level), sizes_known(figures, level)
     kept, stuck, needed = _kept(figures, level), is_stuck(figures, level, judgement), judgement.needed
     attention: dict[str, Any] = dict(_UNKNOWN)
     if key is not None and control is not None:
@@ -222,7 +222,7 @@ def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[s
     if not here["evidence"]:
         return {"alone": False, "best": None, "yours": [], "beat_search": []}
     keys = figures.keys(level)
-    shares = {one: figures.get(level, "beats_reference", one) for one in keys}
+    shares = {item: figures.get(level, "beats_reference", item) for item in keys}
     rivals = figures.rivals(level, key or _NONE)
     best = _beside(figures, level, key, rivals[0]) if rivals and rivals[0][0] != YOURS else None
     if best is not None and best["standing"] == "better" and figures.against_control(level, rivals[0]) != "better":
@@ -230,10 +230,10 @@ def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[s
     return {
         "alone": not rivals and here["label"] != Label.FAITHFUL,
         "best": best,  # None for a ranking of the user's, which has a sentence of its own
-        "yours": [_beside(figures, level, key, one) for one in keys if one[0] == YOURS],
+        "yours": [_beside(figures, level, key, item) for item in keys if item[0] == YOURS],
         "beat_search": [
-            {"name": visible(figures.said(level, one)), "share": share}
-            for one, share in shares.items()
+            {"name": visible(figures.name_of(level, item)), "share": share}
+            for item, share in shares.items()
             if share.value >= LATE
         ],
     }
@@ -245,7 +245,7 @@ def _beside(figures: SummaryLookup, level: str, attention: Key | None, key: Key)
     if not gap.known:  # each pair is in the summary once, in either order
         gap = -figures.get(level, "mean_difference", attention or _NONE, key)
     return {
-        "name": repr(key[1]) if key[0] == YOURS else visible(figures.said(level, key)),
+        "name": repr(key[1]) if key[0] == YOURS else visible(figures.name_of(level, key)),
         "label": judge(figures, level, key).label,
         "gap": points(gap),
         "standing": "" if not gap.known else "better" if gap.high < 0 else "worse" if gap.low > 0 else "same",

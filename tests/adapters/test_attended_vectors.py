@@ -16,12 +16,12 @@ def heads_of(tensor, heads):
 
 @pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "FLANnoenc"])
 def test_the_average_of_the_values_is_what_is_classified(family):
-    found = prepared(family, torch.float64)
-    attended = found.cut.adapter.attended(found.capture)
-    assert attended.shape[:3] == (*found.capture.shape[:2], found.capture.shape[2])
-    context = (found.capture.weights.unsqueeze(-1) * attended).sum(2)[:, 0]
-    weight, bias = found.model.head_weight_bias()
-    torch.testing.assert_close(context @ weight.T + bias, found.capture.logits, rtol=1e-12, atol=1e-12)
+    result = prepared(family, torch.float64)
+    attended = result.cut.adapter.attended(result.capture)
+    assert attended.shape[:3] == (*result.capture.shape[:2], result.capture.shape[2])
+    context = (result.capture.weights.unsqueeze(-1) * attended).sum(2)[:, 0]
+    weight, bias = result.model.head_weight_bias()
+    torch.testing.assert_close(context @ weight.T + bias, result.capture.logits, rtol=1e-12, atol=1e-12)
 
 
 def test_attended_vectors_of_bert_are_its_last_value_layer():

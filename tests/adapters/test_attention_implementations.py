@@ -74,24 +74,24 @@ def test_an_attention_function_of_the_owner(family, sharp):
     with torch.no_grad():
         plain = model(**inputs).logits
         name_attention(model, OWN)
-        own = model(**inputs).logits
+        model_logits = model(**inputs).logits
         sharp.last, sharp.calls = sharp.calls, 0
     if not sharp.last:
         assert family not in QUICK
         pytest.skip("this family does not use the attention interface")
-    assert (own - plain).abs().max() > 1e-2 * plain.abs().max(), "the owner's attention changes nothing"
+    assert (model_logits - plain).abs().max() > 1e-2 * plain.abs().max(), "the owner's attention changes nothing"
     capture = (cut := af.cut(model)).capture(**inputs)
-    assert_close(capture.logits, own, 1e-6)
+    assert_close(capture.logits, model_logits, 1e-6)
     if "last" not in cut.decides and capture.shape[2] != inputs["input_ids"].shape[1]:
         return  # items that are not the tokens: nothing here says which key is which
     keep = keeps_of(capture)
     expected = []
-    for place in range(keep.shape[1]):
-        sharp.calls, sharp.keep = 0, keep[:, place]
+    for index in range(keep.shape[1]):
+        sharp.calls, sharp.keep = 0, keep[:, index]
         with torch.no_grad():
             expected.append(model(**inputs).logits)
     sharp.keep = None
-    assert_same(cut.rerun(capture, keep=keep), torch.stack(expected, 1), own, 1e-4)
+    assert_same(cut.rerun(capture, keep=keep), torch.stack(expected, 1), model_logits, 1e-4)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -101,8 +101,8 @@ def test_an_unknown_attention_name_is_left_alone(training, sharp):
     assert cut.adapter.model.config._attn_implementation == OWN
     inputs = inputs_of(model)
     with torch.no_grad():
-        own = copy.deepcopy(model).eval()(**inputs).logits
-    assert_close(cut.capture(**inputs).logits, own, 1e-6)
+        model_logits = copy.deepcopy(model).eval()(**inputs).logits
+    assert_close(cut.capture(**inputs).logits, model_logits, 1e-6)
 
 
 def hidden(gain):
@@ -133,12 +133,12 @@ def test_a_kernel_is_replaced_if_the_replacement_is_proved_equal(family):
     with registered(as_kernel(hidden(1.0)), eager_mask, "kernel"):
         name_attention(model, "kernel")
         with torch.no_grad():
-            own = model(**inputs).logits
+            model_logits = model(**inputs).logits
         cut = af.cut(model)
         capture = cut.capture(**inputs)
         assert model.config._attn_implementation == "kernel"
         assert cut.adapter.model.config._attn_implementation in ("sdpa", "eager")
-        assert_close(capture.logits, own, 1e-5)
+        assert_close(capture.logits, model_logits, 1e-5)
         expected = af.cut(plain).capture(**inputs)
         assert_close(capture.weights, expected.weights, 1e-5)
 
@@ -166,7 +166,7 @@ def test_flex_attention(family):
     model = name_attention(tiny_model(family, attn_implementation="eager"), "flex_attention")
     inputs = inputs_of(model)
     with torch.no_grad():
-        own = model(**inputs).logits
+        model_logits = model(**inputs).logits
     cut = af.cut(model)
-    assert_close(cut.capture(**inputs).logits, own, 1e-5)
+    assert_close(cut.capture(**inputs).logits, model_logits, 1e-5)
     assert model.config._attn_implementation == "flex_attention"

@@ -203,8 +203,8 @@ def test_labels_are_left_out(bert):
 
 def test_a_mask_may_be_omitted_without_padding(bert):
     ids = torch.tensor([[5, 6, 7], [7, 8, 9]])
-    one, other = bert.cut.capture(input_ids=ids), bert.cut.capture(input_ids=ids, attention_mask=torch.ones_like(ids))
-    assert torch.equal(one.logits, other.logits)
+    first, other = bert.cut.capture(input_ids=ids), bert.cut.capture(input_ids=ids, attention_mask=torch.ones_like(ids))
+    assert torch.equal(first.logits, other.logits)
 
 
 # ---- edits
@@ -312,8 +312,8 @@ def test_a_mask_of_other_numbers(bert, wrong):
 def test_a_mask_of_any_type(bert, kind):
     inputs = {"input_ids": torch.tensor([[5, 6, 7]])}
     expected = bert.cut.capture(**inputs, attention_mask=torch.tensor([[1, 1, 0]])).logits
-    found = bert.cut.capture(**inputs, attention_mask=torch.tensor([[1, 1, 0]]).to(kind)).logits
-    assert torch.equal(found, expected)
+    result = bert.cut.capture(**inputs, attention_mask=torch.tensor([[1, 1, 0]]).to(kind)).logits
+    assert torch.equal(result, expected)
 
 
 @pytest.mark.parametrize("family", ["bert", "FLANnoenc"])

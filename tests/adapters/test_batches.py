@@ -48,8 +48,8 @@ def test_a_batch_equals_its_texts_one_by_one(case):
         logits = capture.logits[rows]
         assert_close(alone.logits, logits, done.tolerance)
         assert_same(cut.rerun(alone, keep=keep[rows][:, :, mine]), together[rows], logits, done.tolerance)
-        places = mine.cumsum(0)[order[rows, :items]] - 1
-        assert_same(cut.prefixes(alone, places), prefixes[rows, : items + 1], logits, done.tolerance)
+        indices = mine.cumsum(0)[order[rows, :items]] - 1
+        assert_same(cut.prefixes(alone, indices), prefixes[rows, : items + 1], logits, done.tolerance)
 
 
 @pytest.mark.parametrize("family", families())
@@ -79,15 +79,15 @@ def test_left_padding_gives_the_models_own_logits(family):
     cut, model, tolerance = done.cut, done.model, done.tolerance
     left, right = inputs_of(model, side="left"), inputs_of(model, side="right")
     with torch.no_grad():
-        own, other = model(**left).logits, model(**right).logits
+        expected, other = model(**left).logits, model(**right).logits
     if family in DECIDES_ON_PADDING:
         with pytest.raises(af.AttnFaithError, match=r"text.*1"):
             cut.capture(**left)
         return
     captured = cut.capture(**left)
-    assert_close(captured.logits, own, tolerance)
-    assert_close(cut.rerun(captured, weights=captured.weights.unsqueeze(1))[:, 0], own, tolerance)
-    if family in LEFT or (own - other).abs().max() > tolerance * own.abs().max():
+    assert_close(captured.logits, expected, tolerance)
+    assert_close(cut.rerun(captured, weights=captured.weights.unsqueeze(1))[:, 0], expected, tolerance)
+    if family in LEFT or (expected - other).abs().max() > tolerance * expected.abs().max():
         return
     reference = cut.capture(**right)
     keep = keeps_of(reference)
@@ -143,10 +143,12 @@ def test_chunks_of_one_candidate_change_nothing(family):
     tiny = af.cut(done.model, memory=1)
     capture, keep, order = tiny.capture(**done.inputs), keeps_of(done.capture), orders_of(done.capture)
     weights = weights_of(done.capture)
-    whole, own = done.cut, done.capture
-    assert_same(tiny.prefixes(capture, order), whole.prefixes(own, order), own.logits, done.tolerance)
-    assert_same(tiny.rerun(capture, keep=keep), whole.rerun(own, keep=keep), own.logits, done.tolerance)
-    assert_same(tiny.rerun(capture, weights=weights), whole.rerun(own, weights=weights), own.logits, done.tolerance)
+    whole, captured = done.cut, done.capture
+    assert_same(tiny.prefixes(capture, order), whole.prefixes(captured, order), captured.logits, done.tolerance)
+    assert_same(tiny.rerun(capture, keep=keep), whole.rerun(captured, keep=keep), captured.logits, done.tolerance)
+    assert_same(
+        tiny.rerun(capture, weights=weights), whole.rerun(captured, weights=weights), captured.logits, done.tolerance
+    )
 
 
 @pytest.mark.parametrize("length", [3, 4, 8, 16, 17, 40])

@@ -44,9 +44,9 @@ def logits(model, inputs):
 def test_every_family_accepts_its_inputs(models, model_type, side):
     model = models(model_type)
     inputs = make_dummy_inputs(model, padding_side=side)
-    found = logits(model, inputs)
-    assert found.shape == (2, 3)
-    assert found.isfinite().all()
+    result = logits(model, inputs)
+    assert result.shape == (2, 3)
+    assert result.isfinite().all()
 
 
 @pytest.mark.parametrize("model_type", model_types())

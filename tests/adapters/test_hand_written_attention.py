@@ -105,11 +105,11 @@ def test_torchs_own_transformer_encoder(options, training):
                 module.p = 0.3
     model.eval()
     with torch.no_grad():
-        own = model(**batch())
+        expected = model(**batch())
     model.train(training)
     cut = af.cut(model, example=batch())
     assert all(module.training == training for module in model.modules())
-    assert_close(cut.capture(**batch()).logits, own, 1e-10)
+    assert_close(cut.capture(**batch()).logits, expected, 1e-10)
     model.eval()
     _, capture = check_against(model, model.literal)
     assert capture.shape[1] == (3 * 7 if options.get("mean") else 3)

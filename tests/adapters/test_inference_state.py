@@ -22,11 +22,11 @@ def numbers(model, inputs, cut=None):
 
 
 def assert_equal(left, right, tolerance=0.0):
-    for one, other in zip(left, right, strict=True):
+    for first, other in zip(left, right, strict=True):
         if tolerance:
-            assert_close(one, other, tolerance)
+            assert_close(first, other, tolerance)
         else:
-            assert torch.equal(one, other)
+            assert torch.equal(first, other)
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "bart", "deberta-v2", "xlnet"])
@@ -73,14 +73,14 @@ def run_together(jobs):
     """Run functions in threads, all starting at once; return what they returned, or raise what one raised."""
     barrier, results, errors = threading.Barrier(len(jobs)), [None] * len(jobs), []
 
-    def work(place):
+    def work(index):
         try:
             barrier.wait()
-            results[place] = jobs[place]()
+            results[index] = jobs[index]()
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(jobs))]
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(jobs))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -108,12 +108,12 @@ def test_two_models_of_one_config_in_two_threads(attention, kernel):
             module.config = config
     config._attn_implementation_internal = attention
 
-    def job(place):
-        return lambda: [numbers(models[place], inputs[place]) for _ in range(25)]
+    def job(index):
+        return lambda: [numbers(models[index], inputs[index]) for _ in range(25)]
 
-    for place, results in enumerate(run_together([job(0), job(1), job(0), job(1)])):
+    for position, results in enumerate(run_together([job(0), job(1), job(0), job(1)])):
         for result in results:
-            assert_equal(result, expected[place % 2], 1e-6)
+            assert_equal(result, expected[position % 2], 1e-6)
     assert config._attn_implementation == attention
     assert not any("forward" in vars(module) for model in models for module in model.modules())
 
@@ -125,20 +125,20 @@ def test_one_model_in_several_threads(family):
     batches = [inputs_of(model, seed=seed) for seed in range(3)]
     expected = [numbers(model, batch) for batch in batches]
     with torch.no_grad():
-        own = model(**batches[0]).logits
+        model_logits = model(**batches[0]).logits
 
-    def job(place):
-        return lambda: [numbers(model, batches[place]) for _ in range(15)]
+    def job(index):
+        return lambda: [numbers(model, batches[index]) for _ in range(15)]
 
     def plain():
         with torch.no_grad():
             return [model(**batches[0]).logits for _ in range(100)]
 
     *results, forwards = run_together([job(0), job(1), job(2), plain])
-    for place, repeated in enumerate(results):
+    for position, repeated in enumerate(results):
         for result in repeated:
-            assert_equal(result, expected[place])
-    assert all(torch.equal(logits, own) for logits in forwards), "a forward pass elsewhere was disturbed"
+            assert_equal(result, expected[position])
+    assert all(torch.equal(logits, model_logits) for logits in forwards), "a forward pass elsewhere was disturbed"
     assert not any("forward" in vars(module) for module in model.modules())
     assert all(parameter.requires_grad for parameter in model.parameters())
 

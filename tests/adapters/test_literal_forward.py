@@ -33,18 +33,18 @@ def prepared(family):
 
 def check_twin(model, inputs, tolerance):
     """The twin without an edit is the model, and with edits it is the cut."""
-    own = interface_logits(model, inputs)
+    expected = interface_logits(model, inputs)
     with torch.no_grad():
-        assert_close(own, model(**inputs).logits, max(tolerance, 1e-10))
+        assert_close(expected, model(**inputs).logits, max(tolerance, 1e-10))
     cut = af.cut(model)
     capture = cut.capture(**inputs)
     state, keep = capture.state, keeps_of(capture)
     erased = erase(capture.weights.unsqueeze(1), keep, capture.log_weights.unsqueeze(1))
     for weights in (erased, any_weights(capture)):
         twin = [interface_logits(model, inputs, Edit(state.rows, edit, state.row_mask)) for edit in weights.unbind(1)]
-        assert_same(cut.rerun(capture, weights=weights), torch.stack(twin, 1), own, tolerance)
+        assert_same(cut.rerun(capture, weights=weights), torch.stack(twin, 1), expected, tolerance)
         if weights is erased:
-            assert_same(cut.rerun(capture, keep=keep), torch.stack(twin, 1), own, tolerance)
+            assert_same(cut.rerun(capture, keep=keep), torch.stack(twin, 1), expected, tolerance)
 
 
 @pytest.mark.parametrize("family", NAMED)
@@ -60,11 +60,11 @@ def test_distributions_are_counted_heads_first():
     count = capture.state.rows.shape[1]
     weights = any_weights(capture, count=1)
     rows_first = weights.unflatten(2, (-1, count)).transpose(2, 3).flatten(2, 3)
-    own = interface_logits(model, inputs)
+    expected = interface_logits(model, inputs)
     twin = interface_logits(model, inputs, Edit(capture.state.rows, weights[:, 0], capture.state.row_mask)).unsqueeze(1)
-    assert_same(cut.rerun(capture, weights=weights), twin, own, tolerance)
+    assert_same(cut.rerun(capture, weights=weights), twin, expected, tolerance)
     with pytest.raises(AssertionError, match="off by"):
-        assert_same(cut.rerun(capture, weights=rows_first), twin, own, tolerance)
+        assert_same(cut.rerun(capture, weights=rows_first), twin, expected, tolerance)
 
 
 def test_weights_are_those_of_the_literal_attention():
@@ -84,11 +84,11 @@ def test_equals_a_literal_forward_pass_in_at_least_forty_families():
             continue
         try:
             model, inputs, tolerance = prepared(family)
-            own = interface_logits(model, inputs)
+            expected = interface_logits(model, inputs)
         except (AttnFaithError, OffInterfaceError):
             continue
         with torch.no_grad():
-            if (own - model(**inputs).logits).abs().max() > 1e-6 * own.abs().max():
+            if (expected - model(**inputs).logits).abs().max() > 1e-6 * expected.abs().max():
                 unlike.append(family)
                 continue
         check_twin(model, inputs, tolerance)

@@ -108,9 +108,9 @@ def test_the_copy_follows_changes_of_the_owners_model(change):
     before = cut.capture(**inputs).logits
     change(model)
     after = cut.capture(**inputs)
-    own = own_logits(model, inputs)
-    assert (own - before).abs().max() > 1e-2 * before.abs().max(), "the change changes nothing"
-    assert_close(after.logits, own, 1e-6)
+    expected = own_logits(model, inputs)
+    assert (expected - before).abs().max() > 1e-2 * before.abs().max(), "the change changes nothing"
+    assert_close(after.logits, expected, 1e-6)
     fresh = af.cut(copy.deepcopy(model)).capture(**inputs)
     assert_close(
         cut.rerun(after, keep=keeps_of(after)), af.cut(copy.deepcopy(model)).rerun(fresh, keep=keeps_of(fresh)), 1e-5
@@ -185,11 +185,11 @@ def test_modules_referenced_from_outside_the_module_tree(way, training):
     inputs = {"input_ids": torch.tensor([[5, 6, 7, 8, 9], [9, 3, 4, 0, 0]])}
     inputs["attention_mask"] = (inputs["input_ids"] != 0).long()
     with torch.no_grad():
-        own = model.eval()(**inputs)
+        expected = model.eval()(**inputs)
     model.train(training)
     cut = af.cut(model, example=inputs)
     capture = cut.capture(**inputs)
-    assert_close(capture.logits, own, 1e-6)
+    assert_close(capture.logits, expected, 1e-6)
     weights = capture.weights.unsqueeze(1).clone().requires_grad_()
     cut.rerun(capture, weights=weights).sum().backward()
     assert weights.grad.abs().sum() > 0
@@ -301,11 +301,11 @@ def test_eight_threads_on_one_model_and_one_cut(family):
     batches = [inputs_of(model, seed=seed) for seed in range(8)]
     expected = [numbers(model, batch, cut) for batch in batches]
 
-    def job(place):
-        return lambda: [numbers(model, batches[place], cut) for _ in range(10)]
+    def job(index):
+        return lambda: [numbers(model, batches[index], cut) for _ in range(10)]
 
-    for place, results in enumerate(run_together([job(place) for place in range(8)])):
-        assert all(torch.equal(*pair) for result in results for pair in zip(result, expected[place], strict=True))
+    for position, results in enumerate(run_together([job(index) for index in range(8)])):
+        assert all(torch.equal(*pair) for result in results for pair in zip(result, expected[position], strict=True))
     assert all(module.training for module in model.modules())
 
 
@@ -332,7 +332,7 @@ def test_a_model_that_requires_gradients_of_its_inputs(family):
         assert not getattr(capture, name).requires_grad
     assert not cut.adapter.attended(capture).requires_grad
     got = [*numbers(model, inputs, cut), cut.without_each(capture)]
-    assert not any(one.requires_grad for one in got)
-    for one, other in zip(got[:-1], expected, strict=True):
-        assert_close(one, other, 1e-6)
+    assert not any(item.requires_grad for item in got)
+    for first, other in zip(got[:-1], expected, strict=True):
+        assert_close(first, other, 1e-6)
     assert orders_of(capture).shape == capture.mask.shape

@@ -19,8 +19,8 @@ def numbers(model, inputs):
 
 
 def assert_equal(left, right, tolerance=1e-6):
-    for one, other in zip(left, right, strict=True):
-        assert_close(one, other, tolerance)
+    for first, other in zip(left, right, strict=True):
+        assert_close(first, other, tolerance)
 
 
 @pytest.fixture
@@ -41,15 +41,15 @@ def lora():
 def test_lora(lora):
     inputs = inputs_of(lora)
     with torch.no_grad():
-        own = lora(**inputs).logits
+        model_logits = lora(**inputs).logits
         with lora.disable_adapter():
-            assert (lora(**inputs).logits - own).abs().max() > 0.01
+            assert (lora(**inputs).logits - model_logits).abs().max() > 0.01
     got = numbers(lora, inputs)
-    assert_close(got[0], own, 1e-6)
+    assert_close(got[0], model_logits, 1e-6)
     merged = copy.deepcopy(lora).merge_and_unload().eval()
     expected = numbers(merged, inputs)
     assert_equal(got[:2], expected[:2], 1e-5)
-    assert_same(got[2], expected[2], own, 1e-4)
+    assert_same(got[2], expected[2], model_logits, 1e-4)
     frozen = {name: parameter.requires_grad for name, parameter in lora.named_parameters()}
     assert set(frozen.values()) == {True, False}
     numbers(lora.train(), inputs)
@@ -105,7 +105,7 @@ def times(factor):
 
     def backend(graph, inputs):
         def run(*args):
-            return tuple(one * factor if torch.is_floating_point(one) else one for one in graph(*args))
+            return tuple(item * factor if torch.is_floating_point(item) else item for item in graph(*args))
 
         return run
 
@@ -175,7 +175,7 @@ def test_dynamic_quantisation_is_supported_or_refused():
         try:
             model = quantize(model_of("bert"), {nn.Linear}, dtype=torch.qint8)
             with torch.no_grad():
-                own = model(**inputs_of(model)).logits
+                model_logits = model(**inputs_of(model)).logits
         except (RuntimeError, AttributeError) as error:
             pytest.skip(f"dynamic quantisation does not run here: {error}")
         try:
@@ -184,8 +184,8 @@ def test_dynamic_quantisation_is_supported_or_refused():
             assert "quanti" in str(error)  # noqa: PT017 (refused with the reason, or right)
             return
         capture = cut.capture(**inputs_of(model))
-    assert_close(capture.logits, own, 1e-6)
+    assert_close(capture.logits, model_logits, 1e-6)
     slow = af.Cut(cut.adapter.with_tail("full forward"), None, "", cut.memory)
     keep = keeps_of(capture)
     expected = slow.rerun(slow.capture(**inputs_of(model)), keep=keep)
-    assert_same(cut.rerun(capture, keep=keep), expected, own, 0.1)
+    assert_same(cut.rerun(capture, keep=keep), expected, model_logits, 0.1)

@@ -10,7 +10,7 @@ import attnfaith as af
 from attnfaith.adapters.adapter import adapters
 from attnfaith.attribution.attributor import Attributor
 from tests.helpers.comparing import model_of
-from tests.helpers.labelled_models import TEXTS, named, own, same, scores, word_piece
+from tests.helpers.labelled_models import TEXTS, made_model, named, same, scores, word_piece
 from tests.helpers.methods import FEW_STEPS
 from tests.helpers.tokenizers import PAIR, TEXT, byte_level
 
@@ -29,10 +29,10 @@ def test_a_model_a_path_a_pipeline_or_a_cut(family, tmp_path):
         for arguments in given:
             got = Attributor(*arguments, **settings)(TEXTS)
             same(scores(got), scores(expected))
-            assert [one.prediction for one in got] == [one.prediction for one in expected]
-    for one, said in zip(Attributor(pipe)(TEXTS), pipe(TEXTS), strict=True):
-        assert one.prediction == said["label"]
-        assert one.probability == pytest.approx(said["score"], rel=1e-4)
+            assert [item.prediction for item in got] == [item.prediction for item in expected]
+    for entry, message in zip(Attributor(pipe)(TEXTS), pipe(TEXTS), strict=True):
+        assert entry.prediction == message["label"]
+        assert entry.probability == pytest.approx(message["score"], rel=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -40,9 +40,9 @@ def test_half_precision_is_read_into_single_from_a_path_and_warned_of_elsewhere(
     model, tokenizer = named("bert").to(dtype), word_piece()
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    found = Attributor(tmp_path)
-    assert {weight.dtype for weight in found.cut.model.parameters()} == {torch.float32}
-    same(scores(found(TEXTS)), scores(Attributor(named("bert").to(dtype).float(), tokenizer)(TEXTS)))
+    result = Attributor(tmp_path)
+    assert {weight.dtype for weight in result.cut.model.parameters()} == {torch.float32}
+    same(scores(result(TEXTS)), scores(Attributor(named("bert").to(dtype).float(), tokenizer)(TEXTS)))
     pipe = pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")
     for given in (model, af.cut(model), pipe):
         with pytest.warns(UserWarning, match=r"half precision.*dtype=torch.float32"):
@@ -91,7 +91,7 @@ def test_pairs_are_one_text_each():
     assert set(single.encoded.segments) == {None, 0, 1}
 
 
-def test_longer_texts_are_cut_off_and_said_to_be():
+def test_longer_texts_are_truncated_with_a_note():
     long = "thin plot " * 200
     explanation = Attributor(named(), word_piece())(long)
     assert len(explanation.scores) == 128
@@ -115,14 +115,14 @@ def test_a_model_without_a_padding_token():
     tokenizer.pad_token = None
     attributor = Attributor(model, tokenizer, method="occlusion", level="input")
     same(scores(attributor(TEXTS)), scores([attributor(text) for text in TEXTS]))
-    words_only, tokenizer = own("FLANrnn")
+    words_only, tokenizer = made_model("FLANrnn")
     with pytest.raises(af.InputError, match=r"no \[MASK\] token"):
         Attributor(words_only, tokenizer, method="occlusion", level="input", baseline="mask")(TEXT)
 
 
 @pytest.mark.parametrize("method", ["gradient", "lrp", "integrated_gradients", "random", "attention", "occlusion"])
 def test_a_han_at_both_levels(method):
-    model, tokenizer = own("HANrnn", sentences=True)
+    model, tokenizer = made_model("HANrnn", sentences=True)
     text = "A thin plot. A superb cast. I would see it again!"
     upper = Attributor(model, tokenizer, method=method)(text)
     lower = Attributor(model, tokenizer, method=method, level="input")(text)
@@ -136,9 +136,9 @@ def test_a_han_at_both_levels(method):
 
 
 def test_random_does_not_mind_the_size_of_the_batch():
-    one, many = (Attributor(named(), word_piece(), method="random", batch_size=size)(TEXTS * 3) for size in (1, 5))
-    same(scores(one), scores(many), 0)
-    assert not torch.equal(*(torch.tensor(one[place].scores) for place in (0, 4)))
+    item, many = (Attributor(named(), word_piece(), method="random", batch_size=size)(TEXTS * 3) for size in (1, 5))
+    same(scores(item), scores(many), 0)
+    assert not torch.equal(*(torch.tensor(item[index].scores) for index in (0, 4)))
 
 
 def test_two_attributors_on_two_models_in_two_threads():
@@ -152,21 +152,21 @@ def test_two_attributors_on_two_models_in_two_threads():
         lambda: Attributor(first, word_piece(), method="gradient", level="input"),
     ]
     alone = [scores(make()(TEXTS)) for make in makers]
-    found, errors = [[] for _ in makers], []
+    outcome, errors = [[] for _ in makers], []
 
-    def work(place):
+    def work(index):
         try:
-            attributor = makers[place]()
-            found[place].extend(scores(attributor(TEXTS)) for _ in range(4))
+            attributor = makers[index]()
+            outcome[index].extend(scores(attributor(TEXTS)) for _ in range(4))
         except Exception as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(makers))]
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(makers))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert errors == []
-    for results, expected in zip(found, alone, strict=True):
+    for results, expected in zip(outcome, alone, strict=True):
         for result in results:
             same(result, expected)

@@ -59,7 +59,7 @@ def test_the_mean_over_layers():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"layer": "mean", "method": "gradient"}, "layer='mean' is for the method 'attention'"),
         ({"layer": "mean", "method": "attention", "head": 1}, "all heads together"),
@@ -70,8 +70,8 @@ def test_the_mean_over_layers():
         ({"head": 0, "level": "input", "method": "attention"}, "level='attention' and an uncut model"),
     ],
 )
-def test_a_place_that_cannot_be_cut_is_refused(settings, said):
-    with pytest.raises(af.AttnFaithError, match=said):
+def test_a_layer_that_cannot_be_cut_is_refused(settings, message):
+    with pytest.raises(af.AttnFaithError, match=message):
         Attributor(model_of("bert"), **settings)
     if "level" not in settings:
         with pytest.raises(af.AttnFaithError, match="uncut model"):
@@ -79,7 +79,7 @@ def test_a_place_that_cannot_be_cut_is_refused(settings, said):
 
 
 @pytest.mark.parametrize("level", ["attention", "input"])
-def test_a_method_of_ones_own(level):
+def test_a_method_registered_by_the_user(level):
     name = f"of_ones_own_at_{level}"
     try:
 
@@ -99,9 +99,9 @@ def test_a_method_of_ones_own(level):
         assert any(row["name"] == name and row["level"] == level for row in af.methods())
         assert name in repr(af.methods())
         explanations = Attributor(named(), word_piece(), method=name, level=level)(TEXTS)
-        for one in explanations:
-            assert one.ranking() == tuple(range(len(one.scores)))
-            assert not one.signed
+        for explanation in explanations:
+            assert explanation.ranking() == tuple(range(len(explanation.scores)))
+            assert not explanation.signed
         with pytest.raises(af.InputError, match="registered already"):
             af.register_method(name, level=level)(first_first)
         wrong = f"{name}_wrong"
@@ -114,7 +114,7 @@ def test_a_method_of_ones_own(level):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"steps": 0}, "steps to be a whole number"),
         ({"steps": True}, "steps to be a whole number"),
@@ -125,8 +125,8 @@ def test_a_method_of_ones_own(level):
         ({"decision": "binary"}, "decision"),
     ],
 )
-def test_bad_settings_are_refused_at_the_door(settings, said):
-    with pytest.raises(af.InputError, match=said):
+def test_bad_settings_are_refused_by_the_constructor(settings, message):
+    with pytest.raises(af.InputError, match=message):
         Attributor(named(), word_piece(), method="integrated_gradients", level="input", **settings)(TEXTS)
 
 

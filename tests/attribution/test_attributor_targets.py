@@ -6,7 +6,7 @@ import torch
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.attribution.method import methods
-from tests.helpers.labelled_models import TEXTS, named, own, same, scores, word_piece
+from tests.helpers.labelled_models import TEXTS, made_model, named, same, scores, word_piece
 from tests.helpers.methods import FEW_STEPS
 from tests.helpers.tokenizers import TEXT
 
@@ -17,12 +17,12 @@ pytestmark = FEW_STEPS
 def test_targets_in_all_their_forms(level):
     attributor = Attributor(named(), word_piece(), method="gradient", level=level)
     plain = attributor(TEXTS)
-    assert all(one.target == one.prediction for one in plain)
+    assert all(item.target == item.prediction for item in plain)
     by_number, by_name = attributor(TEXTS, target=2), attributor(TEXTS, target="good")
-    assert [one.target for one in by_number] == ["good"] * 4
+    assert [item.target for item in by_number] == ["good"] * 4
     same(scores(by_number), scores(by_name), 0)
     mixed = attributor(TEXTS, target=["good", 0, "predicted", torch.tensor(1)])
-    assert [one.target for one in mixed] == ["good", "bad", plain[2].prediction, "fair"]
+    assert [item.target for item in mixed] == ["good", "bad", plain[2].prediction, "fair"]
     same(scores(mixed)[:1], scores(by_number)[:1])
     same(scores(mixed)[2:3], scores(plain)[2:3])
     assert Attributor(named(), word_piece(), target="fair")(TEXT).target == "fair"
@@ -34,7 +34,7 @@ def test_gold_is_given_with_each_call():
     attributor = Attributor(named(), word_piece(), target="gold")
     with pytest.raises(af.InputError, match=r"target='gold' needs the gold class of text \d.*target="):
         attributor(TEXTS)
-    assert [one.target for one in attributor(TEXTS, target=[0, 1, 2, 0])] == ["bad", "fair", "good", "bad"]
+    assert [item.target for item in attributor(TEXTS, target=[0, 1, 2, 0])] == ["bad", "fair", "good", "bad"]
 
 
 @pytest.mark.parametrize("wrong", [3, -1, "great", True, 1.5, "3", object()])
@@ -91,22 +91,23 @@ def test_outputs_in_all_their_forms():
 
 
 def test_one_sigmoid_logit_is_two_classes():
-    one, tokenizer = own("FLANrnn", labels=1, problem_type="single_label_classification")
-    two, _ = own("FLANrnn", labels=2)
-    one, two = one.double(), two.double()
+    first, tokenizer = made_model("FLANrnn", labels=1, problem_type="single_label_classification")
+    second, _ = made_model("FLANrnn", labels=2)
+    first, second = first.double(), second.double()
     with torch.no_grad():
-        two.load_state_dict(
-            {name: value for name, value in one.state_dict().items() if "classifier" not in name}, strict=False
+        second.load_state_dict(
+            {name: value for name, value in first.state_dict().items() if "classifier" not in name}, strict=False
         )
-        two.classifier.weight.zero_()
-        two.classifier.bias.zero_()
-        two.classifier.weight[1], two.classifier.bias[1] = one.classifier.weight[0], one.classifier.bias[0]
+        second.classifier.weight.zero_()
+        second.classifier.bias.zero_()
+        second.classifier.weight[1], second.classifier.bias[1] = first.classifier.weight[0], first.classifier.bias[0]
     for level, name in sorted(methods):
         if name == "rollout":
             continue
         for target in (None, 0, 1):
             got, expected = (
-                Attributor(model, tokenizer, method=name, level=level)(TEXTS, target=target) for model in (one, two)
+                Attributor(model, tokenizer, method=name, level=level)(TEXTS, target=target)
+                for model in (first, second)
             )
             same(scores(got), scores(expected), 1e-5)  # "lrp" has its epsilon for one logit or for two
             assert [a.probability for a in got] == pytest.approx([b.probability for b in expected])
@@ -115,7 +116,7 @@ def test_one_sigmoid_logit_is_two_classes():
 
 @pytest.mark.parametrize("level", ["attention", "input"])
 def test_models_of_many_labels_and_of_a_number(level):
-    model, tokenizer = own("FLANrnn", labels=3, problem_type="multi_label_classification")
+    model, tokenizer = made_model("FLANrnn", labels=3, problem_type="multi_label_classification")
     for name in ("gradient", "occlusion", "lrp", "integrated_gradients"):
         explanation = Attributor(model, tokenizer, method=name, level=level)(TEXT, target=1)
         assert explanation.target == "LABEL_1"
@@ -126,15 +127,15 @@ def test_models_of_many_labels_and_of_a_number(level):
         same(scores([other]), scores([explanation]))
         with torch.no_grad():
             model.classifier.bias.copy_(moved)
-    number, tokenizer = own("FLANrnn", labels=1, problem_type="regression")
+    number, tokenizer = made_model("FLANrnn", labels=1, problem_type="regression")
     explanation = Attributor(number, tokenizer, method="gradient", level=level, output="logit")(TEXT)
     assert explanation.probability is None
     with pytest.raises(af.InputError, match="no probabilities"):
         Attributor(number, tokenizer, method="gradient", level=level, output="probability")(TEXT)
 
 
-def test_one_logit_without_a_problem_type_is_asked_about():
-    model, tokenizer = own("FLANrnn", labels=1)
+def test_one_logit_without_a_problem_type_is_refused_with_advice():
+    model, tokenizer = made_model("FLANrnn", labels=1)
     model.config.problem_type = None
     with pytest.raises(af.InputError, match="decision='sigmoid'"):
         Attributor(model, tokenizer)(TEXT)
@@ -143,7 +144,7 @@ def test_one_logit_without_a_problem_type_is_asked_about():
 
 
 def test_a_regression_has_no_probability_to_explain():
-    model, tokenizer = own("FLANrnn", labels=1, problem_type="regression")
+    model, tokenizer = made_model("FLANrnn", labels=1, problem_type="regression")
     with pytest.raises(af.InputError, match="output='logit'"):
         Attributor(model, tokenizer, output="probability")(TEXT)
     for name in ("gradient", "lrp"):

@@ -63,7 +63,7 @@ def test_integrated_gradients(family, baseline):
     if baseline == "pad":  # a pad vector is zero by default: one that is not tells the two apart
         pad = torch.linspace(-0.4, 0.4, len(pad), dtype=torch.float64)
         with torch.no_grad():
-            own = shape.model.get_input_embeddings().weight[shape.model.config.pad_token_id].clone()
+            padding_vector = shape.model.get_input_embeddings().weight[shape.model.config.pad_token_id].clone()
             shape.model.get_input_embeddings().weight[shape.model.config.pad_token_id] = pad
     start = torch.zeros_like(shape.vectors) + (pad if baseline == "pad" else 0)
     method = captum.attr.IntegratedGradients(shape.forward)
@@ -87,7 +87,7 @@ def test_integrated_gradients(family, baseline):
     finally:
         if baseline == "pad":
             with torch.no_grad():
-                shape.model.get_input_embeddings().weight[shape.model.config.pad_token_id] = own
+                shape.model.get_input_embeddings().weight[shape.model.config.pad_token_id] = padding_vector
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -179,15 +179,15 @@ def test_captum_s_metrics_accept_it(family, level, name):
     attributor = Attributor(model, method=name, level=level, steps=3)
     perturb = af.perturb_tokens(7, share=0.4, special_ids=[0, 1, 2], seed=0)
     settings = {"perturb_func": perturb, "n_perturb_samples": 3, "target": 1}
-    found = sensitivity_max(attributor.attribute, ids, additional_forward_args=mask, **settings)
-    assert found.shape == (2,)
-    assert found.isfinite().all()
-    assert (found > 0).all()
+    result = sensitivity_max(attributor.attribute, ids, additional_forward_args=mask, **settings)
+    assert result.shape == (2,)
+    assert result.isfinite().all()
+    assert (result > 0).all()
     again = af.perturb_tokens(7, share=0.4, special_ids=[0, 1, 2], seed=0)
     pieces = sensitivity_max(
         attributor.attribute, ids, additional_forward_args=mask, **(settings | {"perturb_func": again})
     )
-    torch.testing.assert_close(pieces, found)
+    torch.testing.assert_close(pieces, result)
     alone = sensitivity_max(attributor.attribute, ids[:1], **settings)
     assert alone.shape == (1,)
 

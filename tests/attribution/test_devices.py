@@ -19,6 +19,6 @@ def test_a_method_scores_texts_there_as_here(level, name):
     with OtherDevice() as device:
         moved = device.put(copy.deepcopy(model))
         there = af.Attributor(moved, tokenizer, method=name, level=level)(TEXTS[:5])
-    assert max(map(max, (one.scores for one in here))) > 0
-    for one, other in zip(here, there, strict=True):
-        assert list(other.scores) == pytest.approx(list(one.scores), abs=1e-9, nan_ok=True)
+    assert max(map(max, (item.scores for item in here))) > 0
+    for first, other in zip(here, there, strict=True):
+        assert list(other.scores) == pytest.approx(list(first.scores), abs=1e-9, nan_ok=True)

@@ -14,8 +14,8 @@ def test_names_that_read_alike_are_left_as_they_are():
 
 def test_a_level_is_named_where_a_name_is_at_several():
     keys = [("attention", "gradient"), ("input", "gradient"), ("input", "lrp")]
-    said = [display_name(key, keys) for key in keys]
-    assert said == ["gradient (attention level)", "gradient (input level)", "LRP"]
+    names = [display_name(key, keys) for key in keys]
+    assert names == ["gradient (attention level)", "gradient (input level)", "LRP"]
 
 
 def test_figures_and_sentences_use_the_same_names():

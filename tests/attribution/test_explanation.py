@@ -20,7 +20,7 @@ from tests.helpers.tokenizers import PAIR, TEXT, Reader, byte_level, explain, wo
 def test_merging_by_words_and_by_sentences_loses_nothing(make, text):
     explanation = explain(text, make())
     segments = explanation.encoded.segments
-    total = sum(score for score, own in zip(explanation.scores, segments, strict=True) if own is not None)
+    total = sum(score for score, segment in zip(explanation.scores, segments, strict=True) if segment is not None)
     for pieces in (explanation.words(), explanation.sentences()):
         assert math.fsum(piece.score for piece in pieces) == pytest.approx(total, abs=1e-12)
         texts = (text,) if isinstance(text, str) else text
@@ -30,11 +30,13 @@ def test_merging_by_words_and_by_sentences_loses_nothing(make, text):
     assert [piece.segment for piece in everything].count(None) == segments.count(None)
 
 
-def test_words_are_merged_as_asked():
+def test_words_are_merged_by_the_chosen_function():
     explanation = explain("aab aab", scores=None)
     numbers = explanation.encoded.words
     for merge, function in {"sum": sum, "max": max, "mean": lambda some: sum(some) / len(some)}.items():
-        groups = [[s for s, own in zip(explanation.scores, numbers, strict=True) if own == word] for word in (0, 1)]
+        groups = [
+            [s for s, number in zip(explanation.scores, numbers, strict=True) if number == word] for word in (0, 1)
+        ]
         assert [piece.score for piece in explanation.words(merge)] == pytest.approx(
             [function(group) for group in groups]
         )
@@ -65,7 +67,7 @@ def test_ranking_puts_ties_in_order_and_undefined_last():
         dataclasses.replace(explanation, scores=(1.0,))
 
 
-def test_as_json_undefined_is_null_and_said():
+def test_as_json_undefined_is_null_and_noted():
     explanation = explain(
         "a man plays", words(), scores=[math.nan, -math.inf, 1.0], note="all weights are 0", gap=math.nan
     )
@@ -101,21 +103,21 @@ def test_from_texts_to_explanations(family, level, method):
     attributor = Attributor(model, tokenizer, method=method, level=level, batch_size=2)
     texts = [TEXT, "superb", "I would see it again! " * 3, *([PAIR] if family == "bert" else [])]
     together = attributor(texts)
-    for text, found in zip(texts, together, strict=True):
+    for text, result in zip(texts, together, strict=True):
         alone = attributor(text)
-        assert (found.tokens, found.prediction) == (alone.tokens, alone.prediction)
-        assert found.scores == pytest.approx(alone.scores, rel=1e-3, abs=1e-6)
-        assert found.text == text
-        json.dumps(found.to_dict(), allow_nan=False)
-        assert Reader(found._repr_html_()).blocks == ([text] if isinstance(text, str) else list(text))
+        assert (result.tokens, result.prediction) == (alone.tokens, alone.prediction)
+        assert result.scores == pytest.approx(alone.scores, rel=1e-3, abs=1e-6)
+        assert result.text == text
+        json.dumps(result.to_dict(), allow_nan=False)
+        assert Reader(result._repr_html_()).blocks == ([text] if isinstance(text, str) else list(text))
         by_sentence = family == "HANrnn" and level == "attention"
-        assert found.unit == ("sentence" if by_sentence else "token")
+        assert result.unit == ("sentence" if by_sentence else "token")
         if by_sentence:
-            assert [piece.text for piece in found.sentences()] == list(found.tokens)
+            assert [piece.text for piece in result.sentences()] == list(result.tokens)
             with pytest.raises(InputError, match="level='input'"):
-                found.words()
+                result.words()
         elif isinstance(text, str):
-            assert [piece.text for piece in found.words() if piece.text == "superb"] == ["superb"] * text.count(
+            assert [piece.text for piece in result.words() if piece.text == "superb"] == ["superb"] * text.count(
                 "superb"
             )
     if by_sentence:
@@ -129,9 +131,9 @@ def test_a_han_on_left_padding_and_the_empty_text():
     right = Attributor(model, tokenizer, method="attention")([TEXT, "superb"])
     tokenizer.padding_side = "left"
     left = Attributor(model, tokenizer, method="attention")([TEXT, "superb"])
-    for one, other in zip(left, right, strict=True):
-        assert one.tokens == other.tokens
-        assert one.scores == pytest.approx(other.scores, abs=1e-6)
+    for first, other in zip(left, right, strict=True):
+        assert first.tokens == other.tokens
+        assert first.scores == pytest.approx(other.scores, abs=1e-6)
     with pytest.raises(InputError, match="nothing to classify"):
         Attributor(model, tokenizer)("")
     bert = Attributor(tiny_model("bert"), word_piece(), method="attention")(" ")
@@ -150,11 +152,11 @@ def decided(logits, kind, target="predicted", **names):
         model.config.label2id = {name: number for number, name in enumerate(names["labels"])}
     texts = TextEncoder(tokenizer, model)
     with torch.no_grad():
-        found = model(**texts.collate(texts.encode([TEXT]))).logits[0]
-        model.classifier.bias += torch.tensor(logits) - found
+        result = model(**texts.collate(texts.encode([TEXT]))).logits[0]
+        model.classifier.bias += torch.tensor(logits) - result
     attributor = Attributor(model, tokenizer, method="attention", target=target, output="logit")
-    found = attributor(TEXT)
-    return found, found.to_dict()
+    result = attributor(TEXT)
+    return result, result.to_dict()
 
 
 @pytest.mark.parametrize(
@@ -170,12 +172,12 @@ def decided(logits, kind, target="predicted", **names):
 def test_probabilities_are_of_what_is_predicted_and_of_the_target(
     kind, logits, target, prediction, probability, target_probability
 ):
-    found, data = decided(logits, kind, target)
-    assert found.prediction == prediction
-    assert found.probability == pytest.approx(probability, abs=1e-6)
-    assert found.target_probability == pytest.approx(target_probability, abs=1e-6)
-    assert data["probability"] == found.probability
-    assert data["target_probability"] == found.target_probability
+    result, data = decided(logits, kind, target)
+    assert result.prediction == prediction
+    assert result.probability == pytest.approx(probability, abs=1e-6)
+    assert result.target_probability == pytest.approx(target_probability, abs=1e-6)
+    assert data["probability"] == result.probability
+    assert data["target_probability"] == result.target_probability
 
 
 @pytest.mark.parametrize(
@@ -188,12 +190,12 @@ def test_probabilities_are_of_what_is_predicted_and_of_the_target(
     ],
 )
 def test_a_regression_predicts_its_value(value, shown):
-    found, data = decided([value], "regression", labels=["stars"])
-    assert (found.prediction, found.target) == (shown, "stars")
-    assert (found.probability, found.target_probability) == (None, None)
+    result, data = decided([value], "regression", labels=["stars"])
+    assert (result.prediction, result.target) == (shown, "stars")
+    assert (result.probability, result.target_probability) == (None, None)
     assert (data["prediction"], data["probability"], data["target_probability"]) == (shown, None, None)
 
 
 def test_a_regression_of_several_values_shows_the_one_explained():
-    found, _ = decided([1.5, -2.25], "regression", "plot", labels=["cast", "plot"])
-    assert (found.prediction, found.target) == ("-2.25", "plot")
+    result, _ = decided([1.5, -2.25], "regression", "plot", labels=["cast", "plot"])
+    assert (result.prediction, result.target) == ("-2.25", "plot")

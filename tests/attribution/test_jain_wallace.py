@@ -26,27 +26,27 @@ class Recorded:
         """The logits of word vectors, and every distribution; from the second time on they are what they were."""
         seen = []
 
-        def kept(own):
-            seen.append(own if self.weights is None else self.weights[len(seen)])
+        def kept(with_ids):
+            seen.append(with_ids if self.weights is None else self.weights[len(seen)])
             return seen[-1]
 
         def normalised(original):
             return lambda scores: (scores, kept(original(scores)[1]), scores)
 
         def attended(module, query, key, value, attention_mask, scaling=None, **kwargs):
-            key, value = (one.repeat_interleave(query.shape[1] // one.shape[1], 1) for one in (key, value))
+            key, value = (item.repeat_interleave(query.shape[1] // item.shape[1], 1) for item in (key, value))
             scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
             weights = kept((scores if attention_mask is None else scores + attention_mask).softmax(-1))
             return (weights @ value).transpose(1, 2), None
 
         with torch.no_grad(), ExitStack() as undo:
-            own = [one for name, one in self.model.named_modules() if name.endswith("normaliser")]
-            for one in own:
-                undo.callback(setattr, one, "forward", one.forward)
-                one.forward = normalised(one.forward)
-            if not own:
+            normalisers = [item for name, item in self.model.named_modules() if name.endswith("normaliser")]
+            for entry in normalisers:
+                undo.callback(setattr, entry, "forward", entry.forward)
+                entry.forward = normalised(entry.forward)
+            if not normalisers:
                 undo.enter_context(_answered(self.model, attended))
-            given = {key: value for key, value in self.inputs.items() if own or key != "input_ids"}
+            given = {key: value for key, value in self.inputs.items() if normalisers or key != "input_ids"}
             logits = self.model(**given, inputs_embeds=vectors).logits
         assert seen, "no attention was recorded"
         return logits, seen
@@ -60,9 +60,9 @@ def test_the_gradient_goes_past_every_attention(family, output):
     recorded, step = Recorded(done.model, inputs), step_of(family) / 10
     request, got = ask(done.cut, "input", "gradient_attention_fixed", inputs, target=1, output=output)
     expected = []
-    for place in range(recorded.vectors.shape[1]):
+    for index in range(recorded.vectors.shape[1]):
         way = torch.zeros_like(recorded.vectors)
-        way[0, place] = step * recorded.vectors[0, place]
+        way[0, index] = step * recorded.vectors[0, index]
         up, down = (request.quantity(recorded.run(recorded.vectors + sign * way)[0]) for sign in (1, -1))
         expected.append(float((up - down).abs() / (2 * step)))
     expected = torch.tensor(expected, dtype=torch.float64)
@@ -112,7 +112,7 @@ def distance(kind, before, after):
     if kind == "regression":
         return abs(before[0] - after[0])
     pairs = zip(outputs(kind, before), outputs(kind, after), strict=True)
-    each = [sum(abs(p - q) for p, q in zip(one, two, strict=True)) / 2 for one, two in pairs]
+    each = [sum(abs(p - q) for p, q in zip(first, second, strict=True)) / 2 for first, second in pairs]
     return sum(each) / len(each)
 
 
@@ -121,19 +121,19 @@ def distance(kind, before, after):
 def test_leaving_one_out_is_the_distance_to_the_shorter_text(family, kind):
     batch = batch_of(family, kind)
     scores = methods["input", "leave_one_out"].run(batch.request)
-    model, special, largest = model_of(family, kind), batch.setup.settings.special_ids, 0.0
+    model, special, largest = model_of(family, kind), batch.config.settings.special_ids, 0.0
     for text in range(len(batch.rows)):
         single = one_of(batch.inputs, text)
-        ids, own = single["input_ids"][0].tolist(), scores.values[text][scores.mask[text]].tolist()
-        for place, token in enumerate(ids):
+        ids, values = single["input_ids"][0].tolist(), scores.values[text][scores.mask[text]].tolist()
+        for index, token in enumerate(ids):
             if token in special:
-                assert own[place] != own[place]
+                assert values[index] != values[index]
                 continue
-            shorter = {name: torch.cat((value[:, :place], value[:, place + 1 :]), 1) for name, value in single.items()}
+            shorter = {name: torch.cat((value[:, :index], value[:, index + 1 :]), 1) for name, value in single.items()}
             with torch.no_grad():
                 after = model(**shorter).logits[0].tolist()
             expected = distance(kind, batch.logits[text].tolist(), after)
-            assert own[place] == pytest.approx(expected, rel=1e-5, abs=1e-9)
+            assert values[index] == pytest.approx(expected, rel=1e-5, abs=1e-9)
             largest = max(largest, expected)
     assert largest > 1e-2
     assert kind == "regression" or largest <= 1
@@ -160,8 +160,8 @@ def test_of_texts_of_a_single_token_nothing_can_be_left_out(name):
 
 def test_omission_and_leaving_one_out_run_the_shorter_texts_once(monkeypatch):
     batch, runs = batch_of("FLANrnn"), []
-    forward = type(batch.setup.cut.adapter).forward
-    monkeypatch.setattr(type(batch.setup.cut.adapter), "forward", lambda *given: runs.append(1) or forward(*given))
+    forward = type(batch.config.cut.adapter).forward
+    monkeypatch.setattr(type(batch.config.cut.adapter), "forward", lambda *given: runs.append(1) or forward(*given))
     methods["input", "omission"].run(batch.request)
     first = len(runs)
     methods["input", "leave_one_out"].run(batch.request)

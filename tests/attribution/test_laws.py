@@ -147,15 +147,15 @@ def planted(kind):
     return model
 
 
-def planted_inputs(model, place):
-    generator = torch.Generator().manual_seed(place)
+def planted_inputs(model, index):
+    generator = torch.Generator().manual_seed(index)
     ids = torch.randint(8, 40, (2, 9), generator=generator)
     if getattr(getattr(model, "config", None), "by_sentences", False):
         ids[:, [2, 5]] = model.config.sentence_token_id
-    ids[0, place], ids[1, (place + 4) % 8] = SIGNAL, SIGNAL
+    ids[0, index], ids[1, (index + 4) % 8] = SIGNAL, SIGNAL
     mask = torch.ones_like(ids)
     mask[1, 8:] = 0
-    return {"input_ids": ids, "attention_mask": mask}, [place, (place + 4) % 8]
+    return {"input_ids": ids, "attention_mask": mask}, [index, (index + 4) % 8]
 
 
 @pytest.mark.parametrize(("level", "name"), METHODS)
@@ -164,8 +164,8 @@ def test_a_planted_truth_is_found(kind, level, name):
     model = planted(kind)
     inputs, _ = planted_inputs(model, 1)
     cut = af.cut(model, example=inputs)
-    for place in (0, 1, 3, 4, 7):  # whole sentences of a HAN are 0-1, 3-4, 6-8
-        inputs, truth = planted_inputs(model, place)
+    for index in (0, 1, 3, 4, 7):  # whole sentences of a HAN are 0-1, 3-4, 6-8
+        inputs, truth = planted_inputs(model, index)
         try:
             request, scores = ask(cut, level, name, inputs, target=1)
         except af.UnsupportedModelError as error:
@@ -176,7 +176,7 @@ def test_a_planted_truth_is_found(kind, level, name):
             assert scores.values.ne(0).any()
             continue
         if level == "attention" and kind == "HANnoenc":
-            truth = [{0: 0, 1: 0, 3: 1, 4: 1, 5: 1, 7: 2}[one] for one in truth]
+            truth = [{0: 0, 1: 0, 3: 1, 4: 1, 5: 1, 7: 2}[item] for item in truth]
         assert first == truth, f"{level}-{name} finds {first} instead of {truth}"
         if methods[level, name].signed:
             assert (scores.values.gather(1, torch.tensor(truth)[:, None]) > 0).all()
@@ -184,12 +184,12 @@ def test_a_planted_truth_is_found(kind, level, name):
 
 def test_random_does_not_find_it():
     model = planted("FLANnoenc")
-    found = []
+    result = []
     for text in range(40):
         inputs, truth = planted_inputs(model, text % 8)
         scores = Attributor(model, method="random", level="input").score(inputs, text_ids=(2 * text, 2 * text + 1))[1]
-        found += [a == b for a, b in zip(order_of(scores.values, scores.mask)[:, 0].tolist(), truth, strict=True)]
-    assert 0 < sum(found) < 25  # of 80, one in nine
+        result += [a == b for a, b in zip(order_of(scores.values, scores.mask)[:, 0].tolist(), truth, strict=True)]
+    assert 0 < sum(result) < 25  # of 80, one in nine
 
 
 def test_a_large_completeness_gap_is_warned_of():

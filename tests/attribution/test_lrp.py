@@ -29,13 +29,13 @@ def messages(weight, bias, x, r, epsilon):
     """Bach et al. 2015, equation 58: from the result of one linear layer [J] to its input [I], message by message."""
     z = [sum(float(weight[j, i] * x[i]) for i in range(len(x))) + float(bias[j]) for j in range(len(r))]
     scale = sum(map(abs, z)) / len(z)
-    found, absorbed = [0.0] * len(x), 0.0
+    result, absorbed = [0.0] * len(x), 0.0
     for j, total in enumerate(z):
         stable = total + epsilon * scale * (1 if total >= 0 else -1)
         for i in range(len(x)):
-            found[i] += float(weight[j, i] * x[i]) / stable * float(r[j])
+            result[i] += float(weight[j, i] * x[i]) / stable * float(r[j])
         absorbed += float(bias[j]) / stable * float(r[j])
-    return torch.tensor(found, dtype=torch.float64), absorbed
+    return torch.tensor(result, dtype=torch.float64), absorbed
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.25])
@@ -47,9 +47,9 @@ def test_linear_layers_use_the_epsilon_rule(epsilon):
     for text in range(2):
         total = 0.0
         model.requires_grad_(False)
-        for place in range(3):
+        for index in range(3):
             with torch.no_grad():
-                inputs = [given[text, place]]
+                inputs = [given[text, index]]
                 for layer in model:
                     inputs.append(layer(inputs[-1]))
             r = inputs[-1]
@@ -57,7 +57,7 @@ def test_linear_layers_use_the_epsilon_rule(epsilon):
                 if isinstance(layer, nn.Linear):  # a pointwise function passes all relevance on
                     r, absorbed = messages(layer.weight, layer.bias, x, r, epsilon)
                     total += absorbed
-            torch.testing.assert_close(got[text, place], r, rtol=1e-9, atol=1e-12)
+            torch.testing.assert_close(got[text, index], r, rtol=1e-9, atol=1e-12)
         assert float(rules.absorbed[text]) == pytest.approx(total, rel=1e-9)
     if epsilon == 0:
         torch.testing.assert_close(got.sum((1, 2)) + rules.absorbed, output.sum((1, 2)), rtol=1e-11, atol=1e-12)
@@ -113,9 +113,9 @@ def test_in_a_gated_product_the_signal_takes_all(form):
     with torch.no_grad():
         signal = model.signal(given)
         factor = output / signal
-        for place in range(5):
-            expected = (factor * model.signal.weight[:, place] * given[..., place : place + 1]).sum(-1)
-            torch.testing.assert_close(got[..., place], expected, rtol=1e-9, atol=1e-12)
+        for index in range(5):
+            expected = (factor * model.signal.weight[:, index] * given[..., index : index + 1]).sum(-1)
+            torch.testing.assert_close(got[..., index], expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("norm", ["layer", "rms"])
@@ -155,11 +155,11 @@ def test_convolutions_send_messages_back():
     weight, expected, absorbed = model.convolution.weight, torch.zeros_like(given), torch.zeros(2, dtype=torch.float64)
     with torch.no_grad():
         for text in range(2):
-            for place in range(6):
+            for index in range(6):
                 for channel in range(4):
-                    r = output[text, place, channel]
+                    r = output[text, index, channel]
                     bias = model.convolution.bias[channel]
-                    reach = [(place + k - 1, k) for k in range(3) if 0 <= place + k - 1 < 6]
+                    reach = [(index + k - 1, k) for k in range(3) if 0 <= index + k - 1 < 6]
                     z = bias + sum(given[text, at] @ weight[channel, :, k] for at, k in reach)
                     for at, k in reach:
                         expected[text, at] += given[text, at] * weight[channel, :, k] / z * r

@@ -40,15 +40,15 @@ def lstm_relevance(x, weights, r_out):
         hidden = o * torch.tanh(cell)
         seen.append((word, before, f * cell_before, i * torch.tanh(g), cell, g))
     wg, ug = w.chunk(4)[2], u.chunk(4)[2]
-    found = torch.zeros_like(x)
+    result = torch.zeros_like(x)
     r_hidden = r_cell = torch.zeros_like(hidden)
     for t in reversed(range(len(x))):
         word, before, kept, entered, cell, g = seen[t]
         r = r_out[t] + r_hidden + r_cell  # h = o tanh(c): the gate o takes nothing, tanh passes all
         r_cell, r_g = share(kept, cell, r), share(entered, cell, r)
-        found[t] = linear_back(wg, word, g, r_g)
+        result[t] = linear_back(wg, word, g, r_g)
         r_hidden = linear_back(ug, before, g, r_g)
-    return found
+    return result
 
 
 def gru_relevance(x, weights, r_out):
@@ -64,15 +64,15 @@ def gru_relevance(x, weights, r_out):
         hidden = (1 - z) * torch.tanh(a) + z * hidden
         seen.append((word, before, (1 - z) * torch.tanh(a), z * before, hidden, a, r))
     wn, un = w.chunk(3)[2], u.chunk(3)[2]
-    found = torch.zeros_like(x)
+    result = torch.zeros_like(x)
     carried = torch.zeros_like(hidden)
     for t in reversed(range(len(x))):
         word, before, entered, kept, state, a, gate = seen[t]
         r = r_out[t] + carried
         r_a = share(entered, state, r)
-        found[t] = linear_back(wn, word, a, r_a)
+        result[t] = linear_back(wn, word, a, r_a)
         carried = share(kept, state, r) + linear_back(gate.unsqueeze(-1) * un, before, a, r_a)
-    return found
+    return result
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
@@ -96,14 +96,14 @@ def test_recurrent_layers_follow_the_published_rules(kind):
                 r_values = weights.unsqueeze(-1) * values * model.classifier.weight[target]
                 close(upper.values[text, :length], r_values.sum(-1))
                 words = model.embeddings(inputs["input_ids"][text, :length])
-                found, side = 0, {"lstm": lstm_relevance, "gru": gru_relevance}[kind]
+                result, side = 0, {"lstm": lstm_relevance, "gru": gru_relevance}[kind]
                 for suffix, turn, half in (("", False, 0), ("_reverse", True, 1)):
                     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
                     layer = [getattr(model.encoder.rnn, f"{name}_l0{suffix}") for name in names]
                     r_out = r_values.chunk(2, dim=-1)[half]
                     flipped = side(words.flip(0), layer, r_out.flip(0)).flip(0) if turn else side(words, layer, r_out)
-                    found = found + flipped
-                close(scores.values[text, :length], found.sum(-1))
+                    result = result + flipped
+                close(scores.values[text, :length], result.sum(-1))
 
 
 def constant(x, value):
@@ -124,8 +124,8 @@ def bert_logits(model, x, attentions):
     x = x + embeddings.position_embeddings.weight[: len(x)] + embeddings.token_type_embeddings.weight[0]
     x = normed(x, embeddings.LayerNorm)
     for layer, weights in zip(model.bert.encoder.layer, attentions, strict=True):
-        own, out = layer.attention.self, layer.attention.output
-        values = (x @ own.value.weight.T + own.value.bias).unflatten(-1, (4, -1)).transpose(0, 1)
+        attention, out = layer.attention.self, layer.attention.output
+        values = (x @ attention.value.weight.T + attention.value.bias).unflatten(-1, (4, -1)).transpose(0, 1)
         mixed = (weights @ values).transpose(0, 1).flatten(1)
         x = normed(x + mixed @ out.dense.weight.T + out.dense.bias, out.LayerNorm)
         inner = x @ layer.intermediate.dense.weight.T + layer.intermediate.dense.bias
@@ -177,7 +177,7 @@ def test_transformers_against_an_implementation_of_our_own(family, output):
         leaf = vectors.requires_grad_()
         logits = BY_HAND[family](model, leaf, [layer[0] for layer in seen.attentions])
         close(logits.detach(), seen.logits[0], 1e-5 if family == "llama" else 1e-9)  # its norm computes in float32
-        other = max((0, 2), key=lambda place: float(logits[place].detach()))
+        other = max((0, 2), key=lambda index: float(logits[index].detach()))
         number = logits[1] - (logits[other] if output == "log_odds" else 0)
         (gradient,) = torch.autograd.grad(number, leaf)
         expected = (gradient * vectors).sum(-1).detach()

@@ -15,7 +15,9 @@ def test_a_gradient_in_another_thread_does_not_see_the_rules():
     cut = af.cut(model)
     gradient = af.Attributor(cut, method="gradient")
     relevance = af.Attributor(cut, method="lrp")
-    expected, other = (one.attribute(inputs["input_ids"], 0, inputs["attention_mask"]) for one in (gradient, relevance))
+    expected, other = (
+        item.attribute(inputs["input_ids"], 0, inputs["attention_mask"]) for item in (gradient, relevance)
+    )
     assert not torch.allclose(expected, other, rtol=0.1)
     entered, ended, got = threading.Event(), threading.Event(), []
 

@@ -73,8 +73,8 @@ def test_wrong_facts_are_refused_before_anything_is_registered(facts, argument):
 
 
 def test_inexact_scores_of_batches_add_up():
-    one, two = InexactScores(0, 8, 0.0, ""), InexactScores(3, 4, 0.25, "more steps help")
-    assert one + two == two + one == InexactScores(3, 12, 0.25, "more steps help")
-    assert two.message("LRP") == (
+    first, second = InexactScores(0, 8, 0.0, ""), InexactScores(3, 4, 0.25, "more steps help")
+    assert first + second == second + first == InexactScores(3, 12, 0.25, "more steps help")
+    assert second.message("LRP") == (
         "The scores of LRP are inexact on 3 of 4 texts (completeness gap up to 0.25): more steps help."
     )

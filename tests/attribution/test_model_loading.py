@@ -172,7 +172,7 @@ CODE = "import os\nos.mkdir({path!r})\n"
 
 @pytest.mark.parametrize("where", ["config.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("model_type", ["my_own", "bert"])
-def test_code_that_comes_with_a_model_is_not_run_and_not_asked_about(copy, where, model_type, tmp_path):
+def test_code_that_comes_with_a_model_is_not_run_and_there_is_no_prompt(copy, where, model_type, tmp_path):
     """On a terminal, where Transformers would ask: run the custom code? [y/N]."""
     (copy / "evil.py").write_text(CODE.format(path=str(tmp_path / "done")))
     maps = {

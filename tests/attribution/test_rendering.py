@@ -27,11 +27,11 @@ def test_html_holds_the_original_text_and_nothing_of_it_as_markup(text, make, ma
 def test_html_says_what_is_explained():
     html = explain(PAIR, max_length=12, target="bad", target_probability=0.2, gap=0.01)._repr_html_()
     plain = unescape(re.sub(r"<[^>]*>", " ", html))
-    said = "predicted good (probability 0.750), explained bad (probability 0.200)"
-    said += "|explained: the log-odds of bad (probability 0.200), by LRP at the input level"
-    said += "|First text|Second text|[BOS]|against bad|for bad|sub-words: sum"
-    said += "|tokens were cut off: max_length is 12|completeness gap +0.01"
-    for part in said.split("|"):
+    message = "predicted good (probability 0.750), explained bad (probability 0.200)"
+    message += "|explained: the log-odds of bad (probability 0.200), by LRP at the input level"
+    message += "|First text|Second text|[BOS]|against bad|for bad|sub-words: sum"
+    message += "|tokens were cut off: max_length is 12|completeness gap +0.01"
+    for part in message.split("|"):
         assert part in re.sub(r"\s+", " ", plain), part
     assert 'title="not read"' in html
     assert 'title="not read"' not in explain(PAIR)._repr_html_()

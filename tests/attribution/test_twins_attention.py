@@ -34,14 +34,14 @@ class Tail:
         return explained(self.cut.rerun(self.done.capture, weights=edit)[self.text, 0], self.target, self.output)
 
     def erased(self, removed):
-        keep = [place in self.items and place not in removed for place in range(self.weights.shape[1])]
+        keep = [index in self.items and index not in removed for index in range(self.weights.shape[1])]
         return self(torch.tensor([erase_slow(row.tolist(), keep) for row in self.weights], dtype=torch.float64))
 
     def along(self, weights, direction):
         """How fast the number changes in a direction."""
         return (self(weights + self.step * direction) - self(weights - self.step * direction)) / (2 * self.step)
 
-    def one(self, item, of=None):
+    def at_item(self, item, of=None):
         """A direction: all distributions at one item, or ``of`` there."""
         direction = torch.zeros_like(self.weights)
         direction[:, item] = self.exists.to(self.weights) if of is None else of[:, item]
@@ -62,11 +62,11 @@ def test_gradients_of_the_attention(family, text, output):
         pytest.skip("the coarse steps would cross kinks")
     tail = Tail(family, text, output, target=1)
     w = tail.weights
-    close(tail.scores("gradient"), [tail.along(w, tail.one(i)) for i in tail.items], close_of(family))
-    product = [tail.along(w, tail.one(i, w)) for i in tail.items]
+    close(tail.scores("gradient"), [tail.along(w, tail.at_item(i)) for i in tail.items], close_of(family))
+    product = [tail.along(w, tail.at_item(i, w)) for i in tail.items]
     close(tail.scores("gradient_x_attention"), product, close_of(family))
     points = [(step + 0.5) / 40 for step in range(40)]  # the midpoint rule, literally
-    path = [np.mean([tail.along(point * w, tail.one(i, w)) for point in points]) for i in tail.items]
+    path = [np.mean([tail.along(point * w, tail.at_item(i, w)) for point in points]) for i in tail.items]
     close(
         tail.scores("integrated_gradients", steps=30), path, 2e-2 if output == "log_odds" else 3e-3
     )  # log-odds may have kinks
@@ -80,7 +80,7 @@ def test_the_integrated_path_of_the_attention_is_exact_enough(family):
     parts = np.array([1, *([4, 2] * 19), 4, 1]) / 120
     # w = 0 is not far from where a rectified or normalised tail turns: both sides of it are smooth here
     path = [
-        sum(p * tail.along(at * w, tail.one(i, w)) for at, p in zip(points, parts, strict=True)) for i in tail.items
+        sum(p * tail.along(at * w, tail.at_item(i, w)) for at, p in zip(points, parts, strict=True)) for i in tail.items
     ]
     close(tail.scores("integrated_gradients", steps=60), path, max(1e-3, close_of(family)))
 
@@ -99,10 +99,10 @@ def test_greedy_takes_what_lowers_the_margin_most(family):
     for text in (0, 1):
         tail = Tail(family, text, "log_odds")  # of the prediction, whatever the target
         removed, expected = [], {}
-        for place in range(tail.count):
+        for index in range(tail.count):
             left = [item for item in tail.items if item not in removed]
             best = min(left, key=lambda item: tail.erased({*removed, item}))
-            expected[best] = tail.count - place
+            expected[best] = tail.count - index
             removed.append(best)
         other = Tail(family, text, "probability", target=(tail.target + 1) % 3)
         for asked in (tail, other):
@@ -141,8 +141,8 @@ def test_a_han_s_word_weighs_its_sentence_times_itself():
         seen = done.model.attend(**done.inputs)
     got = ask(done.cut, "input", "attention", done.inputs)[1].values
     for text, length in enumerate(done.inputs["attention_mask"].sum(-1).tolist()):
-        for place in range(length):
-            inside = [n for n, (a, b) in enumerate(seen.spans[text].tolist()) if a <= place < b]
-            expected = sum(float(seen.weights[text, n] * seen.word_weights[text, place]) for n in inside)
-            assert float(got[text, place]) == pytest.approx(expected, abs=1e-15)
+        for index in range(length):
+            inside = [n for n, (a, b) in enumerate(seen.spans[text].tolist()) if a <= index < b]
+            expected = sum(float(seen.weights[text, n] * seen.word_weights[text, index]) for n in inside)
+            assert float(got[text, index]) == pytest.approx(expected, abs=1e-15)
         assert float(got[text].sum()) == pytest.approx(1, abs=1e-12)

@@ -53,9 +53,9 @@ def test_gradients_of_the_input(family, output):
     whole = Whole(family, output)
     vectors, width = whole.vectors, whole.vectors.shape[1]
     norms = []
-    for place in range(whole.length):
+    for index in range(whole.length):
         directions = torch.zeros(width, *vectors.shape, dtype=torch.float64)
-        directions[range(width), place, range(width)] = 1
+        directions[range(width), index, range(width)] = 1
         norms.append(float(whole.along(vectors, directions).square().sum().sqrt()))
     close(whole.scores("gradient"), norms, close_of(family))
     close(whole.scores("gradient_x_input"), whole.along(vectors, whole.single(vectors)).tolist(), close_of(family))
@@ -76,9 +76,9 @@ def test_occlusion_of_the_input(family):
     pad = whole.model.get_input_embeddings().weight[whole.model.config.pad_token_id].detach()
     for baseline, absent in (("zero", torch.zeros_like(whole.vectors[0])), ("pad", pad)):
         expected = []
-        for place in range(whole.length):
+        for index in range(whole.length):
             changed = whole.vectors.clone()
-            changed[place] = absent
+            changed[index] = absent
             expected.append(float(whole.many(whole.vectors[None]) - whole.many(changed[None])))
         close(whole.scores("occlusion", baseline=baseline), expected, 1e-7)
 
@@ -98,12 +98,12 @@ def test_omission_is_the_shorter_text(family):
                 return explained(done.model(**shorter).logits[0], target, "probability")
 
         special = set() if hasattr(done.model, "attend") else {0, 1, 2}
-        for place, token in enumerate(ids):
-            if got.values[0, place].isnan():
+        for index, token in enumerate(ids):
+            if got.values[0, index].isnan():
                 assert token in special or hasattr(done.model, "attend")
                 continue
-            expected = number(ids) - number(ids[:place] + ids[place + 1 :])
-            assert float(got.values[0, place]) == pytest.approx(expected, abs=1e-6)
+            expected = number(ids) - number(ids[:index] + ids[index + 1 :])
+            assert float(got.values[0, index]) == pytest.approx(expected, abs=1e-6)
         assert got.values[0].isfinite().sum() >= len(ids) - 3
 
 
@@ -120,7 +120,7 @@ def test_a_decoder_that_reads_the_text_again_reads_the_same_vectors(family):
             return float(done.model(**inputs).logits[0, 1])
 
     whole, compared = number(), 0
-    for place, token in enumerate(ids):
+    for index, token in enumerate(ids):
         if ids.count(token) > 1 or token in (0, 1, 2):
             continue
         kept = table[token].detach().clone()
@@ -131,7 +131,7 @@ def test_a_decoder_that_reads_the_text_again_reads_the_same_vectors(family):
         finally:
             with torch.no_grad():
                 table[token] = kept
-        assert float(got.values[0, place]) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert float(got.values[0, index]) == pytest.approx(expected, rel=1e-4, abs=1e-6)
         compared += 1
     assert compared > 4
 

@@ -34,29 +34,29 @@ def test_runs_over_the_same_data_are_paired(finished, other):
     assert "  seed: 0 in done, 1 in other" in lines
     assert any(line.startswith("  model: ") for line in lines)
     assert "Both runs read the same data, so they are compared text by text." in lines
-    found = compare(tables(finished), tables(other), paired=True, n_resamples=20)
-    assert set(sentences(found, ("done", "other"))) <= set(lines)
+    results = compare(tables(finished), tables(other), paired=True, n_resamples=20)
+    assert set(sentences(results, ("done", "other"))) <= set(lines)
     assert any(line.split()[:3] == ["attention", "attention", "share"] for line in lines)
 
 
 def test_json(finished, other):
     result = run("compare", finished, other, "--json", *FEW)
     assert (result.exit_code, result.stderr) == (0, "")
-    found = strictly(result.stdout)
+    results = strictly(result.stdout)
     expected = compare(tables(finished), tables(other), paired=True, n_resamples=20)
-    assert found["paired"] is True
-    assert len(found["figures"]) == len(expected)
-    row, line = found["figures"][0], expected.iloc[0]
+    assert results["paired"] is True
+    assert len(results["figures"]) == len(expected)
+    row, line = results["figures"][0], expected.iloc[0]
     assert (row["figure"], row["a"], row["b"]) == (line.figure, pytest.approx(line.a), pytest.approx(line.b))
-    assert found["runs"] == {"a": str(finished), "b": str(other)}
-    assert {"setting": "seed", "a": 0, "b": 1} in found["settings"]
+    assert results["runs"] == {"a": str(finished), "b": str(other)}
+    assert {"setting": "seed", "a": 0, "b": 1} in results["settings"]
 
 
 def test_a_run_with_itself(finished):
     result = run("compare", finished, finished, "--json", *FEW)
-    found = strictly(result.stdout)
-    assert found["settings"] == []
-    assert {row["difference"] for row in found["figures"]} <= {0.0, None}
+    results = strictly(result.stdout)
+    assert results["settings"] == []
+    assert {row["difference"] for row in results["figures"]} <= {0.0, None}
     assert "Both runs were made with the same model and settings." in run("compare", finished, finished, *FEW).stdout
 
 
@@ -66,13 +66,13 @@ def test_runs_over_other_data_are_two_samples(flan, finished, tmp_path):
     result = run("compare", finished, tmp_path / "run", *FEW)
     assert result.exit_code == 0, result.stderr
     assert "compared as two samples" in result.stdout
-    found = strictly(run("compare", finished, tmp_path / "run", "--json", *FEW).stdout)
-    assert found["paired"] is False
-    accuracy = found["figures"][0]
+    results = strictly(run("compare", finished, tmp_path / "run", "--json", *FEW).stdout)
+    assert results["paired"] is False
+    accuracy = results["figures"][0]
     assert (accuracy["texts_a"], accuracy["texts_b"]) == (20, 25)
 
 
-def test_pairing_can_be_asked_for_and_refused(finished, other):
+def test_pairing_can_be_chosen_and_refused(finished, other):
     assert strictly(run("compare", finished, other, "--unpaired", "--json", *FEW).stdout)["paired"] is False
     assert strictly(run("compare", finished, other, "--paired", "--json", *FEW).stdout)["paired"] is True
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import attnfaith as af
 from attnfaith.cli.app import app
 from tests.helpers import commands
-from tests.helpers.commands import FEW, run, said, strictly
+from tests.helpers.commands import FEW, error_text, run, strictly
 
 VERDICT = "Attention as an explanation: "
 
@@ -64,20 +64,20 @@ def test_without_an_output_results_are_kept_beside(flan, reviews, tmp_path, monk
 def test_json_is_one_object_and_nothing_else(flan, reviews, tmp_path):
     result = run("evaluate", flan, reviews, "--output", tmp_path / "run", "--json", *FEW)
     assert (result.exit_code, result.stderr) == (0, "")
-    found = strictly(result.stdout)
+    outcome = strictly(result.stdout)
     results = af.load_results(tmp_path / "run")
-    assert found["label"] == results.verdict.label
-    assert tuple(found["verdict"]) == results.verdict.sentences
-    assert found["counts"] == results.manifest["counts"]
-    assert found["path"] == str((tmp_path / "run").resolve())
+    assert outcome["label"] == results.verdict.label
+    assert tuple(outcome["verdict"]) == results.verdict.sentences
+    assert outcome["counts"] == results.manifest["counts"]
+    assert outcome["path"] == str((tmp_path / "run").resolve())
     summary = results.summary()
-    assert len(found["summary"]) == len(summary)
-    for row, line in zip(found["summary"], summary.to_dict("records"), strict=True):
+    assert len(outcome["summary"]) == len(summary)
+    for row, line in zip(outcome["summary"], summary.to_dict("records"), strict=True):
         assert row.keys() == line.keys()
         for name in ("value", "low", "high"):
             assert (row[name] is None) == math.isnan(line[name])
             assert row[name] is None or float(row[name]) == pytest.approx(line[name])
-    assert any(row["low"] is None for row in found["summary"])
+    assert any(row["low"] is None for row in outcome["summary"])
 
 
 @pytest.mark.parametrize("column", ["--text-column", "--input-column"])
@@ -91,14 +91,14 @@ def test_columns_and_labels_of_other_names(column, flan, tmp_path):
     assert table["gold"].tolist() == [int(label == "yes") for _, label in rows]
 
 
-def test_labels_are_optional_and_that_is_said(flan, tmp_path):
+def test_labels_are_optional_and_a_note_says_so(flan, tmp_path):
     data = commands.write_csv(tmp_path / "data.csv", [(text,) for text in commands.texts(6)], ("text",))
     result = run("evaluate", flan, data, "--output", tmp_path / "run", *FEW)
     assert result.exit_code == 0, result.stderr
     assert "no column 'label'" in result.stdout
 
 
-def test_rankings_tests_and_options_are_what_was_asked(flan, tmp_path):
+def test_rankings_tests_and_options_are_those_given(flan, tmp_path):
     rows = [(text, [float(number) for number in range(len(text.split()))]) for text in commands.texts(6)]
     pd.DataFrame(rows, columns=["text", "mine"]).to_parquet(tmp_path / "data.parquet")
     asked = ("--rankings", "attention, gradient", "--explanation", "human=mine", "--tests", "erasure,single_weight")
@@ -137,7 +137,7 @@ def test_bounds_has_a_short_name(flan, reviews, tmp_path):
     assert results.manifest["run"]["special_tokens"] == "protect"
 
 
-def test_a_transformer_is_erased_at_both_levels_or_at_the_one_asked_for(bert, tmp_path):
+def test_a_transformer_is_erased_at_both_levels_or_at_the_one_given(bert, tmp_path):
     data = commands.write_csv(tmp_path / "data.csv", [(text,) for text in commands.texts(4)], ("text",))
     asked = ("--rankings", "attention,gradient", *FEW)
     both = run("evaluate", bert, data, "--output", tmp_path / "both", *asked)
@@ -145,24 +145,24 @@ def test_a_transformer_is_erased_at_both_levels_or_at_the_one_asked_for(bert, tm
     table = af.load_results(tmp_path / "both").table("erasure")
     assert set(table["erase_level"]) == {"attention", "input"}
     asked += ("--level", "input", "--hide", "pad", "--protect-deciding")
-    one = run("evaluate", bert, data, "--output", tmp_path / "one", *asked)
-    assert one.exit_code == 0, one.stderr
+    item = run("evaluate", bert, data, "--output", tmp_path / "one", *asked)
+    assert item.exit_code == 0, item.stderr
     results = af.load_results(tmp_path / "one")
     assert set(results.table("erasure")["erase_level"]) == {"input"}
     assert (results.manifest["run"]["hide"], results.manifest["run"]["protect_deciding"]) == ("pad", True)
 
 
 def test_pairs_of_texts(bert, tmp_path):
-    rows = [(one, other) for one, other in zip(commands.texts(4), commands.texts(4, seed=1), strict=True)]
+    rows = [(first, other) for first, other in zip(commands.texts(4), commands.texts(4, seed=1), strict=True)]
     data = commands.write_csv(tmp_path / "data.csv", rows, ("premise", "hypothesis"))
     asked = ("--text-column", "premise", "--second-text-column", "hypothesis", "--level", "attention")
     result = run("evaluate", bert, data, "--output", tmp_path / "run", "--rankings", "attention", *asked, *FEW)
     assert result.exit_code == 0, result.stderr
     tokens = af.load_results(tmp_path / "run").table("texts")["tokens"]
-    assert (tokens > [len(one.split()) + len(other.split()) + 2 for one, other in rows]).all()
+    assert (tokens > [len(first.split()) + len(other.split()) + 2 for first, other in rows]).all()
 
 
-def test_only_the_first_of_several_processes_speaks(flan, reviews, tmp_path, monkeypatch):
+def test_only_the_first_of_several_processes_prints(flan, reviews, tmp_path, monkeypatch):
     from attnfaith.evaluation.evaluator import Evaluator
 
     class Second(Evaluator):
@@ -235,9 +235,9 @@ def test_two_processes_write_what_one_writes(bert, flan, tmp_path):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     for model, more in ((flan, ()), (bert, ("--rankings", "attention,gradient", "--no-labels"))):
         asked = ["evaluate", str(model), data, *more, *FEW]
-        one = commands.spawn(*asked, "--output", tmp_path / "one" / model.name)
-        assert one.returncode == 0, one.stderr
-        two = subprocess.run(
+        first = commands.spawn(*asked, "--output", tmp_path / "one" / model.name)
+        assert first.returncode == 0, first.stderr
+        second = subprocess.run(
             [*launch, "-m", "attnfaith", *asked, "--output", str(tmp_path / "two" / model.name)],
             capture_output=True,
             text=True,
@@ -245,9 +245,9 @@ def test_two_processes_write_what_one_writes(bert, flan, tmp_path):
             env=commands.environment(),
             check=False,
         )
-        assert two.returncode == 0, two.stderr
-        assert two.stdout.count(VERDICT) == 1
-        assert two.stdout.splitlines()[:-1] == one.stdout.splitlines()[:-1]
+        assert second.returncode == 0, second.stderr
+        assert second.stdout.count(VERDICT) == 1
+        assert second.stdout.splitlines()[:-1] == first.stdout.splitlines()[:-1]
         runs = [af.load_results(tmp_path / count / model.name) for count in ("one", "two")]
         assert runs[0].manifest == runs[1].manifest
         for name in ("texts", *runs[0].tests):
@@ -256,16 +256,16 @@ def test_two_processes_write_what_one_writes(bert, flan, tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_is_shown_that_is_no_result(flan, reviews, tmp_path):
+def test_only_results_are_shown(flan, reviews, tmp_path):
     """In a process of its own: other libraries' bars and advice too."""
     done = commands.spawn("evaluate", flan, reviews, "--output", tmp_path / "run", "--json", *FEW)
-    assert (done.returncode, done.stderr) == (0, ""), said(done)
+    assert (done.returncode, done.stderr) == (0, ""), error_text(done)
     assert strictly(done.stdout)["counts"]["texts"] == 20
 
 
 def test_all_may_be_listed_with_others(flan, reviews, tmp_path):
     from attnfaith.cli.test_options import parsed_tests
 
-    assert [one.name for one in parsed_tests("all,erasure")] == [one.name for one in parsed_tests("all")]
+    assert [item.name for item in parsed_tests("all,erasure")] == [item.name for item in parsed_tests("all")]
     made_all = run("evaluate", flan, reviews, "--rankings", "all,attention", "--output", tmp_path, *commands.FEW)
     assert made_all.exit_code == 0, made_all.stderr

@@ -25,7 +25,7 @@ def test_into_a_pipe_it_is_a_table_of_every_item(flan):
     assert [line[0] for line in table] == list("0123456")
     assert [line[3] for line in table] == TEXT.split()
     assert [float(line[2]) for line in table] == pytest.approx(expected.scores, rel=1e-3)
-    order = sorted(range(7), key=lambda place: int(table[place][1]))
+    order = sorted(range(7), key=lambda index: int(table[index][1]))
     assert tuple(order) == expected.ranking()
 
 
@@ -42,28 +42,28 @@ def test_into_a_pipe_it_is_a_table_of_every_item(flan):
         (["--max-length", "3"], {"max_length": 3}),
     ],
 )
-def test_what_is_asked_reaches_the_attributor(asked, named, flan):
+def test_options_reach_the_attributor(asked, named, flan):
     result = run("explain", flan, TEXT, "--json", *asked)
     assert (result.exit_code, result.stderr) == (0, "")
     expected = af.Attributor(str(flan), **named)(TEXT).to_dict()
-    found = strictly(result.stdout)
-    assert {name: found[name] for name in expected} == expected
+    results = strictly(result.stdout)
+    assert {name: results[name] for name in expected} == expected
 
 
 def test_words_are_put_together(bert):
     result = run("explain", bert, "superb acting", "--method", "attention", "--words", "--json")
     assert result.exit_code == 0, result.stderr
     expected = af.Attributor(str(bert), method="attention")("superb acting").words(special=True)
-    found = strictly(result.stdout)
-    assert [one["text"] for one in found["word_scores"]] == [piece.text for piece in expected]
-    assert [one["score"] for one in found["word_scores"]] == pytest.approx([piece.score for piece in expected])
-    assert len(found["tokens"]) > len(found["word_scores"])
+    results = strictly(result.stdout)
+    assert [item["text"] for item in results["word_scores"]] == [piece.text for piece in expected]
+    assert [item["score"] for item in results["word_scores"]] == pytest.approx([piece.score for piece in expected])
+    assert len(results["tokens"]) > len(results["word_scores"])
     assert "superb" in run("explain", bert, "superb acting", "--words").stdout
 
 
 def test_pairs(bert):
-    found = strictly(run("explain", bert, "a film", "--second-text", "a plot", "--json").stdout)
-    assert (found["text"], found["pair"]) == ("a film", "a plot")
+    result = strictly(run("explain", bert, "a film", "--second-text", "a plot", "--json").stdout)
+    assert (result["text"], result["pair"]) == ("a film", "a plot")
 
 
 def test_standard_input_is_a_text_per_line(flan):
@@ -102,10 +102,10 @@ def test_a_page(flan, tmp_path):
     assert "background" in page
     refused_page = run("explain", flan, TEXT, "--html", tmp_path / "no" / "page.html", "--quiet")
     assert refused_page.exit_code == 3
-    assert "cannot be written" in commands.said(refused_page)
+    assert "cannot be written" in commands.error_text(refused_page)
 
 
-def test_what_is_cut_off_is_said(flan):
+def test_truncation_is_noted(flan):
     assert "cut off" in run("explain", flan, " ".join(["fine"] * 20), "--max-length", "4").stdout
 
 

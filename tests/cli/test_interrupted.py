@@ -9,7 +9,7 @@ import pytest
 
 import attnfaith as af
 from tests.helpers import commands
-from tests.helpers.commands import FEW, refused, run, said
+from tests.helpers.commands import FEW, error_text, refused, run
 
 SHARDS = 5
 
@@ -22,7 +22,7 @@ def undisturbed(flan, many, tmp_path_factory):
     return folder, result.stdout
 
 
-def stopped_at(found, arguments, signum):
+def stopped_at(result, arguments, signum):
     """Start a command, and send a signal as soon as a file is there."""
     process = subprocess.Popen(
         commands.command(*arguments),
@@ -34,7 +34,7 @@ def stopped_at(found, arguments, signum):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     until = time.monotonic() + 120
-    while not Path(found).exists():
+    while not Path(result).exists():
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < until
         time.sleep(0.001)
@@ -43,7 +43,7 @@ def stopped_at(found, arguments, signum):
     return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
 
 
-def test_an_interrupt_says_what_is_kept_and_the_same_command_goes_on(flan, many, undisturbed, tmp_path, monkeypatch):
+def test_an_interrupt_says_what_is_kept_and_the_same_command_resumes(flan, many, undisturbed, tmp_path, monkeypatch):
     from attnfaith.evaluation.runner import Runner
 
     whole, calls = Runner.shard, []
@@ -103,7 +103,7 @@ def test_stopped_in_the_middle_and_resumed(signum, moment, flan, many, undisturb
     with pytest.raises(af.InputError, match="not complete"):
         af.load_results(tmp_path / "run")
     resumed = commands.spawn(*asked)
-    assert resumed.returncode == 0, said(resumed)
+    assert resumed.returncode == 0, error_text(resumed)
     assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])
     assert resumed.stdout.splitlines()[:-1] == undisturbed[1].splitlines()[:-1]
 

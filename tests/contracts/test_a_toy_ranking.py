@@ -133,7 +133,7 @@ def test_the_evaluator_has_them(toys, results):
 
 
 @pytest.mark.parametrize("output", [None, "logit"])
-def test_the_evaluator_explains_the_default_output_unless_told_otherwise(flan, output):
+def test_the_evaluator_explains_the_default_output_unless_another_is_given(flan, output):
     seen = set()
 
     @method(*WEIGHTS, default_output="log_odds")
@@ -150,7 +150,7 @@ def test_the_evaluator_explains_the_default_output_unless_told_otherwise(flan, o
 
 def test_all_takes_them_unless_they_are_for_request(toys):
     def usual(level):
-        return {str(one) for one in rankings_for(level, "all", {}, by_token=True, affine=True)}
+        return {str(item) for item in rankings_for(level, "all", {}, by_token=True, affine=True)}
 
     assert "attention/toy_weights" in usual("attention")
     assert "input/toy_lengths" in usual("input")
@@ -238,8 +238,8 @@ def test_no_other_file_knows_rankings_by_name():
     package = ROOT / "attnfaith"
     sources = {str(path.relative_to(package)): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
     where = {path: ranking_names_in(source) for path, source in sources.items()}
-    own = {path for path in where if path.startswith("attribution/")} - {"attribution/attributor.py"}
-    assert {path for path in where.keys() - own if where[path]} == set(DEFINED_BY_NAMES)
+    allowed = {path for path in where if path.startswith("attribution/")} - {"attribution/attributor.py"}
+    assert {path for path in where.keys() - allowed if where[path]} == set(DEFINED_BY_NAMES)
     # of the rooms of rankings, those that hold what all share know the control's name and no other
     shared = ("method", "display_names", "explanation", "rendering", "model_loading", "embedding_gradients")
     assert {name for module in shared for name in where[f"attribution/{module}.py"]} == {CONTROL}

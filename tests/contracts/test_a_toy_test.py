@@ -224,20 +224,20 @@ def test_resuming(results, model, tmp_path, monkeypatch):
 def test_two_runs_are_compared(results, folder, tmp_path):
     other = af.Evaluator(commands.save_flan(tmp_path / "flan", seed=1))
     second = other.compute(ROWS, tests=["toy"], **OPTIONS)
-    found = compare(results.tables, second.tables, paired=True, n_resamples=50)
-    mine = found[found.test == "toy"].set_index("figure")
+    result = compare(results.tables, second.tables, paired=True, n_resamples=50)
+    mine = result[result.test == "toy"].set_index("figure")
     assert mine.loc["mean_length", ["a", "b", "difference", "low"]].tolist()[2:] == [0, 0]
     assert set(mine.index) == {"long", "mean_length", "median_length"}
-    assert "Texts are as long in A as in B." in sentences(found)
+    assert "Texts are as long in A as in B." in sentences(result)
 
 
 def test_as_a_metric_module(results):
     assert {"Length", "DecisionFlip"} <= set(metrics.__all__)
     length = results.table("toy")["length"]
-    found = metrics.Length(least=5, n_resamples=50).compute(predictions=[[0.0] * n for n in length])
+    result = metrics.Length(least=5, n_resamples=50).compute(predictions=[[0.0] * n for n in length])
     mine = results.summary().query("test == 'toy'").set_index("figure")
     for name in ("long", "mean_length", "median_length"):
-        assert [found[name], found[f"{name}_low"], found[f"{name}_high"]] == mine.loc[
+        assert [result[name], result[f"{name}_low"], result[f"{name}_high"]] == mine.loc[
             name, ["value", "low", "high"]
         ].tolist()
     assert metrics.Length().citation == "@misc{toy}"
@@ -256,7 +256,7 @@ def test_the_commands(model, folder, tmp_path):
     (line,) = [line for line in compared.stdout.splitlines() if "length of a text (mean)" in line]
     assert line.startswith("anywhere ")
     refused = commands.run("evaluate", model, data, "--tests", "toy", "--option", "toy.last=4")
-    assert "Did you mean 'least'?" in commands.said(refused)
+    assert "Did you mean 'least'?" in commands.error_text(refused)
 
 
 def test_help_names_it_before_it_is_imported(folder):

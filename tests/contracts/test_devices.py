@@ -11,8 +11,8 @@ from tests.helpers.other_device import MixedDevicesError, OtherDevice, is_there
 
 @pytest.fixture
 def device():
-    with OtherDevice() as found:
-        yield found
+    with OtherDevice() as result:
+        yield result
 
 
 MIXED = {
@@ -51,10 +51,10 @@ def test_what_a_gpu_refuses_is_refused(device, name):
 @pytest.mark.parametrize("name", FINE)
 def test_what_a_gpu_takes_is_taken_and_stays_there(device, name):
     here = torch.tensor([0.0, 1.0, 2.0])
-    found = FINE[name](device.put(here), here)
-    assert is_there(found)
-    assert found.device.type == "cuda"
-    assert found.tolist() == FINE[name](here, here).tolist() or name == "draws that are moved"
+    result = FINE[name](device.put(here), here)
+    assert is_there(result)
+    assert result.device.type == "cuda"
+    assert result.tolist() == FINE[name](here, here).tolist() or name == "draws that are moved"
 
 
 def test_moving_copies_and_leaves_the_original_where_it_is(device):
@@ -71,10 +71,10 @@ def test_models_and_their_copies_compute_there():
     plain = nn.Parameter.__new__
     with OtherDevice() as device:
         model = device.put(nn.Sequential(nn.Embedding(5, 3), nn.LayerNorm(3), nn.Linear(3, 2)))
-        for one in (model, copy.deepcopy(model)):
-            found = one(device.put(torch.tensor([[1, 2]])))
-            assert is_there(found)
-            (gradient,) = torch.autograd.grad(found.sum(), [one[2].weight])
+        for item in (model, copy.deepcopy(model)):
+            result = item(device.put(torch.tensor([[1, 2]])))
+            assert is_there(result)
+            (gradient,) = torch.autograd.grad(result.sum(), [item[2].weight])
             assert is_there(gradient)
     assert nn.Parameter.__new__ is plain
     assert torch.ones(1).device.type == "cpu"

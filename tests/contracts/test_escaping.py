@@ -28,11 +28,11 @@ TERMINAL = {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": "120"}
 
 def clean(text, kept="\n"):
     """Nothing in it can be obeyed or hidden; colours that rich makes itself may be."""
-    found = COLOURS.sub("", text)
+    result = COLOURS.sub("", text)
     kinds = ("Cc", "Cf", "Cs", "Zl", "Zp")
-    hidden = {repr(sign) for sign in found if sign not in kept and unicodedata.category(sign) in kinds}
-    assert not hidden, (hidden, found)
-    return found
+    hidden = {repr(sign) for sign in result if sign not in kept and unicodedata.category(sign) in kinds}
+    assert not hidden, (hidden, result)
+    return result
 
 
 def written(result):

@@ -79,10 +79,12 @@ def test_batch_is_one_by_one(family, level, name):
     for text in range(len(done.inputs["input_ids"])):
         single = asked(done.cut, level, name, alone(done.inputs, text), text_ids=(text,))
         assert_scores(items(together, text), items(single, 0), tolerance_for(done))
-        for of_batch, own in ((together.gap, single.gap), (together.absorbed, single.absorbed)):
-            assert (of_batch is None) == (own is None)
-            if own is not None and (own is single.gap or family not in LIES_OTHERWISE or not of_batch.isnan().all()):
-                torch.testing.assert_close(of_batch[text], own[0], rtol=1e-3, atol=tolerance_for(done))
+        for of_batch, of_text in ((together.gap, single.gap), (together.absorbed, single.absorbed)):
+            assert (of_batch is None) == (of_text is None)
+            if of_text is not None and (
+                of_text is single.gap or family not in LIES_OTHERWISE or not of_batch.isnan().all()
+            ):
+                torch.testing.assert_close(of_batch[text], of_text[0], rtol=1e-3, atol=tolerance_for(done))
 
 
 @pytest.mark.parametrize(("level", "name"), METHODS)
@@ -133,7 +135,7 @@ def test_random_is_a_function_of_seed_text_and_level(level):
     assert torch.equal(draws(text_ids=(7, 3))[0], draws(text_ids=(7, 4))[0])
     same = alone(done.inputs, 0)
     other = same | {"input_ids": same["input_ids"].flip(1)}
-    by_key = [ask(done.cut, level, "random", one, text_ids=(5,))[1].values for one in (same, other)]
+    by_key = [ask(done.cut, level, "random", item, text_ids=(5,))[1].values for item in (same, other)]
     assert torch.equal(*by_key)
     levels = [ask(done.cut, at, "random", same, text_ids=(5,))[1].values for at in ("attention", "input")]
     assert not torch.equal(*levels)

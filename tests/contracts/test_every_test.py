@@ -37,17 +37,17 @@ def results(evaluator, tmp_path_factory):
     return computed(evaluator, ROWS, **more)
 
 
-def own(results, name):
+def tables_of(results, name):
     """The tables that a test makes when it is run by itself."""
-    return [one for one in results.tables if one.startswith(name) and (one == name or one not in tests)]
+    return [table for table in results.tables if table.startswith(name) and (table == name or table not in tests)]
 
 
 @pytest.mark.parametrize("name", tests)
 def test_it_is_the_same_by_itself_text_by_text(name, results, evaluator):
     more = {"rationale_column": "marks"} if name == "rationales" else {}
     alone = computed(evaluator, ROWS, name, batch_size=1, **more)
-    assert set(alone.tables) == {"texts", *own(alone, name)}
-    for table in own(alone, name):
+    assert set(alone.tables) == {"texts", *tables_of(alone, name)}
+    for table in tables_of(alone, name):
         assert len(results.table(table)) > 0
         pd.testing.assert_frame_equal(results.table(table), alone.table(table), **CLOSE)
 
@@ -63,8 +63,8 @@ def test_its_summary_has_intervals_and_counts(name, results):
     assert len(known) > 0
     assert (known["low"] <= known["high"]).all()
     assert (mine["texts"] <= len(TEXTS)).all()
-    place = ["erase_level", "ranking_level", "ranking", "other", "slice", "figure", "note"]
-    assert not mine.duplicated(place).any()
+    index = ["erase_level", "ranking_level", "ranking", "other", "slice", "figure", "note"]
+    assert not mine.duplicated(index).any()
     parts = results.summary(by="class")
     assert {"class=0", "class=1"} <= set(parts[parts["test"] == name]["slice"])
 
@@ -85,12 +85,12 @@ def test_it_says_something_and_only_where_it_was_run(name, evaluator):
     rows = ROWS * 3  # some conclude nothing from few texts
     more = {"rationale_column": "marks"} if name == "rationales" else {}
     verdict = computed(evaluator, rows, name, **more).verdict
-    said = verdict.parts[name]
-    assert said
-    assert f"\n\n{name.replace('_', ' ').capitalize()}\n{said[0]}\n" in str(verdict)
+    sentences = verdict.parts[name]
+    assert sentences
+    assert f"\n\n{name.replace('_', ' ').capitalize()}\n{sentences[0]}\n" in str(verdict)
     assert list(computed(evaluator, rows, "erasure").verdict.parts) == ["", "other rankings", "texts"]
-    assert all(sentence.endswith((".", ":")) and not sentence[0].islower() for sentence in said)
-    assert not any("nan" in sentence.split() or "-0.00 " in sentence for sentence in said)
+    assert all(sentence.endswith((".", ":")) and not sentence[0].islower() for sentence in sentences)
+    assert not any("nan" in sentence.split() or "-0.00 " in sentence for sentence in sentences)
 
 
 def test_results_are_kept_with_their_options(results, tmp_path):
@@ -104,25 +104,25 @@ def test_results_are_kept_with_their_options(results, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", tests)
 def test_every_kind_of_decision(name, kind):
-    found = computed(*evaluator_of(kind), name)
-    assert found.table(name)["text_id"].nunique() == 30
-    figures = found.summary()
+    result = computed(*evaluator_of(kind), name)
+    assert result.table(name)["text_id"].nunique() == 30
+    figures = result.summary()
     assert np.isfinite(figures[figures["test"] == name]["value"]).any()
-    assert found.plot(name).axes
-    assert str(found)
+    assert result.plot(name).axes
+    assert str(result)
 
 
 @pytest.mark.parametrize("name", tests)
 def test_a_transformer_and_a_network_of_sentences(name, tmp_path):
     han = commands.save_han(tmp_path / "han")
     rows = [
-        {"text": ". ".join((one, other, one)) + "."}
-        for one, other in zip(commands.texts(12), commands.texts(12, seed=1), strict=True)
+        {"text": ". ".join((first, other, first)) + "."}
+        for first, other in zip(commands.texts(12), commands.texts(12, seed=1), strict=True)
     ]
     for model, data in ((commands.save_bert(tmp_path / "bert"), ROWS[:12]), (han, rows)):
-        found = computed(af.Evaluator(model), data, name, rankings=["attention", "gradient"])
-        assert found.table(name)["text_id"].nunique() == 12
-        assert str(found)
+        result = computed(af.Evaluator(model), data, name, rankings=["attention", "gradient"])
+        assert result.table(name)["text_id"].nunique() == 12
+        assert str(result)
 
 
 @pytest.mark.parametrize("name", ["erasure", "rationales"])
@@ -147,9 +147,9 @@ def test_all_of_them_are_run_by_one_word_and_named_by_the_help(evaluator, folder
     asked = ["--tests", "all", "--rankings", "attention", "--option", "adversarial.steps=20"]
     done = commands.run("evaluate", folder, data, "--output", tmp_path / "run", *asked, *commands.FEW)
     assert (done.exit_code, done.stderr) == (0, "")
-    found = af.load_results(tmp_path / "run")
-    assert list(found.tests) == list(tests)
-    assert found.tests["adversarial"]["steps"] == 20
+    result = af.load_results(tmp_path / "run")
+    assert list(result.tests) == list(tests)
+    assert result.tests["adversarial"]["steps"] == 20
     told = commands.run("evaluate", "--help").stdout
     assert all(name in told for name in tests)
 
@@ -192,7 +192,7 @@ def test_a_model_that_asks_for_gradients_of_its_inputs_is_evaluated(family):
             model.train()
         else:
             model.eval()
-        found = af.Evaluator(model, tokenizer).compute(data, n_resamples=99, quiet=True)
-        summaries.append(found.summary().select_dtypes("number"))
+        result = af.Evaluator(model, tokenizer).compute(data, n_resamples=99, quiet=True)
+        summaries.append(result.summary().select_dtypes("number"))
     assert len(summaries[0])
     pd.testing.assert_frame_equal(*summaries, atol=1e-4, rtol=1e-4)

@@ -87,7 +87,7 @@ def command_and_imports(*arguments):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["--help"], 0, "evaluate"),
         (["--version"], 0, attnfaith.__version__),
@@ -99,10 +99,10 @@ def command_and_imports(*arguments):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_help_and_misspelt_options_import_nothing_heavy(arguments, code, said):
-    found, output, imported = command_and_imports(*arguments)
-    assert (found, imported) == (code, [])
-    assert said in output
+def test_help_and_misspelt_options_import_nothing_heavy(arguments, code, message):
+    result, output, imported = command_and_imports(*arguments)
+    assert (result, imported) == (code, [])
+    assert message in output
 
 
 def test_the_check_for_a_light_command_can_fail(tmp_path):

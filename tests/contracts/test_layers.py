@@ -62,12 +62,12 @@ def test_every_folder_has_a_layer():
 
 
 def test_imports_run_downwards():
-    found = set()
+    result = set()
     for file in PACKAGE.rglob("*.py"):
         module = ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
-        found |= upward(module, file.read_text(encoding="utf-8"))
-    assert found - EXCEPTIONS == set(), "imports from a higher room"
-    assert EXCEPTIONS - found == set(), "exceptions that nothing needs any more"
+        result |= upward(module, file.read_text(encoding="utf-8"))
+    assert result - EXCEPTIONS == set(), "imports from a higher room"
+    assert EXCEPTIONS - result == set(), "exceptions that nothing needs any more"
 
 
 def test_an_import_from_above_is_noticed():

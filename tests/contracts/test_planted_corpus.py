@@ -49,7 +49,7 @@ def trained(rows, *, ignored):
 def judged(tmp_path_factory):
     """The results of all tests, of the faithful model and of the other."""
     rows = reviews(HELD_OUT + VALIDATION + TRAIN, seed=1)
-    found = []
+    result = []
     for ignored in (False, True):
         model, tokenizer = trained(rows[HELD_OUT:], ignored=ignored)
         results = af.Evaluator(model, tokenizer).compute(
@@ -60,8 +60,8 @@ def judged(tmp_path_factory):
             output_dir=tmp_path_factory.mktemp("run") / "run",
             quiet=True,
         )
-        found.append(results)
-    return found
+        result.append(results)
+    return result
 
 
 def value(results, test, figure, ranking="attention", other=""):

@@ -56,7 +56,7 @@ def test_the_source_uses_nothing_that_runs_code_or_talks(source):
     tree = ast.parse(source.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [item.name for item in node.names]
             assert not {name.split(".")[0] for name in names} & FORBIDDEN
         if isinstance(node, ast.keyword) and node.arg in ("trust_remote_code", "weights_only", "allow_pickle"):
             assert isinstance(node.value, ast.Constant)
@@ -213,7 +213,7 @@ _WATCHED += ("os.exec", "os.posix_spawn", "os.spawn", "webbrowser.open", "ctypes
 def _watched(folder, arguments):
     """Run a command; what Python's audit events say of connections, unpickling and programs goes to a file."""
     seen = []
-    sys.addaudithook(lambda event, found: seen.append(f"{event} {found!r}"[:200]) if event in _WATCHED else None)
+    sys.addaudithook(lambda event, result: seen.append(f"{event} {result!r}"[:200]) if event in _WATCHED else None)
     try:
         children.evaluate(*arguments)
     finally:
@@ -223,8 +223,8 @@ def _watched(folder, arguments):
 def _talk(folder):
     import socket
 
-    with socket.socket() as one:
-        one.connect_ex(("127.0.0.1", 9))
+    with socket.socket() as item:
+        item.connect_ex(("127.0.0.1", 9))
 
 
 def test_nothing_is_sent_unpickled_or_started(model, data, tmp_path):
@@ -242,7 +242,7 @@ def test_nothing_is_sent_unpickled_or_started(model, data, tmp_path):
 
 def test_the_watch_can_fail(tmp_path):
     seen = []
-    sys.addaudithook(lambda event, found: seen.append(event) if event in _WATCHED else None)
+    sys.addaudithook(lambda event, result: seen.append(event) if event in _WATCHED else None)
     _talk(tmp_path)
     pickle.loads(pickle.dumps(Trap(tmp_path / "sprung")))
     assert {"socket.connect", "pickle.find_class"} <= set(seen)

@@ -138,7 +138,7 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize("given", FOUND, ids=[f"{next(iter(one))}-{place}" for place, one in enumerate(FOUND)])
+@pytest.mark.parametrize("given", FOUND, ids=[f"{next(iter(item))}-{index}" for index, item in enumerate(FOUND)])
 def test_odd_options_of_an_evaluation(evaluator, given):
     with pytest.raises(af.InputError) as caught:
         evaluator.compute(ROWS, **{"n_resamples": 20, **given})

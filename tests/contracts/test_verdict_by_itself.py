@@ -67,17 +67,19 @@ def compare(results):
 @pytest.mark.parametrize(
     "name", [name if name in ("bert", "FLAN") else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
-def test_alone_with_all_rankings_and_with_a_users_own(name, tmp_path):
+def test_alone_with_all_rankings_and_with_a_user_ranking(name, tmp_path):
     evaluator, data = MODELS[name](tmp_path), SENTENCES if name == "HAN" else ROWS
     level = "input" if name == "HAN" else "both"  # a user's ranking has a score for each token
     options = {"tests": ["erasure"], "level": level, "n_resamples": 99, "steps": 3, "quiet": True}
     alone = evaluator.compute(data, rankings=["attention"], **options)
     everything = evaluator.compute(data, **options)
     mine = {"letters": number_of_letters}
-    own = evaluator.compute(data, rankings=["attention", "gradient"], explanations=mine, **options)
-    compare([alone, everything, own])
+    with_user_ranking = evaluator.compute(data, rankings=["attention", "gradient"], explanations=mine, **options)
+    compare([alone, everything, with_user_ranking])
     told = [
-        sentence for sentence in own.verdict.parts["other rankings"] if sentence.startswith("Your ranking 'letters'")
+        sentence
+        for sentence in with_user_ranking.verdict.parts["other rankings"]
+        if sentence.startswith("Your ranking 'letters'")
     ]
     assert len(told) == 1
 
@@ -89,7 +91,9 @@ def test_on_a_real_transformer(data_dir):
     options = {"tests": ["erasure"], "n_resamples": 999, "steps": 4, "quiet": True}
     alone = evaluator.compute(texts, rankings=["attention"], **options)
     everything = evaluator.compute(texts, **options)
-    own = evaluator.compute(texts, rankings=["attention"], explanations={"letters": number_of_letters}, **options)
-    compare([alone, everything, own])
+    with_user_ranking = evaluator.compute(
+        texts, rankings=["attention"], explanations={"letters": number_of_letters}, **options
+    )
+    compare([alone, everything, with_user_ranking])
     assert alone.verdict.reason == ""
     assert any("with a label" in sentence for sentence in alone.verdict.parts["texts"])

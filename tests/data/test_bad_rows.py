@@ -19,15 +19,15 @@ def test_bad_rows_of_a_csv(tmp_path):
     )
     with pytest.raises(InputError) as caught:
         open_data(path)
-    said = str(caught.value)
-    assert "has 4 bad rows" in said
-    assert "line 4 has 3 fields where the header has 2 ('too,  many,  fields')" in said
-    assert "line 6 has 1 fields" in said
-    assert "line 7 cannot be read" in said
-    assert "line 9 cannot be read" in said
+    message = str(caught.value)
+    assert "has 4 bad rows" in message
+    assert "line 4 has 3 fields where the header has 2 ('too,  many,  fields')" in message
+    assert "line 6 has 1 fields" in message
+    assert "line 7 cannot be read" in message
+    assert "line 9 cannot be read" in message
 
 
-def test_only_the_first_bad_rows_are_told(tmp_path):
+def test_only_the_first_bad_rows_are_listed(tmp_path):
     (tmp_path / "a.csv").write_text("text,label\n" + "a,b,c\n" * 500)
     with pytest.raises(InputError, match=r"has 500 bad rows, the first 10: line 2 .* line 11 ") as caught:
         open_data(tmp_path / "a.csv")
@@ -46,10 +46,10 @@ def test_bad_lines_of_json(tmp_path):
     path.write_text('{"text": "fine"}\n{"text": "cut\n\n[1, 2]\n"alone"\n{"text": "fine"}\n')
     with pytest.raises(InputError) as caught:
         open_data(path)
-    said = str(caught.value)
-    assert "has 3 bad rows: line 2 is not JSON" in said
-    assert "line 4 is a list, not an object" in said
-    assert "line 5 is a str" in said
+    message = str(caught.value)
+    assert "has 3 bad rows: line 2 is not JSON" in message
+    assert "line 4 is a list, not an object" in message
+    assert "line 5 is a str" in message
 
 
 def test_a_bad_json_list(tmp_path):

@@ -33,7 +33,7 @@ def test_a_part_of_a_split(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "split", "said"),
+    ("data", "split", "message"),
     [
         (splits_of("train", "extra"), None, "splits 'train', 'extra'. Choose with split="),
         (splits_of("train", "test"), "tset", "no split 'tset'; there are 'train', 'test'"),
@@ -43,8 +43,8 @@ def test_a_part_of_a_split(tmp_path):
         ([{"text": "a"}], "test", "for data with splits"),
     ],
 )
-def test_splits_that_are_not_there(data, split, said):
-    with pytest.raises(InputError, match=said.replace("[", r"\[")):
+def test_splits_that_are_not_there(data, split, message):
+    with pytest.raises(InputError, match=message.replace("[", r"\[")):
         open_data(data, split=split)
 
 
@@ -55,9 +55,9 @@ def test_misspelt_columns(form, argument, tmp_path):
     right = {"label_column": "label", "score_columns": "mine"}.get(argument, "text")
     with pytest.raises(InputError) as caught:
         open_data(in_form(form, tmp_path), labels=THREE, **{argument: name})
-    said = str(caught.value)
-    assert f"no column '{name}' ({argument}). Did you mean '{right}'" in said
-    assert all(f"'{column}'" in said.partition("Columns:")[2] for column in ("text", "label", "mine"))
+    message = str(caught.value)
+    assert f"no column '{name}' ({argument}). Did you mean '{right}'" in message
+    assert all(f"'{column}'" in message.partition("Columns:")[2] for column in ("text", "label", "mine"))
 
 
 def test_the_default_label_column_may_be_absent():

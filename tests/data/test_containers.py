@@ -53,7 +53,7 @@ def test_a_process_does_not_read_the_shards_of_others():
     assert seen == [slice(2, 4), slice(6, 8)]
 
 
-def test_a_stream_is_not_held():
+def test_a_stream_is_not_kept_in_memory():
     """Rows are pulled as they are wanted, whatever the length of the stream."""
     pulled = []
 
@@ -79,8 +79,8 @@ def test_nothing_is_left_behind(tmp_path):
     limit = csv.field_size_limit(99_999)
     try:
         was = switches()
-        for one in (data, frame, in_form("csv", tmp_path), in_form("lines", tmp_path), in_form("parquet", tmp_path)):
-            rows_of(open_data(one, labels=THREE))
+        for item in (data, frame, in_form("csv", tmp_path), in_form("lines", tmp_path), in_form("parquet", tmp_path)):
+            rows_of(open_data(item, labels=THREE))
         (tmp_path / "bad.csv").write_text("text\na,b\n")
         (tmp_path / "bad.jsonl").write_text("{")
         (tmp_path / "bad.parquet").write_text("PAR1")

@@ -14,7 +14,7 @@ from tests.helpers.data_forms import rows_of, write_csv
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
-def test_a_changed_file_is_read_anew_and_an_open_one_stays(name, tmp_path):
+def test_a_changed_file_is_read_again_and_an_open_one_stays(name, tmp_path):
     def write(word):
         data = Dataset.from_dict({"text": [word] * 3})
         {".csv": data.to_csv, ".jsonl": data.to_json, ".parquet": data.to_parquet}[path.suffix](path)

@@ -57,9 +57,9 @@ def read(space, labels, mapping=None, features=None):
     ],
 )  # fmt: skip
 def test_labels(space, labels, mapping, expected):
-    found, _ = read(space, labels, mapping)
-    assert found == expected
-    assert [type(one) for one in found] == [
+    result, _ = read(space, labels, mapping)
+    assert result == expected
+    assert [type(item) for item in result] == [
         type(float(e) if space.kind == "regression" and e is not None else e) for e in expected
     ]
 
@@ -77,8 +77,8 @@ def test_labels(space, labels, mapping, expected):
     ],
 )
 def test_labels_with_names_in_the_data(features, mapping, expected, noted):
-    found, notes = read(THREE, [0, 1, -1], mapping, features)
-    assert found == [*expected, None]  # -1: withheld
+    result, notes = read(THREE, [0, 1, -1], mapping, features)
+    assert result == [*expected, None]  # -1: withheld
     assert any("by number" in note for note in notes) == noted
     assert "1 of 3 texts have no label." in notes
     stream = Dataset.from_dict({"text": ["a", "b"], "label": [0, 1]}, Features(text=Value("string"), label=features))
@@ -87,12 +87,12 @@ def test_labels_with_names_in_the_data(features, mapping, expected, noted):
 
 
 def test_lists_of_labels_with_names_in_the_data():
-    found, _ = read(MANY, [[0], [0, 1]], None, List(ClassLabel(names=["good", "bad"])))
-    assert found == [(2,), (0, 2)]
+    result, _ = read(MANY, [[0], [0, 1]], None, List(ClassLabel(names=["good", "bad"])))
+    assert result == [(2,), (0, 2)]
 
 
 @pytest.mark.parametrize(
-    ("space", "labels", "mapping", "row", "said"),
+    ("space", "labels", "mapping", "row", "message"),
     [
         (THREE, [0, 1, 3], None, 2, "label 3: the model does not have it.*bad, so-so, good.*label_mapping="),
         (THREE, [0, -1], None, 1, "label -1"),
@@ -114,13 +114,13 @@ def test_lists_of_labels_with_names_in_the_data():
         (ModelLabels("multilabel", ("a", "b"), 2), [[1], [0, 1]], None, 1, "list of label numbers"),
     ],
 )
-def test_labels_that_the_model_does_not_have(space, labels, mapping, row, said):
-    with pytest.raises(InputError, match=f"(?i)row {row} .*{said}"):
+def test_labels_that_the_model_does_not_have(space, labels, mapping, row, message):
+    with pytest.raises(InputError, match=f"(?i)row {row} .*{message}"):
         read(space, labels, mapping)
 
 
 @pytest.mark.parametrize(
-    ("mapping", "said"),
+    ("mapping", "message"),
     [
         ({"worst": 3}, "'worst' is no class of the model.*0 to 2 and the names bad, so-so, good.$"),
         ({2: "pos"}, "2 is no class of the model"),
@@ -130,8 +130,8 @@ def test_labels_that_the_model_does_not_have(space, labels, mapping, row, said):
         (["bad"], "to be a dict"),
     ],
 )
-def test_mappings_that_make_no_sense(mapping, said):
-    with pytest.raises(InputError, match=said):
+def test_mappings_that_make_no_sense(mapping, message):
+    with pytest.raises(InputError, match=message):
         LabelReader(THREE, mapping)
 
 
@@ -161,13 +161,13 @@ def test_a_mapping_for_a_regression():
         LabelReader(NUMBER, {"a": 1})
 
 
-def test_names_that_differ_in_case_only_are_told_apart():
+def test_names_that_differ_in_case_only_are_distinguished():
     space = ModelLabels("multiclass", ("A", "a"), 2)
     assert read(space, ["a", "A"])[0] == [1, 0]
     with pytest.raises(InputError, match="label 'À'"):
         read(space, ["À"])
 
 
-def test_all_labels_are_checked_at_the_door():
+def test_all_labels_are_checked_before_the_run():
     with pytest.raises(InputError, match=r"Row 4999"):
         open_data(Dataset.from_dict({"text": ["a"] * 5000, "label": [0] * 4999 + [9]}), labels=THREE)

@@ -57,7 +57,7 @@ def rows_of(source):
 def test_every_form_of_data_is_read_alike(name, form, tmp_path):
     source = open_data(in_form(name, form, tmp_path), label_column=None, rationale_column="marks")
     for row, given in zip(rows_of(source), COLUMNS[form], strict=True):
-        values = None if given is None else tuple(tuple(one) if form == "spans" else one for one in given)
+        values = None if given is None else tuple(tuple(item) if form == "spans" else item for item in given)
         assert row.rationale == (None if given is None else Rationale(values, form))
 
 
@@ -100,7 +100,7 @@ def evaluator():
     return af.Evaluator(af.models.from_preset("FLANnoenc", num_labels=2, tokenizer=tokenizer), tokenizer)
 
 
-def test_a_run_goes_on_with_the_same_marks_only(evaluator, tmp_path):
+def test_a_run_resumes_with_the_same_marks_only(evaluator, tmp_path):
     asked = {"tests": ["rationales"], "rankings": ["attention"], "quiet": True, "output_dir": tmp_path / "run"}
     first = evaluator.compute(records("mask"), rationale_column="marks", **asked)
     again = evaluator.compute(records("mask"), rationale_column="marks", **asked)
@@ -174,9 +174,9 @@ def test_the_movies_of_eraser_have_marks_on_31_percent_of_their_words(data_dir):
         assert marks.unread == 0
         starts = [span.start() for span in re.finditer(r"\S+", row.text)]
         there = [bisect(starts, span[0]) - 1 for span in encoded.offsets if span is not None]
-        own = [one for one, span in zip(marks.tokens, encoded.offsets, strict=True) if span is not None]
-        assert own == [bool(row.rationale.values[word]) for word in there]
-        tokens += own
+        ordinary = [token for token, span in zip(marks.tokens, encoded.offsets, strict=True) if span is not None]
+        assert ordinary == [bool(row.rationale.values[word]) for word in there]
+        tokens += ordinary
         shares += row.rationale.values
     assert sum(tokens) / len(tokens) == pytest.approx(sum(shares) / len(shares), abs=0.02)
 

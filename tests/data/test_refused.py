@@ -33,7 +33,7 @@ def test_empty_data(empty, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (5, "got int"),
         (None, "got NoneType"),
@@ -47,8 +47,8 @@ def test_empty_data(empty, tmp_path):
         ("x" * 5000, "cannot be reached|no file"),
     ],
 )
-def test_no_data(data, said):
-    with pytest.raises(InputError, match=said):
+def test_no_data(data, message):
+    with pytest.raises(InputError, match=message):
         open_data(data)
 
 

@@ -54,7 +54,7 @@ def test_no_text_comes_twice():
     assert len(set(texts)) == len(texts)
 
 
-def test_a_repeat_is_written_anew(monkeypatch):
+def test_a_repeated_text_is_replaced(monkeypatch):
     from attnfaith.demo import corpus
 
     class Poor:
@@ -74,7 +74,7 @@ def test_ranges_cover_the_decisive_words():
     for review in MANY:
         assert review["words"]
         assert [review["text"][start:end] for start, end in review["ranges"]] == review["words"]
-        ends = [place for span in review["ranges"] for place in span]
+        ends = [index for span in review["ranges"] for index in span]
         assert ends == sorted(ends)
         for start, end in review["ranges"]:
             assert review["text"][start:end].isalpha()
@@ -85,8 +85,8 @@ def test_decisive_words_decide_and_none_can_be_spared():
     for review in MANY:
         words = review["words"]
         assert label_of(words) == review["label"]
-        for place in range(len(words)):
-            assert label_of(words[:place] + words[place + 1 :]) != review["label"]
+        for index in range(len(words)):
+            assert label_of(words[:index] + words[index + 1 :]) != review["label"]
 
 
 def split(words):
@@ -137,7 +137,7 @@ def without_verdict(review):
     kept, start = [], 0
     for sentence in sentences_of(review["text"]):
         end = start + len(sentence)
-        if not any(start <= place < end for place, _ in review["ranges"]):
+        if not any(start <= index < end for index, _ in review["ranges"]):
             kept.append(sentence)
         start = end + 1
     return " ".join(kept)
@@ -163,11 +163,11 @@ def test_reviews_are_varied():
     lengths = Counter(len(sentences_of(review["text"])) for review in MANY)
     assert set(lengths) == {2, 3, 4, 5, 6, 7, 8}
     assert min(lengths.values()) > 100
-    places = Counter()
+    quarters = Counter()
     for review in MANY:
-        place = review["ranges"][0][0] / len(review["text"])
-        places[int(4 * place)] += 1
-    assert min(places.values()) > 300  # the verdict may stand anywhere
+        index = review["ranges"][0][0] / len(review["text"])
+        quarters[int(4 * index)] += 1
+    assert min(quarters.values()) > 300  # the verdict may stand anywhere
     assert 250 < len({word for review in MANY for word in words_of(review["text"])}) < 500
     for mark in "\"!?;:()-'":
         assert sum(mark in review["text"] for review in MANY) > 50, mark
@@ -217,7 +217,7 @@ def bag_of_words_accuracy(texts, labels, train, bigrams=False):
         bags.append(Counter(words + [" ".join(pair) for pair in itertools.pairwise(words)] * bigrams))
     total = Counter(word for bag in bags[:train] for word in bag)
     known = sorted(word for word in total if total[word] >= 5)
-    index = {word: place for place, word in enumerate(known)}
+    index = {word: position for position, word in enumerate(known)}
     counts = torch.zeros(len(texts), len(known))
     for row, bag in enumerate(bags):
         for word, count in bag.items():
@@ -266,8 +266,8 @@ def test_planted_scores_by_token_and_by_sentence():
         offsets = encoded["offset_mapping"]
         scores = planted_scores(review, offsets)
         assert len(scores) == len(offsets)
-        found = [review["text"][slice(*span)] for span, score in zip(offsets, scores, strict=True) if score]
-        assert found == review["words"]
+        result = [review["text"][slice(*span)] for span, score in zip(offsets, scores, strict=True) if score]
+        assert result == review["words"]
         assert set(scores) == {0.0, 1.0}
         at, spans = 0, []
         for sentence in sentences_of(review["text"]):

@@ -84,21 +84,21 @@ def test_runs_and_models_can_be_loaded(small, name):
 def test_the_report_says_what_the_tables_say(small, name):
     folder, told = small
     report = (folder / "report.md").read_text(encoding="utf-8")
-    own = re.split("^## ", report, flags=re.MULTILINE)[1 + KINDS.index(name)]
+    section = re.split("^## ", report, flags=re.MULTILINE)[1 + KINDS.index(name)]
     summary = pd.read_csv(folder / "tables" / f"{name}-summary.csv")
     agreed = pd.read_csv(folder / "tables" / f"{name}-planted.csv").set_index("ranking")
     for words, ranking in {"attention": "attention", "gradient x attention": "gradient_x_attention"}.items():
-        cells = rows_of(own.split("### The words")[0], words)[0]
-        for place, figure in ((1, "mean_fraction"), (2, "efficiency"), (3, "never_flipped")):
+        cells = rows_of(section.split("### The words")[0], words)[0]
+        for index, figure in ((1, "mean_fraction"), (2, "efficiency"), (3, "never_flipped")):
             row = found_in(summary, figure, ranking)
-            assert cells[place] == percent(row.value, row.low, row.high)
+            assert cells[index] == percent(row.value, row.low, row.high)
         row = agreed.loc[ranking]
         assert cells[4] == percent(row.agreement, row.low, row.high)
-    assert f"over the {agreed['texts']['by chance']} reviews" in own
+    assert f"over the {agreed['texts']['by chance']} reviews" in section
     results = af.load_results(folder / "runs" / name)
-    assert all(sentence in own for sentence in results.verdict.sentences)
+    assert all(sentence in section for sentence in results.verdict.sentences)
     right = percent(float(results.table("texts")["correct"].mean()))
-    assert f"the model gets {right} of them right" in own
+    assert f"the model gets {right} of them right" in section
     assert any(f"{name.upper()}: right on {right}" in line and results.verdict.label in line for line in told)
 
 
@@ -111,15 +111,15 @@ def test_agreement_is_what_counting_says(small, name):
     attributor = af.Attributor(str(folder / "models" / name), method="attention")
     shares, chances = [], []
     for review, counts in zip(reviews(30, seed=3), right, strict=True):
-        one = attributor(review["text"])
-        sentences = [(piece.start, piece.end) for piece in one.sentences()]
-        pieces = sentences if name == "han" else one.encoded.offsets
+        item = attributor(review["text"])
+        sentences = [(piece.start, piece.end) for piece in item.sentences()]
+        pieces = sentences if name == "han" else item.encoded.offsets
         decisive = [any(start < stop and begin < end for begin, stop in review["ranges"]) for start, end in pieces]
         number = sum(decisive)
         if not counts or number == len(decisive):
             continue
-        first = sorted(range(len(decisive)), key=lambda place, one=one: (-one.scores[place], place))[:number]
-        shares.append(sum(decisive[place] for place in first) / number)
+        first = sorted(range(len(decisive)), key=lambda index, entry=item: (-entry.scores[index], index))[:number]
+        shares.append(sum(decisive[index] for index in first) / number)
         chances.append(number / len(decisive))
     assert table.loc["attention"].texts == len(shares) > 0
     assert math.isclose(table.loc["attention"].agreement, np.mean(shares))
@@ -139,9 +139,9 @@ def test_the_planted_words_are_erased_first(small, name):
         row = table.loc[("planted", number)]
         if row.censored:
             continue
-        one = attributor(review["text"])
-        order = sorted(range(len(one.scores)), key=lambda place, one=one: (-planted(one.encoded)[place], place))
-        assert math.isclose(row.mass, sum(one.scores[place] for place in order[: int(row.removed)]), abs_tol=1e-5)
+        item = attributor(review["text"])
+        order = sorted(range(len(item.scores)), key=lambda index, entry=item: (-planted(entry.encoded)[index], index))
+        assert math.isclose(row.mass, sum(item.scores[index] for index in order[: int(row.removed)]), abs_tol=1e-5)
         checked += 1
     assert checked > 3
 
@@ -214,15 +214,15 @@ def test_an_earlier_demo_is_replaced(tmp_path):
 
 def test_an_earlier_demo_outlives_a_mistake(tmp_path, small):
     folder, _ = small
-    own = {"model": str(folder / "models" / "flan"), "quiet": True}
+    options = {"model": str(folder / "models" / "flan"), "quiet": True}
     with pytest.raises(InputError, match="revue"):
-        run_demo(tmp_path, data=[{"review": "Fine."}], text_column="revue", **own)
+        run_demo(tmp_path, data=[{"review": "Fine."}], text_column="revue", **options)
     assert not any(tmp_path.iterdir())
-    run_demo(tmp_path, data=[{"review": "A fine kettle."}] * 3, text_column="review", label_column=None, **own)
+    run_demo(tmp_path, data=[{"review": "A fine kettle."}] * 3, text_column="review", label_column=None, **options)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert tmp_path / "report.md" in before
     with pytest.raises(InputError, match="revue"):
-        run_demo(tmp_path, data=[{"review": "Fine."}], text_column="revue", **own)
+        run_demo(tmp_path, data=[{"review": "Fine."}], text_column="revue", **options)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert not (tmp_path / ".earlier").exists()
 
@@ -235,7 +235,7 @@ def _interrupted(path, resumed):
 
 
 @pytest.mark.parametrize(("then", "resumed", "stays"), [(1, True, True), (2, True, False), (1, False, False)])
-def test_an_interrupted_demo_goes_on_where_it_is_the_same(then, resumed, stays, tmp_path):
+def test_an_interrupted_demo_resumes_with_the_same_arguments(then, resumed, stays, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         _interrupted(tmp_path, resumed)
     with demo_folder(tmp_path, {"seed": then}, resume=resumed) as folder:
@@ -243,7 +243,7 @@ def test_an_interrupted_demo_goes_on_where_it_is_the_same(then, resumed, stays, 
         assert not (folder / "report.md").exists()
 
 
-def test_a_model_and_data_of_ones_own(small, tmp_path, capsys):
+def test_a_model_and_data_of_the_user(small, tmp_path, capsys):
     folder, _ = small
     model, data = str(folder / "models" / "flan"), str(folder / "data" / "reviews.jsonl")
     for _ in range(2):  # the second replaces the first
@@ -266,7 +266,7 @@ def test_a_model_and_data_of_ones_own(small, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:The integrated gradients")
-def test_a_transformer_of_ones_own_without_labels(tmp_path):
+def test_a_transformer_of_the_user_without_labels(tmp_path):
     from tests.helpers.commands import save_bert, texts
 
     data = pd.DataFrame({"review": texts(12)})

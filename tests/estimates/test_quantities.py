@@ -50,10 +50,10 @@ def test_a_mean_a_share_and_a_median():
 def test_a_function_of_means_is_that_of_each_resample():
     above, under = VALUES[:, [0]], VALUES[:, [0]] + 1
     quotient = ratio("r", above, under)
-    found = estimated(quotient)
-    np.testing.assert_allclose(found.value, [np.nanmean(above) / np.nanmean(under)])
+    result = estimated(quotient)
+    np.testing.assert_allclose(result.value, [np.nanmean(above) / np.nanmean(under)])
     draws = drawn(above) / drawn(under)
-    np.testing.assert_allclose(found.high, np.percentile(draws, 97.5, axis=0))
+    np.testing.assert_allclose(result.high, np.percentile(draws, 97.5, axis=0))
     assert np.isnan(estimated(FunctionOfMeans("r", under, columns=(above, under), function=np.divide, fewest=6)).value)
     some = quotient.take(np.array([0, 2]))
     value, _ = some.resampled(shared_means([some], Resamples(2, resamples=5)))
@@ -75,13 +75,13 @@ def test_arrays_that_several_quantities_share_are_averaged_once():
 def test_bounds_take_the_place_of_what_is_not_known(exact):
     low, high = Mean("m", VALUES, note="own", by_search=True), Mean("m", VALUES + (0 if exact else 1), note="own")
     known, least, most = bounded(low, high, exact=exact, note="see the bounds")
-    assert [one.name for one in (known, least, most)] == ["m", "m_low", "m_high"]
-    assert [one.summarised for one in (known, least, most)] == [True, not exact, not exact]
+    assert [item.name for item in (known, least, most)] == ["m", "m_low", "m_high"]
+    assert [item.summarised for item in (known, least, most)] == [True, not exact, not exact]
     assert (least.bound_of, most.bound_of) == ("m", "m")
-    found = estimated(known)
-    assert found.texts.tolist() == [5, 5]
-    assert np.isnan(found.value).all() != exact
-    assert known.notes(found) == ["own" if exact else "see the bounds"] * 2
+    result = estimated(known)
+    assert result.texts.tolist() == [5, 5]
+    assert np.isnan(result.value).all() != exact
+    assert known.notes(result) == ["own" if exact else "see the bounds"] * 2
     assert known.compared == (None if exact else ())
 
 

@@ -39,8 +39,8 @@ def test_a_slice_is_the_summary_of_its_texts(by):
         total += len(ids)
         alone = summarise_erasure(erasure[erasure.text_id.isin(ids)], texts[texts.text_id.isin(ids)], n_resamples=100)
         alone = alone[(alone.other == "") & (alone.figure != "set_aside")].drop(columns="slice").reset_index(drop=True)
-        own = table[table.slice == part].drop(columns="slice").reset_index(drop=True)
-        pd.testing.assert_frame_equal(own, alone)
+        of_slice = table[table.slice == part].drop(columns="slice").reset_index(drop=True)
+        pd.testing.assert_frame_equal(of_slice, alone)
     assert total == len(here)
 
 

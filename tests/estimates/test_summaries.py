@@ -28,10 +28,10 @@ def median(values):
 def slow(rows, level, key, *, paper=False):
     """Every figure of one ranking, from rows, straight from the definitions."""
     here = [row for row in rows if row["erase_level"] == level]
-    own = [row for row in here if (row["ranking_level"], row["ranking"]) == key]
-    found = {"never_flipped": mean([float(row["censored"]) for row in own])}
+    selected = [row for row in here if (row["ranking_level"], row["ranking"]) == key]
+    result = {"never_flipped": mean([float(row["censored"]) for row in selected])}
     if paper:
-        own = [row for row in own if not row["censored"]]
+        selected = [row for row in selected if not row["censored"]]
     low, high, sizes, lows, highs = [], [], [], [], []
     exact = True
     for row in here:
@@ -39,7 +39,7 @@ def slow(rows, level, key, *, paper=False):
             exact = False
         if row["flippable"] is not False and row["minimum_high"] is None:
             exact = False
-    for row in own:
+    for row in selected:
         upper = row["minimum_high"] or INF
         if upper == INF and row["censored"]:
             continue  # neither the search nor the ranking flips it: no efficiency
@@ -50,25 +50,25 @@ def slow(rows, level, key, *, paper=False):
         sizes.append(removed)
         lows.append(min(lower, removed))
         highs.append(min(upper, removed))
-    found |= {
-        "flipped_at_all": mean([float(not row["censored"] and row["removed"] == row["items"]) for row in own]),
-        "median_fraction": median([INF if row["censored"] else row["fraction"] for row in own]),
-        "mean_fraction": mean([1.0 if row["censored"] else row["fraction"] for row in own]),
-        "beats_reference": mean([float(size(row) < (row["minimum_high"] or INF)) for row in own]),
-        "mean_mass": mean([row["mass"] for row in own]),
-        "marginal": mean([float(row["marginal"]) for row in own]),
-        "tied_scores": mean([float(row["ties"] > 0) for row in own]),
-        "undefined_scores": mean([float(row["undefined"] > 0) for row in own]),
+    result |= {
+        "flipped_at_all": mean([float(not row["censored"] and row["removed"] == row["items"]) for row in selected]),
+        "median_fraction": median([INF if row["censored"] else row["fraction"] for row in selected]),
+        "mean_fraction": mean([1.0 if row["censored"] else row["fraction"] for row in selected]),
+        "beats_reference": mean([float(size(row) < (row["minimum_high"] or INF)) for row in selected]),
+        "mean_mass": mean([row["mass"] for row in selected]),
+        "marginal": mean([float(row["marginal"]) for row in selected]),
+        "tied_scores": mean([float(row["ties"] > 0) for row in selected]),
+        "undefined_scores": mean([float(row["undefined"] > 0) for row in selected]),
         "efficiency": mean(high) if exact else NAN,
         "efficiency_of_means": sum(highs) / sum(sizes) if exact else NAN,
     }
     if not exact:
-        found |= {"efficiency_low": mean(low), "efficiency_high": mean(high)}
-        found |= {
+        result |= {"efficiency_low": mean(low), "efficiency_high": mean(high)}
+        result |= {
             "efficiency_of_means_low": sum(lows) / sum(sizes) if sizes else NAN,
             "efficiency_of_means_high": sum(highs) / sum(sizes) if sizes else NAN,
         }
-    return found, {row["text_id"]: row for row in own}, mean(high)
+    return result, {row["text_id"]: row for row in selected}, mean(high)
 
 
 @pytest.mark.parametrize("reference", [None, "paper"])
@@ -84,10 +84,10 @@ def test_equals_loops_over_rows(bounds, reference, drop):
             if key != RANDOM and reference is None:
                 expected["skill"] = (worth - chance) / (1 - chance) if chance < 1 else NAN
             for figure, value in expected.items():
-                found = look(table, figure, level, key)
-                assert found.value == pytest.approx(value, abs=1e-12, nan_ok=True), figure
+                result = look(table, figure, level, key)
+                assert result.value == pytest.approx(value, abs=1e-12, nan_ok=True), figure
                 if math.isfinite(value) and figure != "skill":
-                    assert found.low - 1e-12 <= value <= found.high + 1e-12, figure
+                    assert result.low - 1e-12 <= value <= result.high + 1e-12, figure
             for other in KEYS:
                 if other == key:
                     continue
@@ -158,12 +158,12 @@ def test_smallest_sets_equal_loops_over_rows(bounds):
 
 def test_curves_equal_counting():
     rows, _ = made(17, drop=0.2)
-    found = curves(frames(rows, [{"aside": None}])[0], points=11)
-    assert len(found) == 2 * len(KEYS) * 11
-    for row in found.itertuples():
+    result = curves(frames(rows, [{"aside": None}])[0], points=11)
+    assert len(result) == 2 * len(KEYS) * 11
+    for row in result.itertuples():
         about = (row.erase_level, row.ranking_level, row.ranking)
-        mine = [one for one in rows if (one["erase_level"], one["ranking_level"], one["ranking"]) == about]
-        kept = mean([float(one["censored"] or one["fraction"] > row.fraction + 1e-9) for one in mine])
+        mine = [item for item in rows if (item["erase_level"], item["ranking_level"], item["ranking"]) == about]
+        kept = mean([float(item["censored"] or item["fraction"] > row.fraction + 1e-9) for item in mine])
         assert row.kept == pytest.approx(kept)
         assert row.low <= row.kept <= row.high
 
@@ -219,10 +219,10 @@ def test_it_is_quick_on_many_texts():
     n, started = 50_000, time.perf_counter()
     draw = np.random.default_rng(0)
     items = draw.integers(2, 60, n)
-    lots = []
+    tables = []
     for name in ("attention", "gradient", "random", "lrp", "occlusion", "greedy", "optimal", "integrated_gradients"):
         removed = draw.integers(1, items + 4)
-        lots.append(
+        tables.append(
             pd.DataFrame(
                 {
                     "text_id": np.arange(n),
@@ -243,5 +243,5 @@ def test_it_is_quick_on_many_texts():
             )
         )
     texts = pd.DataFrame({"text_id": np.arange(n), "aside": None})
-    summarise_erasure(pd.concat(lots), texts, n_resamples=1000)
+    summarise_erasure(pd.concat(tables), texts, n_resamples=1000)
     assert time.perf_counter() - started < 40  # 2 s on one idle core

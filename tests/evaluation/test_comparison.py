@@ -29,15 +29,15 @@ def run(seed, *, single=False, **settings):
 
 
 def look(table, figure, key=("", ""), level="attention", test="erasure"):
-    found = table[
+    result = table[
         (table.test == test)
         & (table.figure == figure)
         & (table.erase_level == level)
         & (table.ranking_level == key[0])
         & (table.ranking == key[1])
     ]
-    assert len(found) == 1, (figure, key, len(found))
-    return found.iloc[0]
+    assert len(result) == 1, (figure, key, len(result))
+    return result.iloc[0]
 
 
 def fractions(tables, key, level="attention"):
@@ -49,11 +49,11 @@ def fractions(tables, key, level="attention"):
 
 @pytest.mark.parametrize("bounds", ["exact", "some"])
 def test_both_columns_are_the_runs_own_summaries(bounds):
-    one, two = run(1, bounds=bounds, single=True), run(2, texts=60, bounds=bounds, single=True)
-    table = compare(one, two, paired=False, n_resamples=50)
+    first, second = run(1, bounds=bounds, single=True), run(2, texts=60, bounds=bounds, single=True)
+    table = compare(first, second, paired=False, n_resamples=50)
     assert table.columns.tolist() == list(COLUMNS)
     checked = 0
-    for side, tables in (("a", one), ("b", two)):
+    for side, tables in (("a", first), ("b", second)):
         summary = pd.concat(
             [
                 summarise_erasure(tables["erasure"], tables["texts"], n_resamples=20),
@@ -69,16 +69,16 @@ def test_both_columns_are_the_runs_own_summaries(bounds):
                 & (summary.figure == row.figure)
                 & (summary.other == "")
             ]
-            for own in same.itertuples():
+            for line in same.itertuples():
                 checked += 1
-                assert getattr(row, side) == pytest.approx(own.value, abs=1e-12, nan_ok=True), row.figure
-                assert getattr(row, f"texts_{side}") == own.texts
+                assert getattr(row, side) == pytest.approx(line.value, abs=1e-12, nan_ok=True), row.figure
+                assert getattr(row, f"texts_{side}") == line.texts
     assert checked > 150
 
 
 def test_figures_of_other_definitions_are_not_compared():
-    one, two = run(1), run(2)
-    alike, apart = (compare(one, two, paired=False, same_search=same, n_resamples=50) for same in (True, False))
+    first, second = run(1), run(2)
+    alike, apart = (compare(first, second, paired=False, same_search=same, n_resamples=50) for same in (True, False))
     assert not (alike.note == OTHER_SEARCH).any()
     other = apart[apart.note == OTHER_SEARCH]
     assert {"skill", "efficiency", "flippable", "minimum_fraction_mean_high"} <= set(other.figure)
@@ -90,25 +90,27 @@ def test_figures_of_other_definitions_are_not_compared():
 
 
 def test_paired_differences_equal_loops():
-    one, two = run(3, drop=0.1), run(4, drop=0.1)
-    table = compare(one, two, paired=True, n_resamples=80, seed=5)
-    texts = np.intersect1d(*(tables["erasure"].query("erase_level == 'attention'").text_id for tables in (one, two)))
+    first, second = run(3, drop=0.1), run(4, drop=0.1)
+    table = compare(first, second, paired=True, n_resamples=80, seed=5)
+    texts = np.intersect1d(
+        *(tables["erasure"].query("erase_level == 'attention'").text_id for tables in (first, second))
+    )
     counts = np.concatenate([part for _, part in Resamples(len(texts), resamples=80, seed=5).counts()])
     for key in KEYS:
-        values = [[mine.get(text, NAN) for text in texts] for mine in (fractions(one, key), fractions(two, key))]
-        found = look(table, "mean_fraction", key)
+        values = [[mine.get(text, NAN) for text in texts] for mine in (fractions(first, key), fractions(second, key))]
+        result = look(table, "mean_fraction", key)
         drawn = []
         for row in counts:
             means = []
-            for own in values:
-                chosen = [min(value, 1) for value, count in zip(own, row, strict=True) for _ in range(int(count))]
+            for column in values:
+                chosen = [min(value, 1) for value, count in zip(column, row, strict=True) for _ in range(int(count))]
                 means.append(np.nanmean(chosen))
             drawn.append(means[1] - means[0])
-        assert found.difference == pytest.approx(
+        assert result.difference == pytest.approx(
             np.nanmean(np.minimum(values[1], 1)) - np.nanmean(np.minimum(values[0], 1))
         )
-        assert found.low == pytest.approx(np.percentile(drawn, 2.5), abs=1e-12)
-        assert found.high == pytest.approx(np.percentile(drawn, 97.5), abs=1e-12)
+        assert result.low == pytest.approx(np.percentile(drawn, 2.5), abs=1e-12)
+        assert result.high == pytest.approx(np.percentile(drawn, 97.5), abs=1e-12)
 
 
 def test_a_run_does_not_differ_from_itself():
@@ -120,26 +122,29 @@ def test_a_run_does_not_differ_from_itself():
     sure = known[known.low.notna()]
     assert ((sure.low.abs() < 1e-12) & (sure.high.abs() < 1e-12)).all()
     apart = compare(tables, tables, paired=False, n_resamples=50)
-    found = look(apart, "mean_fraction", ATTENTION)
-    assert abs(found.difference) < 1e-12
-    assert found.low < 0 < found.high  # two samples that happen to be equal
+    result = look(apart, "mean_fraction", ATTENTION)
+    assert abs(result.difference) < 1e-12
+    assert result.low < 0 < result.high  # two samples that happen to be equal
 
 
-def test_pairing_is_worth_its_while():
-    one, two = run(6, texts=150), run(6, texts=150)
-    erasure = two["erasure"]
-    two["erasure"] = erasure.assign(removed=np.minimum(erasure.removed + 1, erasure["items"]))
+def test_pairing_makes_intervals_narrower():
+    first, second = run(6, texts=150), run(6, texts=150)
+    erasure = second["erasure"]
+    second["erasure"] = erasure.assign(removed=np.minimum(erasure.removed + 1, erasure["items"]))
     widths = []
     for paired in (True, False):
-        row = look(compare(one, two, paired=paired, n_resamples=400), "mean_fraction", KEYS[1])
+        row = look(compare(first, second, paired=paired, n_resamples=400), "mean_fraction", KEYS[1])
         assert row.difference > 0
         widths.append(row.high - row.low)
     assert widths[0] < widths[1] / 2
 
 
 def test_turned_round_the_signs_turn():
-    one, two = run(7), run(8)
-    forth, back = compare(one, two, paired=True, n_resamples=60), compare(two, one, paired=True, n_resamples=60)
+    first, second = run(7), run(8)
+    forth, back = (
+        compare(first, second, paired=True, n_resamples=60),
+        compare(second, first, paired=True, n_resamples=60),
+    )
     keys = ["test", "erase_level", "ranking_level", "ranking", "figure"]
     both = forth.merge(back, on=keys, suffixes=("", "_back"))
     assert len(both) == len(forth) == len(back)
@@ -149,21 +154,21 @@ def test_turned_round_the_signs_turn():
 
 
 def test_only_common_texts_are_compared_in_pairs():
-    one, two = run(9, texts=40), run(9, texts=70)
-    table = compare(one, two, paired=True, n_resamples=30)
+    first, second = run(9, texts=40), run(9, texts=70)
+    table = compare(first, second, paired=True, n_resamples=30)
     assert (
         look(table, "mean_fraction", ATTENTION).difference,
         look(table, "accuracy", level="", test="texts").difference,
     ) == (0, 0)
-    apart = compare(one, two, paired=False, n_resamples=30)
+    apart = compare(first, second, paired=False, n_resamples=30)
     row = look(apart, "accuracy", level="", test="texts")
-    assert row.texts_a == one["texts"].aside.isna().sum() < row.texts_b == two["texts"].aside.isna().sum()
+    assert row.texts_a == first["texts"].aside.isna().sum() < row.texts_b == second["texts"].aside.isna().sum()
 
 
 def test_texts_are_matched_by_their_number():
-    one, two = run(9, texts=60), run(9, texts=60)
-    odd = {name: table[table.text_id % 2 == 1] for name, table in two.items()}
-    table = compare(one, odd, paired=True, n_resamples=30)
+    first, second = run(9, texts=60), run(9, texts=60)
+    odd = {name: table[table.text_id % 2 == 1] for name, table in second.items()}
+    table = compare(first, odd, paired=True, n_resamples=30)
     known = table[(table.test == "erasure") & table.difference.notna()]
     assert len(known) > 50
     assert (known.difference == 0).all()
@@ -171,16 +176,16 @@ def test_texts_are_matched_by_their_number():
 
 
 def test_texts_in_common_are_needed_for_pairs():
-    one, two = run(10), run(10)
-    two = {name: table.assign(text_id=table.text_id + 1000) for name, table in two.items()}
+    first, second = run(10), run(10)
+    second = {name: table.assign(text_id=table.text_id + 1000) for name, table in second.items()}
     with pytest.raises(InputError, match="no text in common"):
-        compare(one, two, paired=True, n_resamples=30)
-    assert len(compare(one, two, paired=False, n_resamples=30))
+        compare(first, second, paired=True, n_resamples=30)
+    assert len(compare(first, second, paired=False, n_resamples=30))
 
 
 def test_what_only_one_run_has_is_kept_and_not_compared():
-    one, two = run(11, keys=KEYS[:4]), run(12, keys=KEYS[1:], levels=["attention"])
-    table = compare(one, two, paired=True, n_resamples=30)
+    left, right = run(11, keys=KEYS[:4]), run(12, keys=KEYS[1:], levels=["attention"])
+    table = compare(left, right, paired=True, n_resamples=30)
     first, second = look(table, "mean_fraction", ATTENTION), look(table, "mean_fraction", KEYS[4])
     assert (first.note, second.note) == (FIRST_ONLY, SECOND_ONLY)
     assert math.isnan(first.b)
@@ -203,23 +208,23 @@ def test_exact_and_bounded_runs_share_the_ends():
 
 
 def test_medians_that_are_not_reached_have_no_difference():
-    one, two = run(15), run(16)
-    erasure = two["erasure"]
+    first, second = run(15), run(16)
+    erasure = second["erasure"]
     erasure.loc[erasure.ranking == "attention", "censored"] = True
-    row = look(compare(one, two, paired=True, n_resamples=30), "median_fraction", ATTENTION)
+    row = look(compare(first, second, paired=True, n_resamples=30), "median_fraction", ATTENTION)
     assert row.b == INF
     assert row.note == NOT_REACHED
     assert all(math.isnan(value) for value in (row.difference, row.low, row.high))
 
 
 def test_runs_without_labels_or_tests():
-    one, two = run(17), run(18)
-    for tables in (one, two):
+    first, second = run(17), run(18)
+    for tables in (first, second):
         tables["texts"] = tables["texts"].assign(correct=None)
-    table = compare(one, two, paired=True, n_resamples=30)
+    table = compare(first, second, paired=True, n_resamples=30)
     assert math.isnan(look(table, "accuracy", level="", test="texts").a)
     assert not any("right on" in sentence for sentence in sentences(table))
-    bare = compare({"texts": one["texts"]}, {"texts": two["texts"]}, paired=True, n_resamples=30)
+    bare = compare({"texts": first["texts"]}, {"texts": second["texts"]}, paired=True, n_resamples=30)
     assert set(bare.test) == {"texts"}
     assert len(sentences(bare)) == 1
 
@@ -265,19 +270,19 @@ def test_sentences_where_nothing_differs():
             ("lrp", "mean_fraction", 0.2, 0.21, 0.01, NAN, NAN),
         ]
     )
-    found = sentences(table)
-    assert found[0].endswith("no other ranking removes clearly more or less.")
-    assert not any("never flips 0" in sentence for sentence in found)
+    result = sentences(table)
+    assert result[0].endswith("no other ranking removes clearly more or less.")
+    assert not any("never flips 0" in sentence for sentence in result)
 
 
 def test_the_seed_and_settings():
-    one, two = run(19), run(20)
-    first, again, other = (compare(one, two, paired=False, n_resamples=50, seed=seed) for seed in (1, 1, 2))
+    left, right = run(19), run(20)
+    first, again, other = (compare(left, right, paired=False, n_resamples=50, seed=seed) for seed in (1, 1, 2))
     pd.testing.assert_frame_equal(first, again)
     assert not first.low.equals(other.low)
     with pytest.raises(InputError, match="n_resamples"):
-        compare(one, two, paired=True, n_resamples=0)
-    narrow, wide = (compare(one, two, paired=True, n_resamples=200, confidence_level=level) for level in (0.5, 0.99))
+        compare(left, right, paired=True, n_resamples=0)
+    narrow, wide = (compare(left, right, paired=True, n_resamples=200, confidence_level=level) for level in (0.5, 0.99))
     width = [
         look(table, "mean_fraction", RANDOM).high - look(table, "mean_fraction", RANDOM).low for table in (narrow, wide)
     ]

@@ -31,9 +31,9 @@ def test_every_test_runs_there_and_says_the_same(name):
         moved = device.put(copy.deepcopy(model))
         there = computed(af.Evaluator(moved, tokenizer), rows, name, **more)
     assert len(here.tables) >= 2
-    for one in here.tables:
-        assert len(here.table(one)) > 5 or name == "information"
-        pd.testing.assert_frame_equal(here.table(one), there.table(one), atol=1e-9, rtol=1e-9)
+    for table_name in here.tables:
+        assert len(here.table(table_name)) > 5 or name == "information"
+        pd.testing.assert_frame_equal(here.table(table_name), there.table(table_name), atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel", "regression"])
@@ -46,7 +46,7 @@ def test_a_transformer_is_erased_there_at_both_levels(family, kind):
         cut = af.cut(device.put(model))
         batch = batch_of(family, kind, cut=cut, inputs=device.put(inputs), rankings=RANKINGS)
         there = table(Erasure().run(batch))
-        assert all(is_there(one) for one in batch.inputs.values())
+        assert all(is_there(item) for item in batch.inputs.values())
         assert is_there(batch.logits)
     assert here.keys() == there.keys()
     assert {key[3] for key in here} == {"attention", "input"}

@@ -42,8 +42,8 @@ def evaluated(flan, data, **options):
     return af.Evaluator(*flan).compute(data, n_resamples=99, quiet=True, **options)
 
 
-def same(one, other, name):
-    left, right = one.table(name), other.table(name)
+def same(first, other, name):
+    left, right = first.table(name), other.table(name)
     pd.testing.assert_frame_equal(left, right, rtol=1e-9, atol=1e-12)
 
 
@@ -85,7 +85,7 @@ def test_batches_shards_and_the_form_of_the_data_change_nothing(flan, rows, monk
         same(whole, small, name)
 
 
-def test_adding_a_ranking_changes_nobodys_numbers(flan, rows):
+def test_adding_a_ranking_changes_no_other_rankings_numbers(flan, rows):
     few = evaluated(flan, rows, rankings=["attention"], tests=["erasure"]).table("erasure")
     many = evaluated(flan, rows, rankings="all", tests=["erasure"]).table("erasure")
     many = many[many.ranking.isin(["attention", "random"])].reset_index(drop=True)
@@ -104,14 +104,14 @@ def test_texts_that_cannot_be_read_are_set_aside_with_the_reason(flan, rows):
 
 
 def test_explaining_the_gold_class_sets_texts_without_one_aside(flan, rows):
-    given = [{**row, "label": None if place % 3 == 0 else row["label"]} for place, row in enumerate(rows[:12])]
+    given = [{**row, "label": None if index % 3 == 0 else row["label"]} for index, row in enumerate(rows[:12])]
     results = evaluated(flan, given, target="gold", tests=["erasure"])
     assert results.manifest["counts"]["aside"] == {"there is no label to explain": 4}
     table = results.table("erasure")
     assert (table.target == table.gold).all()
 
 
-def test_a_run_goes_on_where_it_stopped_and_is_refused_for_another(flan, rows, tmp_path, monkeypatch):
+def test_a_run_resumes_and_is_refused_with_other_arguments(flan, rows, tmp_path, monkeypatch):
     monkeypatch.setattr(af.Evaluator, "shard_size", 16)
     evaluated(flan, rows, output_dir=tmp_path / "whole")
     done = []
@@ -163,11 +163,11 @@ def test_the_users_model_is_left_as_it_was(flan, rows):
     model.eval()
 
 
-def test_explanations_of_ones_own_are_judged_by_the_same_protocol(flan, rows):
+def test_user_explanations_are_judged_by_the_same_protocol(flan, rows):
     def backwards(encoded):
-        return [-place for place in range(len(encoded.tokens))]
+        return [-index for index in range(len(encoded.tokens))]
 
-    given = [{**row, "forwards": [-place for place in range(len(row["text"].split()))]} for row in rows]
+    given = [{**row, "forwards": [-index for index in range(len(row["text"].split()))]} for row in rows]
     results = evaluated(
         flan,
         given,
@@ -232,7 +232,7 @@ def test_every_kind_of_decision_runs(rows):
         assert np.isfinite(results.table("single_weight").delta_js).all()
 
 
-def test_what_is_asked_for_wrongly_is_refused_at_the_door(flan, rows):
+def test_wrong_arguments_are_refused_before_the_run(flan, rows):
     wrong = [
         ({"rankings": "attention"}, "'all' or a list"),
         ({"rankings": ["atention"]}, "attention"),
@@ -274,8 +274,8 @@ def test_inexact_scores_are_counted_over_all_batches_and_warned_of_once(flan, ro
         del methods["attention", "rough"]
     large = [gap for gap in gaps.values() if gap > 0.0105]
     assert 8 < len(large) < len(gaps)
-    said = [str(one.message) for one in caught if "inexact" in str(one.message)]
-    assert said == [
+    message = [str(item.message) for item in caught if "inexact" in str(item.message)]
+    assert message == [
         f"The scores of rough are inexact on {len(large)} of {len(gaps)} texts (completeness gap up to "
         f"{max(large):.2g}): what helps."
     ]
@@ -328,9 +328,9 @@ def test_all_stands_for_the_others_wherever_it_is_listed():
 
     assert [test.name for test in resolve_tests(["all"])] == list(tests)
     given = af.tests.Erasure(reference="paper")
-    found = resolve_tests(["all", given, "single_weight"])
-    assert sorted(test.name for test in found) == sorted(tests)
-    assert next(test for test in found if test.name == "erasure") is given
+    result = resolve_tests(["all", given, "single_weight"])
+    assert sorted(test.name for test in result) == sorted(tests)
+    assert next(test for test in result if test.name == "erasure") is given
 
 
 def test_all_rankings_and_one_more():
@@ -339,5 +339,5 @@ def test_all_rankings_and_one_more():
     common = {"explanations": {}, "by_token": True, "affine": True}
     usual = rankings_for("attention", "all", **common)
     more = rankings_for("attention", ["all", "attention", "greedy"], **common)
-    assert "greedy" not in [one.name for one in usual]
-    assert {str(one) for one in more} == {str(one) for one in usual} | {"attention/greedy"}
+    assert "greedy" not in [item.name for item in usual]
+    assert {str(item) for item in more} == {str(item) for item in usual} | {"attention/greedy"}

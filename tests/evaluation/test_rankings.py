@@ -9,7 +9,9 @@ from attnfaith.evaluation.rankings import Ranking, check_available, rankings_for
 
 
 def names(erase_level, asked, explanations=None, *, by_token=True, affine=False):
-    return [str(one) for one in rankings_for(erase_level, asked, explanations or {}, by_token=by_token, affine=affine)]
+    return [
+        str(item) for item in rankings_for(erase_level, asked, explanations or {}, by_token=by_token, affine=affine)
+    ]
 
 
 def registered(level):
@@ -29,22 +31,22 @@ def mine():
 @pytest.mark.parametrize("by_token", [False, True])
 def test_all_where_the_final_attention_is_erased(by_token, affine):
     """Every method through the tail, but for what is asked for by name; the optimum where it can be had."""
-    found = names("attention", "all", by_token=by_token, affine=affine)
+    keys = names("attention", "all", by_token=by_token, affine=affine)
     dropped = {"attention/greedy"} | (set() if affine else {"attention/optimal"})
-    assert len(found) == len(set(found))
-    assert set(found) == registered("attention") - dropped
-    assert found[0] == "attention/random"
+    assert len(keys) == len(set(keys))
+    assert set(keys) == registered("attention") - dropped
+    assert keys[0] == "attention/random"
 
 
 @pytest.mark.parametrize("affine", [False, True])
 def test_all_where_the_whole_model_is_erased(affine):
     """Every method at the input, and those through the tail where they rank the same items; no control twice."""
-    found = names("input", "all", by_token=True, affine=affine)
+    keys = names("input", "all", by_token=True, affine=affine)
     dropped = {f"attention/{name}" for name in ("greedy", "optimal", "random", "attention")}
     asked_for = {"input/gradient_attention_fixed", "input/leave_one_out"}
-    assert set(found) == registered("input") - asked_for | (registered("attention") - dropped)
-    assert len(found) == len(set(found))
-    assert found[0] == "input/random"
+    assert set(keys) == registered("input") - asked_for | (registered("attention") - dropped)
+    assert len(keys) == len(set(keys))
+    assert keys[0] == "input/random"
     of_sentences = names("input", "all", by_token=False, affine=affine)
     assert set(of_sentences) == registered("input") - asked_for
 
@@ -60,9 +62,9 @@ def test_a_method_that_is_registered_appears_under_all(mine):
 def test_the_random_control_is_always_there_and_once(erase_level):
     control = f"{erase_level}/{CONTROL}"
     for asked in ([], ["random"], [f"{erase_level}/random"], ["gradient", "random"], "all"):
-        found = names(erase_level, asked)
-        assert found[0] == control
-        assert sum(one.endswith("/random") for one in found) == 1
+        keys = names(erase_level, asked)
+        assert keys[0] == control
+        assert sum(item.endswith("/random") for item in keys) == 1
 
 
 def test_a_name_means_what_is_called_so_where_it_ranks_what_is_erased():
@@ -78,7 +80,7 @@ def test_a_name_means_what_is_called_so_where_it_ranks_what_is_erased():
     assert names("input", ["optimal"], affine=True) == ["input/random"]
 
 
-def test_asked_for_twice_is_once_and_in_the_order_asked():
+def test_rankings_listed_twice_are_run_once_in_the_order_listed():
     asked = ["occlusion", "gradient", "attention/gradient", "gradient"]
     assert names("attention", asked) == ["attention/random", "attention/occlusion", "attention/gradient"]
 
@@ -97,12 +99,12 @@ def test_names_that_do_not_exist():
 
 
 def test_what_no_level_can_take_is_refused_and_what_one_can_is_not():
-    found = rankings_for("attention", ["rollout", "gradient"], {}, by_token=False, affine=False)
+    keys = rankings_for("attention", ["rollout", "gradient"], {}, by_token=False, affine=False)
     with pytest.raises(InputError, match=r"rollout cannot be had.*'?attention"):
-        check_available(["attention"], ["rollout", "gradient"], found)
-    check_available(["attention"], ["gradient"], found)
+        check_available(["attention"], ["rollout", "gradient"], keys)
+    check_available(["attention"], ["gradient"], keys)
     check_available(["attention"], "all", [])
-    both = [*found, *rankings_for("input", ["rollout", "gradient"], {}, by_token=False, affine=False)]
+    both = [*keys, *rankings_for("input", ["rollout", "gradient"], {}, by_token=False, affine=False)]
     check_available(["attention", "input"], ["rollout", "gradient"], both)
     with pytest.raises(InputError, match="optimal"):
         check_available(
@@ -114,10 +116,10 @@ def test_explanations_come_last_under_their_own_names():
     def shap(encoded):
         return [0.0] * len(encoded.ids)
 
-    found = rankings_for("attention", [], {"people": "scores", "shap": shap}, by_token=True, affine=False)
-    assert found[1:] == [Ranking("people", YOURS, "scores"), Ranking("shap", YOURS, shap)]
-    assert [str(one) for one in found[1:]] == ["yours/people", "yours/shap"]
-    assert not found[1].signed
+    keys = rankings_for("attention", [], {"people": "scores", "shap": shap}, by_token=True, affine=False)
+    assert keys[1:] == [Ranking("people", YOURS, "scores"), Ranking("shap", YOURS, shap)]
+    assert [str(item) for item in keys[1:]] == ["yours/people", "yours/shap"]
+    assert not keys[1].signed
 
 
 @pytest.mark.parametrize("asked", ["all", ["gradient"], []])

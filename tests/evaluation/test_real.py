@@ -11,13 +11,13 @@ from attnfaith.training.recipes import recipe
 pytestmark = pytest.mark.slow
 
 
-def figure(summary, name, level, ranking, own="attention", other=""):
+def figure(summary, name, level, ranking, ranking_level="attention", other=""):
     rows = summary[
         (summary.test == "erasure")
         & (summary.figure == name)
         & (summary.erase_level == level)
         & (summary.ranking == ranking)
-        & (summary.ranking_level == own)
+        & (summary.ranking_level == ranking_level)
         & (summary.other == other)
     ]
     assert len(rows) == 1, (name, level, ranking, rows)
@@ -30,8 +30,8 @@ def test_the_two_levels_of_a_fine_tuned_transformer_differ_and_the_verdict_says_
     results = evaluator.compute(texts, rankings=["attention", "attention/gradient", "gradient_x_attention"])
     summary = results.summary()
 
-    def value(name, level, ranking, own="attention"):
-        return figure(summary, name, level, ranking, own).value
+    def value(name, level, ranking, ranking_level="attention"):
+        return figure(summary, name, level, ranking, ranking_level).value
 
     # at the final attention most decisions stay, whatever the ranking
     for ranking in ("attention", "gradient", "gradient_x_attention", "random"):

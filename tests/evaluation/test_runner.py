@@ -28,8 +28,8 @@ def evaluated(flan, data, **options):
     return af.Evaluator(*flan).compute(data, n_resamples=9, quiet=True, **options)
 
 
-def same(one, other, name):
-    pd.testing.assert_frame_equal(one.table(name), other.table(name), rtol=1e-9, atol=1e-12)
+def same(first, other, name):
+    pd.testing.assert_frame_equal(first.table(name), other.table(name), rtol=1e-9, atol=1e-12)
 
 
 class Tight:
@@ -61,9 +61,9 @@ class Tight:
 def lengths_of(count):
     """Texts of 6 to 24 words, the long ones in the first shard and in the last."""
     draw = torch.Generator().manual_seed(1)
-    sizes = [24 if place < 40 or place >= count - 40 else 6 for place in range(count)]
+    sizes = [24 if index < 40 or index >= count - 40 else 6 for index in range(count)]
     return [
-        {"text": " ".join(WORDS[one] for one in torch.randint(len(WORDS), (size,), generator=draw).tolist())}
+        {"text": " ".join(WORDS[item] for item in torch.randint(len(WORDS), (size,), generator=draw).tolist())}
         for size in sizes
     ]
 
@@ -83,15 +83,15 @@ def test_batches_recover_from_memory_that_ran_out_and_nothing_changes(flan, monk
     assert len(tight.failed) <= len(tight.sizes) // 4
 
 
-@pytest.mark.parametrize("place", [0, 80])
-def test_memory_that_runs_out_on_one_text_says_which(flan, place):
+@pytest.mark.parametrize("index", [0, 80])
+def test_memory_that_runs_out_on_one_text_says_which(flan, index):
     """Among the first texts, where a run starts by trying one, and among the others."""
     data = lengths_of(100)
-    data.insert(place, {"text": "fine " * 50})
+    data.insert(index, {"text": "fine " * 50})
     evaluator = af.Evaluator(*flan)
     with (
         Tight(flan[0], tokens=40),
-        pytest.raises(af.AttnFaithError, match=rf"Memory ran out on row {place}, which is 50 tokens.*max_length"),
+        pytest.raises(af.AttnFaithError, match=rf"Memory ran out on row {index}, which is 50 tokens.*max_length"),
     ):
         evaluator.compute(data, label_column=None, quiet=True)
 
@@ -143,5 +143,5 @@ def test_the_notes_say_that_the_deciding_token_stays_and_the_manifest_that_it_is
     assert deleted.manifest["run"]["protect_deciding"] is True
     assert any("stays in the text, so it is not an item" in note for note in deleted.manifest["notes"])
     assert not any("not an item" in note for note in plain.manifest["notes"])
-    items = [one.table("erasure").query("erase_level == 'input'")["items"].tolist() for one in (plain, deleted)]
+    items = [entry.table("erasure").query("erase_level == 'input'")["items"].tolist() for entry in (plain, deleted)]
     assert [count - 1 for count in items[0]] == items[1]

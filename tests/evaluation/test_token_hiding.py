@@ -37,32 +37,32 @@ def sets_of(inputs, deciding, count=6, seed=0):
     return texts, keep
 
 
-def full(model, inputs, text, kept, way, own, first=0):
-    """One forward pass of one text without padding, token by token as the way says."""
+def full(model, inputs, text, kept, hide, deciding_position, first=0):
+    """One forward pass of one text without padding, token by token as `hide` says."""
     single = one_of(inputs, text)
-    places = inputs["attention_mask"][text].nonzero().flatten().tolist()
-    kept = [places.index(place) for place in kept]
-    own = None if own is None else places.index(own)
+    indices = inputs["attention_mask"][text].nonzero().flatten().tolist()
+    kept = [indices.index(index) for index in kept]
+    deciding_position = None if deciding_position is None else indices.index(deciding_position)
     length = single["input_ids"].shape[1]
-    gone = [place for place in range(length) if place not in kept]
+    gone = [index for index in range(length) if index not in kept]
     positions = {"position_ids": torch.arange(first, first + length).unsqueeze(0)}
     hook = None
-    if way == "delete":
-        stays = sorted({*kept, own} - {None})
+    if hide == "delete":
+        stays = sorted({*kept, deciding_position} - {None})
         single = {name: value[:, stays] for name, value in single.items()}
-    elif way == "attention_mask":
-        mask = torch.tensor([[int(place in kept) for place in range(length)]])
+    elif hide == "attention_mask":
+        mask = torch.tensor([[int(index in kept) for index in range(length)]])
         single |= {"attention_mask": mask, **positions}
-    elif way == "zero":
+    elif hide == "zero":
         single |= positions
-        factor = torch.tensor([[[float(place in kept)] for place in range(length)]], dtype=torch.float64)
+        factor = torch.tensor([[[float(index in kept)] for index in range(length)]], dtype=torch.float64)
         hook = model.get_input_embeddings().register_forward_hook(lambda _, __, output: output * factor)
     else:
         single |= positions
         ids = single["input_ids"].clone()
-        for place in gone:
-            if way == "mask_token" or place != own:
-                ids[0, place] = MASK_ID if way == "mask_token" else PAD_ID
+        for position in gone:
+            if hide == "mask_token" or position != deciding_position:
+                ids[0, position] = MASK_ID if hide == "mask_token" else PAD_ID
         single["input_ids"] = ids
     try:
         with torch.no_grad():
@@ -72,25 +72,25 @@ def full(model, inputs, text, kept, way, own, first=0):
             hook.remove()
 
 
-def assert_hidden(model, inputs, hiding, deciding, way, tolerance=1e-6, first=0):
+def assert_hidden(model, inputs, hiding, deciding, hide, tolerance=1e-6, first=0):
     """Every set of every text against its own forward pass, relative to what hiding does."""
     texts, keep = sets_of(inputs, deciding)
     got = hiding.run(inputs, deciding, texts, keep)
     with torch.no_grad():
         whole = model(**inputs).logits
     for row, text in enumerate(texts.tolist()):
-        own = None if deciding is None else int(deciding[text])
-        expected = full(model, inputs, text, keep[row].nonzero().flatten().tolist(), way, own, first)
+        deciding_position = None if deciding is None else int(deciding[text])
+        expected = full(model, inputs, text, keep[row].nonzero().flatten().tolist(), hide, deciding_position, first)
         effect = float((expected - whole[text]).abs().max())
         assert effect > 1e-3, "hiding does nothing here: this proves nothing"
-        assert float((got[row] - expected).abs().max()) <= tolerance * effect, (way, text)
+        assert float((got[row] - expected).abs().max()) <= tolerance * effect, (hide, text)
 
 
-def prepared(family, way=None, lengths=TEXTS, side="right"):
+def prepared(family, hide=None, lengths=TEXTS, side="right"):
     model, cut = model_of(family), cut_of(family)
     inputs = inputs_of(model, lengths=lengths, seed=2, side=side)
     deciding = cut.adapter.deciding_tokens(cut.capture(**inputs))
-    hiding = hiding_of(cut, inputs, way, left=side == "left")
+    hiding = hiding_of(cut, inputs, hide, left=side == "left")
     return model, inputs, deciding, hiding
 
 
@@ -102,7 +102,7 @@ def first_of(family):
 def test_what_the_mask_hides_is_left_out_where_that_is_equal(family):
     model, inputs, deciding, hiding = prepared(family)
     proved = hiding.proved(inputs, deciding)
-    assert (proved.way, proved.leave_out, proved.first_position) == ("attention_mask", True, first_of(family))
+    assert (proved.hide, proved.leave_out, proved.first_position) == ("attention_mask", True, first_of(family))
     assert_hidden(model, inputs, proved, deciding, "attention_mask", first=first_of(family))
 
 
@@ -128,7 +128,7 @@ def test_padding_on_the_left_changes_nothing(family):
 def test_a_window_looks_at_positions_in_the_sequence_so_nothing_may_be_left_out(family):
     """Closing up would bring tokens into a window that were out of it."""
     model, inputs, deciding, hiding = prepared(family, lengths=LONG)
-    assert hiding.way == "attention_mask"
+    assert hiding.hide == "attention_mask"
     proved = hiding.proved(inputs, deciding)
     assert not proved.leave_out or proved.reach < min(LONG)
     assert_hidden(model, inputs, proved, deciding, "attention_mask")
@@ -137,26 +137,26 @@ def test_a_window_looks_at_positions_in_the_sequence_so_nothing_may_be_left_out(
     assert float((closed - proved.run(inputs, deciding, texts, keep)).abs().max()) > 1e-3
 
 
-@pytest.mark.parametrize("way", ["mask_token", "pad", "zero", "delete"])
+@pytest.mark.parametrize("hide", ["mask_token", "pad", "zero", "delete"])
 @pytest.mark.parametrize("family", ["bert", "llama", "gpt2"])
-def test_the_other_ways(family, way):
-    model, inputs, deciding, hiding = prepared(family, way)
-    assert (hiding.way, hiding.token) == (way, {"mask_token": MASK_ID, "pad": PAD_ID}.get(way))
-    assert_hidden(model, inputs, hiding.proved(inputs, deciding), deciding, way)
+def test_the_other_ways(family, hide):
+    model, inputs, deciding, hiding = prepared(family, hide)
+    assert (hiding.hide, hiding.token) == (hide, {"mask_token": MASK_ID, "pad": PAD_ID}.get(hide))
+    assert_hidden(model, inputs, hiding.proved(inputs, deciding), deciding, hide)
 
 
-@pytest.mark.parametrize("way", ["delete", "zero", "mask_token"])
-def test_the_ways_for_models_that_read_in_order(way):
-    model, inputs, deciding, hiding = prepared("FLANrnn", way)
+@pytest.mark.parametrize("hide", ["delete", "zero", "mask_token"])
+def test_the_ways_for_models_that_read_in_order(hide):
+    model, inputs, deciding, hiding = prepared("FLANrnn", hide)
     assert deciding is None
     texts, keep = sets_of(inputs, None)
     got = hiding.proved(inputs, None).run(inputs, None, texts, keep)
     for row, text in enumerate(texts.tolist()):
         single = one_of(inputs, text)
         kept = keep[row, : single["input_ids"].shape[1]]
-        if way == "delete":
+        if hide == "delete":
             single = {name: value[:, kept] for name, value in single.items()}
-        elif way == "mask_token":
+        elif hide == "mask_token":
             single["input_ids"] = single["input_ids"].masked_fill(~kept, MASK_ID)
         else:
             ids = single.pop("input_ids")
@@ -195,15 +195,15 @@ def test_models_that_drop_what_the_mask_hides_are_given_fewer_tokens(family):
     inputs = inputs_of(model, lengths=TEXTS, seed=2)
     single = one_of(inputs, 0)
     options = {"mask_id": MASK_ID, "left": False}
-    default = hiding_for(cut, single, way=None, **options)
-    masked = hiding_for(cut, single, way="attention_mask", **options)
-    assert (default.way, default.notes) == ("delete", ())
-    assert masked.way == "attention_mask"
+    default = hiding_for(cut, single, hide=None, **options)
+    masked = hiding_for(cut, single, hide="attention_mask", **options)
+    assert (default.hide, default.notes) == ("delete", ())
+    assert masked.hide == "attention_mask"
     texts, keep = sets_of(inputs, None)
     stops = [number for number in (model.config.sentence_token_id, model.config.sep_token_id) if number is not None]
     keep |= torch.isin(inputs["input_ids"][texts], torch.tensor(stops)) & inputs["attention_mask"].bool()[texts]
-    found, expected = (one.run(inputs, None, texts, keep) for one in (masked, default))
-    assert torch.allclose(found, expected, rtol=0, atol=1e-10)
+    result, expected = (item.run(inputs, None, texts, keep) for item in (masked, default))
+    assert torch.allclose(result, expected, rtol=0, atol=1e-10)
 
 
 class Reader(nn.Module):
@@ -228,7 +228,7 @@ class Reader(nn.Module):
         return SimpleNamespace(logits=self.head(context))
 
 
-def test_a_users_recurrent_model_is_found_out_by_trying():
+def test_a_users_recurrent_model_is_recognised_by_trying():
     torch.manual_seed(0)
     model = Reader().double().eval()
     with torch.no_grad():
@@ -239,11 +239,11 @@ def test_a_users_recurrent_model_is_found_out_by_trying():
     cut = af.cut(model, example=inputs)
     single = one_of(inputs, 0)
     options = {"mask_id": None, "left": False}
-    hiding = hiding_for(cut, single, way=None, **options)
-    assert hiding.way == "delete"
+    hiding = hiding_for(cut, single, hide=None, **options)
+    assert hiding.hide == "delete"
     assert "still changes the logits" in hiding.notes[0]
     with pytest.raises(UnsupportedModelError, match=r"does not hide.*hide='delete' or 'zero'"):
-        hiding_for(cut, single, way="attention_mask", **options)
+        hiding_for(cut, single, hide="attention_mask", **options)
     keep = torch.tensor([[True, False, True, True, False, True, True, False, False]])
     got = hiding.proved(inputs, None).run(inputs, None, torch.tensor([1]), keep)
     with torch.no_grad():
@@ -255,14 +255,14 @@ def test_ways_that_do_not_exist_or_lack_their_token_are_refused():
     single = one_of(inputs_of(model_of("bert"), lengths=(7,)), 0)
     options = {"left": False}
     with pytest.raises(InputError, match=", ".join(WAYS)):
-        hiding_for(cut, single, way="removed", mask_id=4, **options)
+        hiding_for(cut, single, hide="removed", mask_id=4, **options)
     with pytest.raises(InputError, match=r"needs a mask token.*hide='zero' or 'delete'"):
-        hiding_for(cut, single, way="mask_token", mask_id=None, **options)
+        hiding_for(cut, single, hide="mask_token", mask_id=None, **options)
     model = tiny_model("gpt2", dtype=torch.float64)
     model.config.pad_token_id = None
     bare = one_of(inputs_of(model, lengths=(7,)), 0)
     with pytest.raises(InputError, match="needs a padding token"):
-        hiding_for(af.cut(model, example=bare), bare, way="pad", mask_id=4, **options)
+        hiding_for(af.cut(model, example=bare), bare, hide="pad", mask_id=4, **options)
 
 
 def test_hiding_leaves_the_model_as_it_was():
@@ -293,15 +293,15 @@ def hard_cut(family, attention):
 def hard_hiding(family, attention, *, seed=0, side="right", **options):
     cut = hard_cut(family, attention)
     inputs = inputs_of(cut.model, lengths=(9 + seed,), seed=seed)
-    return cut, hiding_for(cut, inputs, way=None, mask_id=MASK_ID, left=side == "left", **options)
+    return cut, hiding_for(cut, inputs, hide=None, mask_id=MASK_ID, left=side == "left", **options)
 
 
 def neighbourless(cut, hiding, length=24, other=31):
     """A padded text, and sets in which the deciding token and all its neighbours are hidden; the far ones stay."""
     inputs = inputs_of(cut.model, lengths=(length, other), seed=3, side="left" if hiding.left else "right")
     deciding = cut.adapter.deciding_tokens(cut.capture(**inputs))
-    places = torch.arange(other)
-    distance = (places - deciding[0]).abs()
+    indices = torch.arange(other)
+    distance = (indices - deciding[0]).abs()
     keep = torch.stack([inputs["attention_mask"][0].bool() & (distance >= far) for far in (9, 12, 16, 20)])
     if hiding.protects:
         keep[:, deciding[0]] = True
@@ -332,7 +332,7 @@ def leaks(cut, hiding):
 @pytest.mark.parametrize(("family", "attention"), HARD)
 def test_a_deciding_token_that_would_read_what_is_hidden_is_protected(family, attention):
     cut, hiding = hard_hiding(family, attention)
-    assert (hiding.way, hiding.protects) == ("attention_mask", True)
+    assert (hiding.hide, hiding.protects) == ("attention_mask", True)
     assert "never hidden" in hiding.notes[0]
     leak, effect = leaks(cut, hiding)
     assert leak <= 1e-4 * effect
@@ -343,7 +343,7 @@ def test_a_deciding_token_that_would_read_what_is_hidden_is_protected(family, at
 @pytest.mark.parametrize(("family", "attention"), PLAINLY)
 def test_a_deciding_token_that_reads_nothing_hidden_is_an_item(family, attention):
     cut, hiding = hard_hiding(family, attention)
-    assert (hiding.way, hiding.protects, hiding.notes) == ("attention_mask", False, ())
+    assert (hiding.hide, hiding.protects, hiding.notes) == ("attention_mask", False, ())
     leak, effect = leaks(cut, hiding)
     assert leak <= 1e-4 * effect
 
@@ -353,7 +353,7 @@ def test_what_is_found_is_a_fact_about_the_model(family, attention):
     """Another first text and another side of padding; what may share a batch is a fact about the side."""
 
     def facts(hiding):
-        return (hiding.way, hiding.protects, hiding.leave_out, hiding.reach, hiding.fast, hiding.first_position)
+        return (hiding.hide, hiding.protects, hiding.leave_out, hiding.reach, hiding.fast, hiding.first_position)
 
     expected = facts(hard_hiding(family, attention)[1])
     for seed, side in ((1, "right"), (5, "right"), (2, "left")):
@@ -365,15 +365,15 @@ def test_a_window_longer_than_any_text_of_the_run_protects_nothing():
     assert hard_hiding("mistral", "eager", longest=40)[1].protects is True
 
 
-def test_who_protects_the_token_anyway_is_told_nothing():
+def test_without_a_note_where_the_user_protects_the_token_anyway():
     hiding = hard_hiding("mistral", "eager", protect=True)[1]
     assert (hiding.protects, hiding.notes) == (True, ())
 
 
 def test_a_mask_under_which_logits_are_not_finite_hides_nothing():
     cut = af.cut(tiny_model("opt", dtype=torch.float64, attn_implementation="eager"))
-    hiding = hiding_for(cut, inputs_of(cut.model, lengths=(9,)), way=None, mask_id=MASK_ID, left=False)
-    assert (hiding.way, hiding.protects) == ("delete", True)
+    hiding = hiding_for(cut, inputs_of(cut.model, lengths=(9,)), hide=None, mask_id=MASK_ID, left=False)
+    assert (hiding.hide, hiding.protects) == ("delete", True)
     assert "not finite" in " ".join(hiding.notes)
 
 
@@ -394,7 +394,7 @@ GONE = [("esm", "its own vector"), ("xlm", "its own vector"), ("xlm", "the other
 @pytest.mark.parametrize(("family", "lost"), GONE)
 def test_a_deciding_token_that_the_mask_removes_as_a_query_is_protected(family, lost):
     model, inputs, deciding, hiding = prepared(family)
-    assert (hiding.way, hiding.protects) == ("attention_mask", True)
+    assert (hiding.hide, hiding.protects) == ("attention_mask", True)
     assert "as a query too" in hiding.notes[0]
     unprotected = replace(hiding, protects=False).slow
     before, keep = without_it(unprotected, inputs, deciding)
@@ -405,20 +405,20 @@ def test_a_deciding_token_that_the_mask_removes_as_a_query_is_protected(family, 
         ids[0, keep[0]] = ids[0, keep[0]].roll(1) // 2 + 20
     assert torch.equal(without_it(unprotected, inputs, deciding, ids)[0], before), "it is a query: this proves nothing"
     with torch.no_grad():
-        visible = [model(**{**inputs, "input_ids": one}).logits[0] for one in (ids, inputs["input_ids"])]
+        visible = [model(**{**inputs, "input_ids": item}).logits[0] for item in (ids, inputs["input_ids"])]
     assert float((visible[0] - visible[1]).abs().max()) > 1e-2
 
 
 def test_a_deciding_token_that_still_attends_to_itself_is_protected():
     cut, hiding = hard_hiding("xlnet", None)
-    assert (hiding.way, hiding.protects) == ("attention_mask", True)
+    assert (hiding.hide, hiding.protects) == ("attention_mask", True)
     assert "attended even where" in hiding.notes[0]
     inputs = inputs_of(cut.model, lengths=(9,))
     with torch.no_grad():
-        found = cut.model(**inputs, output_attentions=True).attentions
+        result = cut.model(**inputs, output_attentions=True).attentions
         inputs["attention_mask"][0, 8] = 0
         hidden = cut.model(**inputs, output_attentions=True).attentions
-    assert all(float(weights[0, :, 8, 8].max()) > 1e-2 for weights in (*found, *hidden))
+    assert all(float(weights[0, :, 8, 8].max()) > 1e-2 for weights in (*result, *hidden))
     assert all(float(weights[0, :, :8, 8].max()) == 0 for weights in hidden)
 
 
@@ -444,8 +444,8 @@ class NeverMasked(nn.Module):
 def test_a_deciding_token_that_the_others_still_attend_to_is_protected():
     model = NeverMasked()
     inputs = inputs_of(model.inner, lengths=(9,))
-    hiding = hiding_for(af.cut(model, example=inputs), inputs, way=None, mask_id=MASK_ID, left=False)
-    assert (hiding.way, hiding.protects) == ("attention_mask", True)
+    hiding = hiding_for(af.cut(model, example=inputs), inputs, hide=None, mask_id=MASK_ID, left=False)
+    assert (hiding.hide, hiding.protects) == ("attention_mask", True)
     assert "attended even where" in hiding.notes[0]
 
 
@@ -460,27 +460,27 @@ def test_a_mask_that_positions_are_counted_along_is_deletion(counts):
     cut, inputs = af.cut(model), inputs_of(model, lengths=TEXTS, seed=2)
     single = one_of(inputs, 0)
     options = {"mask_id": MASK_ID, "left": False}
-    default, masked = (hiding_for(cut, single, way=way, **options) for way in (None, "attention_mask"))
-    deleted = hiding_for(cut, single, way="delete", **options)
+    default, masked = (hiding_for(cut, single, hide=hide, **options) for hide in (None, "attention_mask"))
+    deleted = hiding_for(cut, single, hide="delete", **options)
     if counts:
-        assert (default.way, default.protects) == ("delete", True)
+        assert (default.hide, default.protects) == ("delete", True)
         assert [note.split()[0] for note in default.notes] == ["This", "With"]
         assert "moves up" in default.notes[0]
-        assert (masked.way, masked.protects, masked.notes) == ("attention_mask", False, default.notes[:1])
+        assert (masked.hide, masked.protects, masked.notes) == ("attention_mask", False, default.notes[:1])
     else:
         assert default == masked
-        assert (default.way, default.protects, default.notes) == ("attention_mask", False, ())
+        assert (default.hide, default.protects, default.notes) == ("attention_mask", False, ())
     deciding = cut.adapter.deciding_tokens(cut.capture(**inputs))
     texts, keep = sets_of(inputs, deciding)
     keep[torch.arange(len(texts)), deciding[texts]] = True
-    results = [one.run(inputs, deciding, texts, keep) for one in (masked, deleted)]
+    results = [item.run(inputs, deciding, texts, keep) for item in (masked, deleted)]
     assert torch.allclose(*results, rtol=0, atol=1e-4)
 
 
-def test_positions_that_token_types_start_anew_are_not_counted_along_the_mask():
+def test_positions_that_restart_with_token_types_are_not_counted_along_the_mask():
     """TAPAS counts positions within a cell; in a made-up text nearly every token has a cell of its own."""
     _, _, _, hiding = prepared("tapas")
-    assert (hiding.way, hiding.protects, hiding.notes) == ("attention_mask", False, ())
+    assert (hiding.hide, hiding.protects, hiding.notes) == ("attention_mask", False, ())
 
 
 class OneQuery(nn.Module):
@@ -546,8 +546,8 @@ def test_a_token_decides_where_its_query_is_the_only_one():
     model, cut, inputs = one_query(asks=True)
     deciding = cut.adapter.deciding_tokens(cut.capture(**inputs))
     assert deciding.tolist() == [length - 1 for length in TEXTS]
-    hiding = hiding_for(cut, one_of(inputs, 0), way=None, mask_id=None, left=False)
-    assert (hiding.way, hiding.protects, hiding.notes) == ("attention_mask", False, ())
+    hiding = hiding_for(cut, one_of(inputs, 0), hide=None, mask_id=None, left=False)
+    assert (hiding.hide, hiding.protects, hiding.notes) == ("attention_mask", False, ())
     assert_hidden(model, inputs, hiding.proved(inputs, deciding), deciding, "attention_mask")
 
 
@@ -570,7 +570,7 @@ class Described(nn.Module):
         return self.inner(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
 
 
-def test_an_adapter_of_the_users_own_is_tried_and_not_taken_for_a_recurrent_network():
+def test_a_user_adapter_is_tried_and_not_treated_as_a_recurrent_network():
     model = Described()
 
     @af.register_adapter(Described)
@@ -588,11 +588,11 @@ def test_an_adapter_of_the_users_own_is_tried_and_not_taken_for_a_recurrent_netw
     try:
         cut = af.cut(model)
         inputs = inputs_of(model, lengths=TEXTS, seed=2)
-        hiding = hiding_for(cut, one_of(inputs, 0), way="attention_mask", mask_id=MASK_ID, left=False)
-        assert hiding_for(cut, one_of(inputs, 0), way=None, mask_id=MASK_ID, left=False) == hiding
+        hiding = hiding_for(cut, one_of(inputs, 0), hide="attention_mask", mask_id=MASK_ID, left=False)
+        assert hiding_for(cut, one_of(inputs, 0), hide=None, mask_id=MASK_ID, left=False) == hiding
         texts, keep = sets_of(inputs, None)
         keep[:, 0] = True  # nobody says which token decides
-        expected = hiding_for(cut_of("bert"), one_of(inputs, 0), way=None, mask_id=MASK_ID, left=False)
+        expected = hiding_for(cut_of("bert"), one_of(inputs, 0), hide=None, mask_id=MASK_ID, left=False)
         deciding = torch.zeros(len(TEXTS), dtype=torch.long)
         assert torch.allclose(
             hiding.run(inputs, None, texts, keep), expected.run(inputs, deciding, texts, keep), atol=1e-9

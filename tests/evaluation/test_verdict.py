@@ -9,7 +9,7 @@ import pytest
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.evaluation.verdict import Verdict
 from attnfaith.evaluation.verdict_rule import FAITHFUL, FEW, UNFAITHFUL, judge, texts_needed
-from tests.helpers.handmade_summaries import ATTENTION, CONTROL, NAN, PRODUCT, judged, level, said
+from tests.helpers.handmade_summaries import ATTENTION, CONTROL, NAN, PRODUCT, judged, level, says
 from tests.helpers.small_runs import computed, evaluator_of
 from tests.helpers.summaries import summarise_erasure
 
@@ -31,11 +31,11 @@ KEYS = (ATTENTION, CONTROL, PRODUCT, ("attention", "gradient"), ("attention", "l
     ],
 )
 def test_the_label_follows_the_interval_of_skill(skill, label, reason):
-    found = judged(level(skill=skill))
-    assert (found.label, found.reason) == (label, reason)
+    result = judged(level(skill=skill))
+    assert (result.label, result.reason) == (label, reason)
     needed = judge(SummaryLookup(level(skill=skill)), "attention", ATTENTION).needed
     assert (needed is not None) == (label == "undecided" or " or " in label)
-    assert str(found).splitlines()[0] == f"Attention as an explanation: {label}."
+    assert str(result).splitlines()[0] == f"Attention as an explanation: {label}."
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_the_label_follows_the_interval_of_skill(skill, label, reason):
     ],
 )
 def test_every_reason_not_to_decide(changed, reason):
-    found = judged(level(**changed))
-    assert (found.label, found.reason) == ("undecided", reason)
+    result = judged(level(**changed))
+    assert (result.label, result.reason) == ("undecided", reason)
 
 
 def test_a_label_and_a_reason_are_plain_words():
-    found = judged(level(texts=5))
-    assert (type(found.label), type(found.reason)) == (str, str)
-    assert repr((found.label, found.reason)) == "('undecided', 'few texts')"
+    result = judged(level(texts=5))
+    assert (type(result.label), type(result.reason)) == (str, str)
+    assert repr((result.label, result.reason)) == "('undecided', 'few texts')"
 
 
 def test_just_enough_texts_are_enough():
@@ -69,36 +69,36 @@ def test_just_enough_texts_are_enough():
 
 
 def test_nothing_at_all():
-    found = judged(level()[:0])
-    assert (found.label, found.level, found.reason, found.rankings) == ("undecided", None, "no erasure", None)
-    assert len(found.parts[""]) == 1
+    result = judged(level()[:0])
+    assert (result.label, result.level, result.reason, result.rankings) == ("undecided", None, "no erasure", None)
+    assert len(result.parts[""]) == 1
 
 
 def test_without_the_erasure_test_the_texts_are_described_too():
     short = level()[:1].assign(test="agreement", ranking="", ranking_level="", figure="too_short", value=7.0)
     about = {"texts": 500, "aside": {"empty": 3}, "truncated": 1200, "special_tokens": True}
-    found = judged(short, **about)
-    assert found.reason == "no erasure"
+    result = judged(short, **about)
+    assert result.reason == "no erasure"
     for count in ("500", "7", "3", "1,200", "95 %"):
-        assert said(found, f"{count} "), count
+        assert says(result, f"{count} "), count
 
 
 def test_an_erasure_of_no_text():
     counts = level()[:1].assign(ranking="", ranking_level="", erase_level="", figure="texts")
-    found = judged(counts)
-    assert (found.label, found.level, found.reason) == ("undecided", None, "no texts")
+    result = judged(counts)
+    assert (result.label, result.level, result.reason) == ("undecided", None, "no texts")
 
 
 def test_how_many_texts_would_settle_it():
     """An interval shrinks with the root of the number of texts: half as far from a limit takes four times as many."""
-    assert said(judged(level(skill=(0.45, 0.35, 0.55))), "4,100")
+    assert says(judged(level(skill=(0.45, 0.35, 0.55))), "4,100")
     at_the_limit = judge(SummaryLookup(level(skill=(0.5, 0.4, 0.6))), "attention", ATTENTION)
     assert at_the_limit.needed == math.inf
-    one, two = (
+    first, second = (
         texts_needed(SummaryValue(0.4, 0.3, 0.5), 0.5, 100),
         texts_needed(SummaryValue(0.45, 0.35, 0.55), 0.5, 100),
     )
-    assert two == pytest.approx(4 * one, rel=0.1)
+    assert second == pytest.approx(4 * first, rel=0.1)
 
 
 def test_searches_are_no_rivals():
@@ -111,7 +111,7 @@ def test_searches_are_no_rivals():
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("skill", [(0.9, 0.85, 0.95), (0.6, 0.55, 0.7), (0.45, 0.4, 0.55), (0.2, 0.1, 0.3)])
-def test_what_is_said_of_attention_does_not_depend_on_other_rankings(skill, exact):
+def test_the_verdict_on_attention_does_not_depend_on_other_rankings(skill, exact):
     alone, among = (judged(level(keys=keys, exact=exact, skill=skill)) for keys in ((ATTENTION, CONTROL), KEYS))
     assert alone.label == among.label
     assert alone.parts[""] == among.parts[""]
@@ -130,14 +130,14 @@ def planted(how, *, n=300, items=40, seed=0, exact=True):
     rankings = {"random": chance, "attention": {"perfect": smallest, "chance": draw.permutation(chance)}.get(how)}
     if how == "half":
         rankings["attention"] = np.where(draw.random(n) < 0.65, smallest, chance)
-    lots = [
+    tables = [
         pd.DataFrame({"text_id": np.arange(n), "ranking": name, "removed": removed})
         for name, removed in rankings.items()
     ]
     same = {"ranking_level": "attention", "erase_level": "attention", "items": items, "mass": 0.5, "censored": False}
     same |= {"marginal": False, "ties": 0, "undefined": 0, "flippable": True}
-    table = pd.concat(lots).assign(**same)
-    table["minimum_high"] = np.tile(smallest, len(lots))
+    table = pd.concat(tables).assign(**same)
+    table["minimum_high"] = np.tile(smallest, len(tables))
     table["minimum_low"] = table["minimum_high"] if exact else 1
     return summarise_erasure(table, pd.DataFrame({"text_id": np.arange(n), "aside": None}), n_resamples=500)
 
@@ -149,8 +149,8 @@ def test_planted_truth_is_found(how, label, exact):
 
 
 def test_a_random_control_as_good_as_anything_decides_nothing():
-    found = judged(planted("perfect", items=1))
-    assert found.reason == "easy"
+    result = judged(planted("perfect", items=1))
+    assert result.reason == "easy"
 
 
 def test_more_texts_decide_what_fewer_could_not():
@@ -160,11 +160,11 @@ def test_more_texts_decide_what_fewer_could_not():
     assert many == ["partly"] * 5
 
 
-def test_the_tolerance_of_a_regression_is_said():
+def test_the_tolerance_of_a_regression_is_stated():
     evaluator, data = evaluator_of("regression")
-    found = computed(evaluator, data, "erasure", rankings=["attention"]).verdict
-    assert said(found, "moves by more than the tolerance, 0.05.")
-    assert not said(judged(level()), "tolerance")
+    result = computed(evaluator, data, "erasure", rankings=["attention"]).verdict
+    assert says(result, "moves by more than the tolerance, 0.05.")
+    assert not says(judged(level()), "tolerance")
 
 
 def test_a_verdict_is_a_value():

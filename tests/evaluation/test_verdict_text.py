@@ -19,7 +19,7 @@ from tests.helpers.handmade_summaries import (
     judged,
     level,
     of_users,
-    said,
+    says,
     silent,
     two,
     with_accuracy,
@@ -72,9 +72,9 @@ def conclusion(label):
         "partly or faithful": (0.75, 0.6, 0.9),
         "faithful": (0.9, 0.85, 0.95),
     }[label]
-    found = judged(level(skill=skill))
-    assert found.label == label
-    return found.parts[""][3]
+    result = judged(level(skill=skill))
+    assert result.label == label
+    return result.parts[""][3]
 
 
 def test_a_value_that_the_template_lacks_is_an_error():
@@ -99,17 +99,17 @@ def test_attention_and_the_random_order():
 
 def test_the_smallest_sets_of_a_search_are_called_found_and_good_labels_come_with_a_caution():
     caution = "Smaller sets than the search found may exist"
-    found = judged(level(exact=False, skill=(0.9, 0.85, 0.95)))
-    assert said(found, "The smallest sets found that flip it hold 6.0 % [5.0, 7.0] of the words.")
-    assert said(found, caution)
-    assert not said(judged(level(skill=(0.9, 0.85, 0.95))), caution)
-    assert not said(judged(level(exact=False)), caution)  # "unfaithful" is safe to say
+    result = judged(level(exact=False, skill=(0.9, 0.85, 0.95)))
+    assert says(result, "The smallest sets found that flip it hold 6.0 % [5.0, 7.0] of the words.")
+    assert says(result, caution)
+    assert not says(judged(level(skill=(0.9, 0.85, 0.95))), caution)
+    assert not says(judged(level(exact=False)), caution)  # "unfaithful" is safe to say
 
 
 def test_a_smallest_set_of_which_nothing_is_known_is_not_mentioned():
-    found = judged(level(level_minimum_fraction_mean=(NAN, NAN, NAN)))
-    assert not said(found, "The smallest sets")
-    assert found.rankings.rows[0][0] == "gradient x attention"
+    result = judged(level(level_minimum_fraction_mean=(NAN, NAN, NAN)))
+    assert not says(result, "The smallest sets")
+    assert result.rankings.rows[0][0] == "gradient x attention"
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_a_smallest_set_of_which_nothing_is_known_is_not_mentioned():
         (None, "from the input;"),
     ],
 )
-def test_how_tokens_are_hidden_is_said(hide, words):
-    assert said(judged(level("input"), tail_is_affine=False, hide=hide), words)
+def test_the_verdict_says_how_tokens_are_hidden(hide, words):
+    assert says(judged(level("input"), tail_is_affine=False, hide=hide), words)
 
 
 def test_units_may_differ_by_level():
@@ -133,7 +133,7 @@ def test_units_may_differ_by_level():
     units = {"attention": "sentences", "input": "words"}
     assert judged(tables, unit=units).rankings.columns[2] == "sentences removed"
     assert judged(tables, unit=units, tail_is_affine=False).rankings.columns[2] == "words removed"
-    assert said(judged(level(), unit={"attention": "pooled"}), "Removing pooled items")
+    assert says(judged(level(), unit={"attention": "pooled"}), "Removing pooled items")
 
 
 # levels
@@ -142,12 +142,12 @@ def test_units_may_differ_by_level():
 def test_which_level_is_judged():
     both = pd.concat([level("attention"), level("input", skill=(0.9, 0.85, 0.95))])
     assert judged(both).level == "attention"  # a model with nothing past its attention
-    assert said(judged(both), "At the input level alone the label would be faithful.")
+    assert says(judged(both), "At the input level alone the label would be faithful.")
     assert judged(both, tail_is_affine=False).level == "input"
-    assert said(judged(both, tail_is_affine=False), "At the final attention alone the label would be unfaithful.")
-    assert said(judged(pd.concat([level("attention"), level("input")])), "the label would be the same")
+    assert says(judged(both, tail_is_affine=False), "At the final attention alone the label would be unfaithful.")
+    assert says(judged(pd.concat([level("attention"), level("input")])), "the label would be the same")
     assert judged(level("input"), tail_is_affine=True).level == "input"
-    assert not said(judged(level("attention")), "alone the label")
+    assert not says(judged(level("attention")), "alone the label")
 
 
 def test_attention_of_the_input_level_is_read_where_there_is_no_other():
@@ -156,13 +156,13 @@ def test_attention_of_the_input_level_is_read_where_there_is_no_other():
     assert judged(table, tail_is_affine=False).label == "unfaithful"
 
 
-def test_why_little_flips_is_said_once():
-    for found in (judged(two(), **TRANSFORMER), judged(silent(), **TRANSFORMER), TEXTS["nothing_flips"]()):
-        text = str(found)
+def test_why_little_flips_is_stated_once():
+    for result in (judged(two(), **TRANSFORMER), judged(silent(), **TRANSFORMER), TEXTS["nothing_flips"]()):
+        text = str(result)
         assert sum(text.count(words) for words in ("no set found", "no set of")) == 1
     model = judged(level(level_flippable=(0.5, 0.4, 0.6)))
-    assert said(model, "no set flips the decision")
-    assert not said(model, "residual")
+    assert says(model, "no set flips the decision")
+    assert not says(model, "residual")
 
 
 # the other rankings
@@ -170,14 +170,14 @@ def test_why_little_flips_is_said_once():
 
 def test_the_best_of_the_others_is_chosen_by_the_mean_share_removed():
     better = judged(level(rival_mean_difference=(0.3, 0.2, 0.4)))
-    assert said(better, "Gradient x attention does better")
-    assert said(judged(level(rival_mean_difference=(0.0, -0.1, 0.1))), "No other ranking that was run is clearly")
-    assert said(judged(level(rival_mean_difference=(-0.3, -0.4, -0.2))), "No other ranking that was run does as well")
-    assert said(judged(level(keys=(ATTENTION, CONTROL))), "No other ranking was run")
+    assert says(better, "Gradient x attention does better")
+    assert says(judged(level(rival_mean_difference=(0.0, -0.1, 0.1))), "No other ranking that was run is clearly")
+    assert says(judged(level(rival_mean_difference=(-0.3, -0.4, -0.2))), "No other ranking that was run does as well")
+    assert says(judged(level(keys=(ATTENTION, CONTROL))), "No other ranking was run")
     assert not judged(level(keys=(ATTENTION, CONTROL), skill=(0.9, 0.85, 0.95))).parts[RANKINGS]
     table = level(rival_mean_difference=(0.3, 0.2, 0.4))
     table.loc[table.other.eq("attention/random") & (table.figure == "p_holm"), "value"] = 0.9
-    assert said(judged(table), "No other ranking that was run is clearly")  # nor, surely, than a random order
+    assert says(judged(table), "No other ranking that was run is clearly")  # nor, surely, than a random order
     table = level()
     gradient = (table.ranking == "gradient") & (table.figure == "mean_fraction")
     table.loc[gradient, ["value", "low", "high"]] = (0.05, 0.04, 0.06)  # better, whatever its other figures
@@ -185,18 +185,18 @@ def test_the_best_of_the_others_is_chosen_by_the_mean_share_removed():
     assert order == ["smallest sets", "gradient", "gradient x attention", "LRP", "attention", "random order"]
 
 
-def test_a_ranking_of_the_users_own_that_is_the_best_has_one_sentence():
+def test_a_user_ranking_that_is_the_best_has_one_sentence():
     table = of_users((-0.31, -0.34, -0.28), skill=(0.9, 0.85, 0.95))
-    own = (table.ranking == "people") & (table.figure == "mean_fraction")
-    table.loc[own, ["value", "low", "high"]] = (0.05, 0.04, 0.06)
+    of_people = (table.ranking == "people") & (table.figure == "mean_fraction")
+    table.loc[of_people, ["value", "low", "high"]] = (0.05, 0.04, 0.06)
     assert len(judged(table).parts[RANKINGS]) == 1
 
 
 def against_random(table):
     """The column of the comparison with the random order, by ranking."""
     shown = judged(table).rankings
-    place = shown.columns.index("vs. random")
-    return {row[0]: row[place] for row in shown.rows if row[place]}
+    index = shown.columns.index("vs. random")
+    return {row[0]: row[index] for row in shown.rows if row[index]}
 
 
 def test_other_rankings_need_a_corrected_test_too():
@@ -222,32 +222,32 @@ def test_other_rankings_need_a_corrected_test_too():
         (None, "Your ranking 'people' is faithful."),
     ],
 )
-def test_a_ranking_of_the_users_own_has_a_label_and_stands_beside_attention(gap, words):
-    found = judged(of_users(gap, skill=(0.9, 0.85, 0.95)))
-    assert said(found, "Your ranking 'people' is faithful")
-    assert said(found, words)
-    assert ("people", "yours") in [row[:2] for row in found.rankings.rows]
-    assert judged(level()).parts[""] == found.parts[""]
+def test_a_user_ranking_has_a_label_and_is_compared_with_attention(gap, words):
+    result = judged(of_users(gap, skill=(0.9, 0.85, 0.95)))
+    assert says(result, "Your ranking 'people' is faithful")
+    assert says(result, words)
+    assert ("people", "yours") in [row[:2] for row in result.rankings.rows]
+    assert judged(level()).parts[""] == result.parts[""]
 
 
 def test_rankings_that_beat_the_search_are_named_where_that_is_often():
     table = level(exact=False)
     row = table[(table.ranking == "lrp") & (table.figure == "never_flipped")].assign(figure="beats_reference")
-    assert said(judged(pd.concat([table, row.assign(value=0.12, low=0.1, high=0.14)])), "LRP flips 12 % [10, 14]")
-    assert not said(judged(pd.concat([table, row.assign(value=0.02)])), "than the search")
+    assert says(judged(pd.concat([table, row.assign(value=0.12, low=0.1, high=0.14)])), "LRP flips 12 % [10, 14]")
+    assert not says(judged(pd.concat([table, row.assign(value=0.02)])), "than the search")
 
 
 def test_two_rankings_of_one_name_are_distinguished():
     keys = (ATTENTION, CONTROL, PRODUCT, ("input", "gradient_x_attention"))
-    found = judged(level(keys=keys))
-    assert said(found, "Gradient x attention (attention level) does better")
-    assert [row[1] for row in found.rankings.rows if row[0] == "gradient x attention"] == ["attention", "input"]
+    result = judged(level(keys=keys))
+    assert says(result, "Gradient x attention (attention level) does better")
+    assert [row[1] for row in result.rankings.rows if row[0] == "gradient x attention"] == ["attention", "input"]
 
 
 def test_the_table_has_the_cost_of_registered_rankings_and_leaves_the_optimum_to_the_smallest_sets():
     keys = (ATTENTION, CONTROL, ("attention", "optimal"), ("attention", "greedy"), ("attention", "of_my_own"))
-    found = judged(level(keys=keys)).rankings
-    costs = {row[0]: row[-1] for row in found.rows}
+    result = judged(level(keys=keys)).rankings
+    costs = {row[0]: row[-1] for row in result.rows}
     assert costs["attention"] == "none"
     assert costs["of my own"] == costs["smallest sets"] == ""
     assert "greedy order" in costs
@@ -270,10 +270,10 @@ def test_a_table_fits_a_terminal_without_breaking_a_number():
 # the texts behind it
 
 
-def test_what_was_set_aside_is_said():
+def test_excluded_texts_are_counted():
     facts = {"aside": {"empty": 3, "the logits are NaN": 1}, "truncated": 1200, "special_tokens": True}
-    found = judged(level(level_too_short=(7.0, NAN, NAN), flipped_at_all=(0.12, 0.1, 0.14)), **facts).parts["texts"]
-    assert found[:-1] == (
+    result = judged(level(level_too_short=(7.0, NAN, NAN), flipped_at_all=(0.12, 0.1, 0.14)), **facts).parts["texts"]
+    assert result[:-1] == (
         "7 texts were not judged: they have fewer than two words.",
         "3 texts were set aside: empty.",
         "One text was set aside: the logits are NaN.",
@@ -284,17 +284,17 @@ def test_what_was_set_aside_is_said():
     assert len(judged(level()).parts["texts"]) == 1
 
 
-def test_how_often_the_model_is_right_is_said_and_whether_that_is_near_chance():
+def test_the_accuracy_is_stated_and_whether_it_is_near_chance():
     good = judged(with_accuracy(level(), 0.9, 0.5))
     assert "The model is right on 90 % [83, 97] of the 200 texts with a label." in good.parts["texts"]
-    assert not said(good, "near chance")
-    assert said(judged(with_accuracy(level(), 0.57, 0.5)), "near chance")
-    assert said(judged(with_accuracy(level(), 0.91, 0.9)), "near chance")  # nine texts in ten have one label
-    assert not said(judged(level()), "The model is right")
-    assert said(judged(with_accuracy(level()[:0], 0.57, 0.5, test="agreement"), tail_is_affine=False), "near chance")
+    assert not says(good, "near chance")
+    assert says(judged(with_accuracy(level(), 0.57, 0.5)), "near chance")
+    assert says(judged(with_accuracy(level(), 0.91, 0.9)), "near chance")  # nine texts in ten have one label
+    assert not says(judged(level()), "The model is right")
+    assert says(judged(with_accuracy(level()[:0], 0.57, 0.5, test="agreement"), tail_is_affine=False), "near chance")
     few = judged(with_accuracy(level(texts=4), 0.5, 0.5, labelled=4), texts=4)
-    assert said(few, "The model is right on 2 of the 4 texts with a label.")
-    assert not said(few, "near chance")
+    assert says(few, "The model is right on 2 of the 4 texts with a label.")
+    assert not says(few, "near chance")
 
 
 SINGLE = {"test": "single_weight", "erase_level": "attention", "ranking_level": "attention", "ranking": "attention"}
@@ -314,10 +314,10 @@ def test_other_tests_have_sentences_of_their_own_but_not_about_a_few_texts():
     assert "single_weight" not in judged(level()).parts
     few = judged(table, texts=3)
     assert "single_weight" not in few.parts
-    assert said(few, "The other tests are not described")
+    assert says(few, "The other tests are not described")
 
 
-def test_nothing_absurd_is_said_of_very_few_texts():
+def test_sentences_on_very_few_texts_are_sensible():
     for texts in (1, 2, 19):
         text = str(judged(with_accuracy(level(texts=texts), 1.0, 1.0, labelled=texts), texts=texts))
         assert "[" not in text
@@ -327,10 +327,10 @@ def test_nothing_absurd_is_said_of_very_few_texts():
 def test_no_skill_is_shown_of_very_few_flips():
     few, enough = (judged(level(flipped=count)) for count in (19, 20))
     assert (few.reason, enough.reason) == ("few flips", "")
-    for found, shown in ((few, False), (enough, True)):
-        assert said(found, "the skill of attention is") == shown
-        assert (found.rankings.rows[1][3] != "") == shown
-    assert said(few, "there are only 19")
+    for result, shown in ((few, False), (enough, True)):
+        assert says(result, "the skill of attention is") == shown
+        assert (result.rankings.rows[1][3] != "") == shown
+    assert says(few, "there are only 19")
 
 
 def test_slices_are_not_read():
@@ -341,10 +341,10 @@ def test_slices_are_not_read():
 def test_no_sentence_holds_a_value_that_is_not_there():
     for table in (level(), level(exact=False), two(), level(keys=(ATTENTION, CONTROL)), level(skill=(NAN, NAN, NAN))):
         for facts in ({}, {"tail_is_affine": False}):
-            found = judged(table, **facts)
+            result = judged(table, **facts)
             for trap in ("nan", "inf ", "None", "unknown share", "{", "}"):
-                assert trap not in str(found)
-            assert all(sentence[-1] in ".:" and "  " not in sentence for sentence in found.sentences)
+                assert trap not in str(result)
+            assert all(sentence[-1] in ".:" and "  " not in sentence for sentence in result.sentences)
 
 
 # numbers in words

@@ -84,8 +84,8 @@ def cold(
             stdout, stderr = process.communicate()
         finally:
             end_group(process.pid)
-    said = (stream.decode("utf-8", "backslashreplace") for stream in (stdout, stderr))
-    return Ended(process.returncode, *said, hung=hung, seconds=time.monotonic() - started)
+    message = (stream.decode("utf-8", "backslashreplace") for stream in (stdout, stderr))
+    return Ended(process.returncode, *message, hung=hung, seconds=time.monotonic() - started)
 
 
 def forked(
@@ -137,14 +137,14 @@ class Fork:
         else:
             end_group(process.pid)
         seconds = time.monotonic() - started
-        said = [
+        message = [
             (Path(self._folder.name) / name).read_bytes().decode("utf-8", "backslashreplace")
             if (Path(self._folder.name) / name).exists()
             else ""
             for name in ("stdout", "stderr")
         ]
         self._folder.cleanup()
-        return Ended(process.exitcode, *said, hung=hung, seconds=seconds)
+        return Ended(process.exitcode, *message, hung=hung, seconds=seconds)
 
 
 def _enter(folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

@@ -56,11 +56,11 @@ class Tally:
 
 def problem_of(error: BaseException, about: Any = "") -> str:
     """An error in a line: its type, message, innermost line of code, and the input that it is about."""
-    said = "".join(traceback.format_exception_only(error)).strip().replace("\n", " ")[:400]
+    message = "".join(traceback.format_exception_only(error)).strip().replace("\n", " ")[:400]
     if isinstance(error, AssertionError):
-        return f"{said} {_short(about)}".strip()
+        return f"{message} {_short(about)}".strip()
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{said} [{'/'.join(frame.filename.split('/')[-2:])}:{frame.lineno}] {_short(about)}".strip()
+    return f"{message} [{'/'.join(frame.filename.split('/')[-2:])}:{frame.lineno}] {_short(about)}".strip()
 
 
 def _short(about: Any) -> str:

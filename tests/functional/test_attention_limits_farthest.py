@@ -22,7 +22,7 @@ def js(left, right):
     """``[..., N]`` twice."""
     middle = (left + right) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = [np.where(one > 0, one * np.log(one / middle), 0) for one in (left, right)]
+        terms = [np.where(item > 0, item * np.log(item / middle), 0) for item in (left, right)]
     return (terms[0] + terms[1]).sum(-1) / 2
 
 
@@ -34,7 +34,7 @@ def made(seed, items):
     return shares, values, mean - draw.uniform(0.01, 0.8), mean + draw.uniform(0.01, 0.8)
 
 
-def found(shares, values, low, high):
+def farthest(shares, values, low, high):
     point = farthest_between(torch.tensor(shares), torch.tensor(values), low, high)
     return point, spread(point, len(shares))
 
@@ -49,10 +49,10 @@ def spread(point, items):
 @pytest.mark.parametrize("seed", range(6))
 def test_three_items_against_a_dense_grid(seed):
     shares, values, low, high = made(seed, 3)
-    point, weights = found(shares, values, low, high)
+    point, weights = farthest(shares, values, low, high)
     steps = np.linspace(0, 1, 1201)
-    one, two = np.meshgrid(steps, steps)
-    grid = np.stack((one, two, 1 - one - two), -1).reshape(-1, 3)
+    first, second = np.meshgrid(steps, steps)
+    grid = np.stack((first, second, 1 - first - second), -1).reshape(-1, 3)
     grid = grid[grid[:, 2] >= -1e-12].clip(0)
     means = grid @ values
     best = js(shares, grid[(means >= low) & (means <= high)]).max()
@@ -66,7 +66,7 @@ def test_three_items_against_a_dense_grid(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_no_optimiser_run_is_farther_and_the_best_is_as_far(items, seed):
     shares, values, low, high = made(seed, items)
-    point, weights = found(shares, values, low, high)
+    point, weights = farthest(shares, values, low, high)
     assert low - 1e-9 <= weights @ values <= high + 1e-9
     draw = np.random.default_rng(seed)
     limits = [
@@ -95,7 +95,7 @@ def test_no_optimiser_run_is_farther_and_the_best_is_as_far(items, seed):
 @pytest.mark.parametrize("items", [3, 8, 30])
 def test_no_random_distribution_is_farther(items):
     shares, values, low, high = made(11, items)
-    point, _ = found(shares, values, low, high)
+    point, _ = farthest(shares, values, low, high)
     draw = np.random.default_rng(0)
     tried = np.concatenate([draw.dirichlet(np.full(items, size), 20000) for size in (0.03, 0.2, 1.0)])
     means = tried @ values
@@ -107,21 +107,21 @@ def test_no_random_distribution_is_farther(items):
 def test_by_hand():
     """Values 0, 1, -1: where their mean is 0, either the first has everything, or the others have half of it each."""
     shares, values = [0.6, 0.2, 0.2], [0.0, 1.0, -1.0]
-    point, weights = found(shares, values, 0.0, 0.0)
+    point, weights = farthest(shares, values, 0.0, 0.0)
     half = js(np.array(shares), np.array([0, 0.5, 0.5]))
     assert point.js == pytest.approx(half)
     assert weights.tolist() == [0.0, 0.5, 0.5]
-    point, weights = found(shares, values, 0.75, 2.0)
+    point, weights = farthest(shares, values, 0.75, 2.0)
     assert weights.tolist() == [0.0, 1.0, 0.0]
     assert point.js == pytest.approx(js(np.array(shares), weights))
-    point, weights = found(shares, values, -0.75, -0.25)  # the limits are part of what is allowed
+    point, weights = farthest(shares, values, -0.75, -0.25)  # the limits are part of what is allowed
     assert weights @ np.array(values) == pytest.approx(-0.75)
     assert set(point.items) == {1, 2}
 
 
 def test_limits_are_inclusive_at_corners():
-    assert found([0.5, 0.5], [1.0, 0.0], 0.5, 1.0)[0].items == (0, 0)
-    assert found([0.5, 0.5], [1.0, 0.0], 0.5, 0.999)[0].items != (0, 0)
+    assert farthest([0.5, 0.5], [1.0, 0.0], 0.5, 1.0)[0].items == (0, 0)
+    assert farthest([0.5, 0.5], [1.0, 0.0], 0.5, 0.999)[0].items != (0, 0)
 
 
 def test_without_limits_all_weight_is_on_the_item_with_least():
@@ -139,35 +139,35 @@ def test_without_an_allowed_distribution_there_is_no_point():
     nowhere = torch.tensor([2.0]), torch.tensor([3.0])
     values = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     shares = torch.tensor([0.5, 0.5], dtype=torch.float64)
-    assert farthest_on_edges(shares, values, *nowhere, lambda share, one, two: share >= 0).js == -math.inf
+    assert farthest_on_edges(shares, values, *nowhere, lambda share, first, second: share >= 0).js == -math.inf
     low, high = torch.tensor([-1.0]), torch.tensor([3.0])
-    assert farthest_on_edges(shares, values, low, high, lambda share, one, two: share < 0).js == -math.inf
+    assert farthest_on_edges(shares, values, low, high, lambda share, first, second: share < 0).js == -math.inf
 
 
 def test_chunks_give_the_same_point(monkeypatch):
     shares, values, low, high = made(3, 20)
-    whole = found(shares, values, low, high)[0]
+    whole = farthest(shares, values, low, high)[0]
     limits = torch.tensor([low]), torch.tensor([high])
     table = torch.tensor(values).unsqueeze(1)
 
-    def allowed(share, one, two):
-        mean = share * table[one, 0] + (1 - share) * table[two, 0]
+    def allowed(share, first, second):
+        mean = share * table[first, 0] + (1 - share) * table[second, 0]
         return (mean >= low) & (mean <= high)
 
     edges = farthest_on_edges(torch.tensor(shares), table, *limits, allowed)
     monkeypatch.setattr(attention_limits, "_PIECE", 30)
-    assert found(shares, values, low, high)[0] == whole
+    assert farthest(shares, values, low, high)[0] == whole
     assert farthest_on_edges(torch.tensor(shares), table, *limits, allowed) == edges
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_edges_find_the_exact_solution_of_one_pair_of_limits(seed):
     shares, values, low, high = made(seed, 7)
-    exact, _ = found(shares, values, low, high)
+    exact, _ = farthest(shares, values, low, high)
     table = torch.tensor(values).unsqueeze(1)
 
-    def allowed(share, one, two):
-        mean = share * table[one, 0] + (1 - share) * table[two, 0]
+    def allowed(share, first, second):
+        mean = share * table[first, 0] + (1 - share) * table[second, 0]
         return (mean >= low) & (mean <= high)
 
     wide = torch.tensor([low - 0.5]), torch.tensor([high + 0.5])  # limits that are necessary and not sufficient

@@ -51,12 +51,12 @@ def test_limits_of_two_classes_are_reached(epsilon, generator):
     limits = logit_limits(Decision(), before, epsilon)
     shares = before.softmax(-1)
     for direction, high in zip(limits.directions, limits.high, strict=True):
-        one, two = int(direction.argmax()), int(direction.argmin())
+        first, second = int(direction.argmax()), int(direction.argmin())
         moved = shares.clone()
-        moved[one] += epsilon
-        moved[two] -= epsilon
-        if moved[two] > 0:
-            assert float(moved[one].log() - moved[two].log()) == pytest.approx(float(high))
+        moved[first] += epsilon
+        moved[second] -= epsilon
+        if moved[second] > 0:
+            assert float(moved[first].log() - moved[second].log()) == pytest.approx(float(high))
 
 
 def test_classes_that_cannot_gain_epsilon_set_no_limit():
@@ -90,7 +90,7 @@ def test_bounds_hold_against_random_distributions_and_the_adversary(kind, size, 
         assert float(jensen_shannon(shares, tried[near]).max()) <= reach.high + 1e-9
         freedom = editable_attention(shares.view(1, 1, -1), torch.ones(1, items, dtype=torch.bool))
         start = 2 * torch.randn(1, 5, 1, items, generator=generator, dtype=torch.float64)
-        found = search_adversary(
+        result = search_adversary(
             freedom,
             lambda weights, corners=corners, before=before: decision.distance(before, weights[:, :, 0] @ corners),
             start,
@@ -98,9 +98,9 @@ def test_bounds_hold_against_random_distributions_and_the_adversary(kind, size, 
             rate=0.05,
             steps=200,
         )
-        assert float(found.js) <= reach.high + 1e-9
+        assert float(result.js) <= reach.high + 1e-9
         if kind == "sigmoid" and items > 3:
-            assert float(found.js) > 0.5 * reach.high  # it looks where there is something to be found
+            assert float(result.js) > 0.5 * reach.high  # it looks where there is something to be found
 
 
 def test_the_upper_bound_is_the_smallest_over_pairs_of_classes(generator):
@@ -109,11 +109,11 @@ def test_the_upper_bound_is_the_smallest_over_pairs_of_classes(generator):
         shares, corners = made("multiclass", 3, 6, generator)
         p = (shares @ corners).softmax(-1).tolist()
         bounds = {}
-        for one, two in ((0, 1), (0, 2), (1, 2)):
-            up = (p[one] + epsilon) / (p[two] - epsilon) if p[two] > epsilon else math.inf
-            down = (p[one] - epsilon) / (p[two] + epsilon) if p[one] > epsilon else 0.0
+        for left, right in ((0, 1), (0, 2), (1, 2)):
+            up = (p[left] + epsilon) / (p[right] - epsilon) if p[right] > epsilon else math.inf
+            down = (p[left] - epsilon) / (p[right] + epsilon) if p[left] > epsilon else 0.0
             low, high = math.log(down) if down else -math.inf, math.log(up)
-            bounds[one, two] = farthest_between(shares, corners[:, one] - corners[:, two], low, high).js
+            bounds[left, right] = farthest_between(shares, corners[:, left] - corners[:, right], low, high).js
         least = min(bounds, key=bounds.get)
         first.add(least)
         assert divergence_range(shares, corners, Decision(), epsilon).high == pytest.approx(bounds[least], abs=1e-9)

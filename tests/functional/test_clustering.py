@@ -21,9 +21,9 @@ def blobs(count, dimensions=5, seed=0, spread=0.01):
     return (centres[which] + spread * draw.normal(size=(count, dimensions))).astype(np.float32), which
 
 
-def same_parts(one, other):
-    pairs = set(zip(one.tolist(), other.tolist(), strict=True))
-    return len(pairs) == len(set(one.tolist())) == len(set(other.tolist()))
+def same_parts(first, other):
+    pairs = set(zip(first.tolist(), other.tolist(), strict=True))
+    return len(pairs) == len(set(first.tolist())) == len(set(other.tolist()))
 
 
 def test_planted_clusters_are_found():
@@ -66,10 +66,10 @@ def test_the_first_centres_equal_those_for_fewer_clusters(sample):
 def test_clusters_are_those_of_scikit_learn_from_distinct_vectors():
     vectors, _ = blobs(200, spread=1.0)
     centres = initial_centres(vectors, 30, seed=3)
-    assert {tuple(one) for one in centres.tolist()} <= {tuple(one) for one in vectors.tolist()}
-    assert len({tuple(one) for one in centres.tolist()}) == 30
-    found = KMeans(30, init=centres, n_init=1, max_iter=100).fit(vectors)
-    np.testing.assert_array_equal(assign_clusters(vectors, centres), found.labels_)
+    assert {tuple(item) for item in centres.tolist()} <= {tuple(item) for item in vectors.tolist()}
+    assert len({tuple(item) for item in centres.tolist()}) == 30
+    result = KMeans(30, init=centres, n_init=1, max_iter=100).fit(vectors)
+    np.testing.assert_array_equal(assign_clusters(vectors, centres), result.labels_)
 
 
 def test_clusters_depend_on_the_seed_only():
@@ -91,8 +91,8 @@ def test_single_vector_clusters_are_counted():
 
 def meets(samples, centres, count):
     return all(
-        np.bincount(assign_clusters(vectors, one[:count])).min() >= 2
-        for vectors, one in zip(samples, centres, strict=True)
+        np.bincount(assign_clusters(vectors, item[:count])).min() >= 2
+        for vectors, item in zip(samples, centres, strict=True)
     )
 
 
@@ -103,11 +103,11 @@ def test_the_number_of_clusters_is_the_first_that_meets_the_condition(smallest, 
     monkeypatch.setattr("attnfaith.functional.clustering.FEWEST", 8)
     monkeypatch.setattr("attnfaith.functional.clustering.MOST", high)
     samples = [blobs(count, 2, seed, 3.0)[0] for seed in range(first, first + 3)]
-    centres = [initial_centres(one, high, seed=0) for one in samples]
+    centres = [initial_centres(sample, high, seed=0) for sample in samples]
     expected = [number for number in range(8, high + 1) if meets(samples, centres, number)]
     assert 1 < len(expected) < high - 8
-    found = number_of_clusters([lambda one=one: one for one in samples], centres, smallest=smallest)
-    assert found == (min(expected) if smallest else max(expected), True)
+    result = number_of_clusters([lambda item=sample: item for sample in samples], centres, smallest=smallest)
+    assert result == (min(expected) if smallest else max(expected), True)
 
 
 @pytest.mark.parametrize("smallest", [True, False])

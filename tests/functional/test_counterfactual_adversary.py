@@ -24,7 +24,7 @@ def js(left, right):
     total = 0.0
     for p, q in zip(left, right, strict=True):
         middle = (p + q) / 2
-        total += sum(one * math.log(one / middle) for one in (p, q) if one > 0) / 2
+        total += sum(item * math.log(item / middle) for item in (p, q) if item > 0) / 2
     return total
 
 
@@ -36,7 +36,7 @@ def made(generator, batch=3, groups=2, items=5, mass=1.0, spread=1.0):
     heads = 3 * torch.randn(batch, groups * items, 2, generator=generator, dtype=torch.float64)
 
     def distance(edited, texts=slice(None)):
-        before, after = (one.flatten(2) @ heads[texts] for one in (weights[texts].unsqueeze(1), edited))
+        before, after = (entry.flatten(2) @ heads[texts] for entry in (weights[texts].unsqueeze(1), edited))
         return Decision().distance(before, after)
 
     return weights, mask, distance
@@ -61,24 +61,24 @@ class Slow:
         for _ in range(steps):
             edited = logs.softmax(-1) * weights.sum(-1, keepdim=True)
             moved = distance(edited.unsqueeze(0))[0]
-            far = [self.js(weights, one) for one in edited]
-            apart = [self.js(edited[one], edited[other]) for one, other in pairs]
+            far = [self.js(weights, item) for item in edited]
+            apart = [self.js(edited[first], edited[other]) for first, other in pairs]
             excess = (moved - epsilon * (1 - 1e-3)).clamp_min(0).sum() / count
             objective = sum(far) / count - penalty * excess
             objective = objective + (diversity * sum(apart) / len(pairs) if pairs else 0)
-            for one in range(count):
-                if moved[one] <= epsilon * (1 - 1e-3):
-                    within[one] = True
-                    self.best = max(self.best, far[one].item())
+            for entry in range(count):
+                if moved[entry] <= epsilon * (1 - 1e-3):
+                    within[entry] = True
+                    self.best = max(self.best, far[entry].item())
             optimizer.zero_grad()
             (-objective * count).backward()  # Adam is told the gradient of each candidate, whatever their number
             optimizer.step()
         self.satisfied = sum(within)
 
     @staticmethod
-    def js(one, other):
+    def js(first, other):
         """The mean over distributions, each by its mass."""
-        left, right = (part / part.sum(-1, keepdim=True) for part in (one, other))
+        left, right = (part / part.sum(-1, keepdim=True) for part in (first, other))
         middle = (left + right) / 2
         return ((left * (left / middle).log() + right * (right / middle).log()).sum(-1) / 2).mean()
 
@@ -89,47 +89,47 @@ def test_equals_adam_on_the_objective(generator, count, mass):
     weights, mask, distance = made(generator, mass=mass)
     start = start_of(generator, weights, count)
     settings = {"epsilon": 0.05, "steps": 60, "rate": 0.05, "penalty": 3.0, "diversity": 0.7}
-    found = search_adversary(editable_attention(weights, mask), distance, start, **settings)
+    result = search_adversary(editable_attention(weights, mask), distance, start, **settings)
     for text in range(len(weights)):
-        own = mask[text]
+        movable = mask[text]
 
-        def distance_of(edited, text=text, own=own):
-            padded = torch.zeros(*edited.shape[:-1], len(own), dtype=torch.float64)
-            padded[..., own] = edited
+        def distance_of(edited, text=text, inside=movable):
+            padded = torch.zeros(*edited.shape[:-1], len(inside), dtype=torch.float64)
+            padded[..., inside] = edited
             return distance(padded, slice(text, text + 1))
 
-        slow = Slow(weights[text][:, own], distance_of, start[text][..., own], **settings)
+        slow = Slow(weights[text][:, movable], distance_of, start[text][..., movable], **settings)
         assert slow.best > 0.01
-        assert float(found.js[text]) == pytest.approx(slow.best, abs=1e-7)
-        assert int(found.satisfied[text]) == slow.satisfied
+        assert float(result.js[text]) == pytest.approx(slow.best, abs=1e-7)
+        assert int(result.satisfied[text]) == slow.satisfied
 
 
 def test_stays_within_epsilon_and_is_never_worse_than_the_original(generator):
     for epsilon in (1e-6, 0.01, 0.3, 5.0):
         weights, mask, distance = made(generator, batch=4, spread=2.0)
         freedom = editable_attention(weights, mask)
-        found = search_adversary(freedom, distance, start_of(generator, weights), epsilon=epsilon, steps=80, rate=0.05)
-        assert (distance(found.weights.unsqueeze(1))[:, 0] <= epsilon).all()
-        torch.testing.assert_close(distance(found.weights.unsqueeze(1))[:, 0], found.distance)
-        assert ((found.js >= 0) & (found.js <= max_divergence(freedom) + 1e-12)).all()
-        assert ((found.satisfied >= 0) & (found.satisfied <= 5)).all()
+        result = search_adversary(freedom, distance, start_of(generator, weights), epsilon=epsilon, steps=80, rate=0.05)
+        assert (distance(result.weights.unsqueeze(1))[:, 0] <= epsilon).all()
+        torch.testing.assert_close(distance(result.weights.unsqueeze(1))[:, 0], result.distance)
+        assert ((result.js >= 0) & (result.js <= max_divergence(freedom) + 1e-12)).all()
+        assert ((result.satisfied >= 0) & (result.satisfied <= 5)).all()
         for text in range(4):
-            pairs = zip(weights[text].tolist(), found.weights[text].tolist(), strict=True)
+            pairs = zip(weights[text].tolist(), result.weights[text].tolist(), strict=True)
             expected = sum(js(old, new) for old, new in pairs) / weights.shape[1]
-            assert float(found.js[text]) == pytest.approx(expected, abs=1e-9)
+            assert float(result.js[text]) == pytest.approx(expected, abs=1e-9)
 
 
 def test_masses_and_fixed_weights_are_kept(generator):
     weights, mask, distance = made(generator, mass=0.6)
     free = mask.clone()
     free[:, 1] = False
-    found = search_adversary(
+    result = search_adversary(
         editable_attention(weights, free), distance, start_of(generator, weights), epsilon=1.0, steps=40, rate=0.1
     )
-    assert float(found.js.min()) > 0.05
-    torch.testing.assert_close(found.weights.sum(-1), weights.sum(-1))
-    assert torch.equal(found.weights[..., 1], weights[..., 1])
-    assert (found.weights[~mask.unsqueeze(1).expand_as(weights)] == 0).all()
+    assert float(result.js.min()) > 0.05
+    torch.testing.assert_close(result.weights.sum(-1), weights.sum(-1))
+    assert torch.equal(result.weights[..., 1], weights[..., 1])
+    assert (result.weights[~mask.unsqueeze(1).expand_as(weights)] == 0).all()
 
 
 def test_items_that_the_model_forbids_get_no_weight(generator):
@@ -138,9 +138,9 @@ def test_items_that_the_model_forbids_get_no_weight(generator):
     logs = weights.log()
     logs[0, 0, 1] = -120.0  # it underflowed: it may be attended, and the other may not
     freedom = editable_attention(weights, mask, log_weights=logs)
-    found = search_adversary(freedom, distance, start_of(generator, weights), epsilon=1.0, steps=60, rate=0.2)
-    assert found.weights[0, 1, 2] == 0
-    assert found.weights[0, 0, 1] > 1e-20
+    result = search_adversary(freedom, distance, start_of(generator, weights), epsilon=1.0, steps=60, rate=0.2)
+    assert result.weights[0, 1, 2] == 0
+    assert result.weights[0, 0, 1] > 1e-20
 
 
 def test_missing_distributions_do_not_count(generator):
@@ -148,12 +148,12 @@ def test_missing_distributions_do_not_count(generator):
     groups = torch.tensor([[True, True], [True, False]])
     weights[1, 1] = 0
     start = start_of(generator, weights)
-    found = search_adversary(
+    result = search_adversary(
         editable_attention(weights, mask, groups=groups), distance, start, epsilon=0.2, steps=40, rate=0.1
     )
-    assert (found.weights[1, 1] == 0).all()
-    expected = js(weights[1, 0].tolist(), found.weights[1, 0].tolist())
-    assert float(found.js[1]) == pytest.approx(expected, abs=1e-9)
+    assert (result.weights[1, 1] == 0).all()
+    expected = js(weights[1, 0].tolist(), result.weights[1, 0].tolist())
+    assert float(result.js[1]) == pytest.approx(expected, abs=1e-9)
     assert float(max_divergence(editable_attention(weights, mask, groups=groups))[1]) <= LN2
 
 
@@ -162,26 +162,26 @@ def test_a_batch_equals_its_texts_one_by_one(generator):
     start = start_of(generator, weights)
     together = search_adversary(editable_attention(weights, mask), distance, start, epsilon=0.05, steps=60)
     for text in range(3):
-        one = slice(text, text + 1)
+        item = slice(text, text + 1)
         alone = search_adversary(
-            editable_attention(weights[one], mask[one]),
-            lambda edited, one=one: distance(edited, one),
-            start[one],
+            editable_attention(weights[item], mask[item]),
+            lambda edited, entry=item: distance(edited, entry),
+            start[item],
             epsilon=0.05,
             steps=60,
         )
-        torch.testing.assert_close(alone.js, together.js[one], rtol=0, atol=1e-9)
-        torch.testing.assert_close(alone.weights, together.weights[one], rtol=0, atol=1e-7)
+        torch.testing.assert_close(alone.js, together.js[item], rtol=0, atol=1e-9)
+        torch.testing.assert_close(alone.weights, together.weights[item], rtol=0, atol=1e-7)
 
 
 def test_without_influence_on_the_output_attention_is_unlimited(generator):
     weights, mask, _ = made(generator, batch=4, items=8, spread=2.0)
     freedom = editable_attention(weights, mask)
-    found = search_adversary(
+    result = search_adversary(
         freedom, lambda edited: edited[..., 0, 0] * 0, start_of(generator, weights), epsilon=1e-9, rate=0.05
     )
-    assert (found.js > 0.9 * max_divergence(freedom)).all()
-    assert found.satisfied.tolist() == [5] * 4
+    assert (result.js > 0.9 * max_divergence(freedom)).all()
+    assert result.satisfied.tolist() == [5] * 4
 
 
 def test_a_weight_that_decides_the_output_cannot_move(generator):
@@ -190,9 +190,9 @@ def test_a_weight_that_decides_the_output_cannot_move(generator):
     def distance(edited):
         return (edited[:, :, 0, 0] - weights[:, None, 0, 0]).abs()
 
-    found = search_adversary(editable_attention(weights, mask), distance, start_of(generator, weights), epsilon=0.01)
-    assert ((found.weights - weights)[:, 0, 0].abs() <= 0.01).all()
-    assert (found.js > 0.05).all()  # all others may go where they like
+    result = search_adversary(editable_attention(weights, mask), distance, start_of(generator, weights), epsilon=0.01)
+    assert ((result.weights - weights)[:, 0, 0].abs() <= 0.01).all()
+    assert (result.js > 0.05).all()  # all others may go where they like
     whole = weights.clone()
     whole[:, 0] = 0.001 / 5 * mask
     whole[:, 0, 0] = 1 - whole[:, 0, 1:].sum(-1)
@@ -207,19 +207,19 @@ def test_attention_all_on_one_item_can_move(generator):
     mask = torch.ones(1, 3, dtype=torch.bool)
     freedom = editable_attention(logs.exp(), mask, log_weights=logs)
     start = start_of(generator, logs, noise=2.0)
-    found = search_adversary(freedom, lambda edited: edited[..., 0, 0] * 0, start, epsilon=0.01)
-    assert float(found.js) > 0.9 * LN2
+    result = search_adversary(freedom, lambda edited: edited[..., 0, 0] * 0, start, epsilon=0.01)
+    assert float(result.js) > 0.9 * LN2
 
 
 def test_outputs_of_nan_are_never_within_epsilon(generator):
     weights, mask, _ = made(generator)
     start = start_of(generator, weights)
-    found = search_adversary(
+    result = search_adversary(
         editable_attention(weights, mask), lambda edited: edited.sum((-1, -2)) * math.nan, start, epsilon=1, steps=5
     )
-    assert found.js.tolist() == [0.0] * 3
-    assert found.satisfied.tolist() == [0] * 3
-    torch.testing.assert_close(found.weights, weights)
+    assert result.js.tolist() == [0.0] * 3
+    assert result.satisfied.tolist() == [0] * 3
+    torch.testing.assert_close(result.weights, weights)
 
 
 def test_one_candidate_without_an_output_does_not_stop_the_others(generator):
@@ -233,10 +233,10 @@ def test_one_candidate_without_an_output_does_not_stop_the_others(generator):
         return torch.cat(((edited[:, :1].sum((-1, -2)) - 99).sqrt(), moved[:, 1:]), 1)
 
     options = {"epsilon": 0.05, "steps": 60, "rate": 0.05, "diversity": 0.0}
-    found = search_adversary(editable_attention(weights, mask), broken, start, **options)
+    result = search_adversary(editable_attention(weights, mask), broken, start, **options)
     others = search_adversary(editable_attention(weights, mask), distance, start[:, 1:], **options)
-    assert found.satisfied.tolist() == others.satisfied.tolist()
-    torch.testing.assert_close(found.js, others.js)
+    assert result.satisfied.tolist() == others.satisfied.tolist()
+    torch.testing.assert_close(result.js, others.js)
 
 
 def test_a_result_beyond_epsilon_at_the_final_check_is_dropped(generator):
@@ -246,12 +246,12 @@ def test_a_result_beyond_epsilon_at_the_final_check_is_dropped(generator):
     def noisy(edited):
         return distance(edited) + (0.2 if edited.shape[1] == 1 else 0.0)
 
-    found = search_adversary(
+    result = search_adversary(
         editable_attention(weights, mask), noisy, start_of(generator, weights), epsilon=0.05, steps=40, rate=0.05
     )
-    assert (found.satisfied > 0).any()
-    assert found.js.tolist() == found.distance.tolist() == [0.0] * 3
-    torch.testing.assert_close(found.weights, weights)
+    assert (result.satisfied > 0).any()
+    assert result.js.tolist() == result.distance.tolist() == [0.0] * 3
+    torch.testing.assert_close(result.weights, weights)
 
 
 def test_an_output_without_a_gradient_is_refused(generator):
@@ -269,9 +269,9 @@ def test_an_output_without_a_gradient_is_refused(generator):
 def test_without_free_items_nothing_changes(generator):
     weights, mask, distance = made(generator)
     freedom = editable_attention(weights, mask & False)
-    found = search_adversary(freedom, distance, start_of(generator, weights), epsilon=0.5, steps=5)
-    assert found.js.tolist() == max_divergence(freedom).tolist() == [0.0] * 3
-    assert torch.equal(found.weights, weights)
+    result = search_adversary(freedom, distance, start_of(generator, weights), epsilon=0.5, steps=5)
+    assert result.js.tolist() == max_divergence(freedom).tolist() == [0.0] * 3
+    assert torch.equal(result.weights, weights)
 
 
 def test_single_precision_agrees_to_a_hundredth(generator):
@@ -279,7 +279,7 @@ def test_single_precision_agrees_to_a_hundredth(generator):
     start = start_of(generator, weights)
     double = search_adversary(editable_attention(weights, mask), distance, start, epsilon=0.05)
     single = search_adversary(
-        editable_attention(weights.float(), mask), lambda one: distance(one.double()), start.float(), epsilon=0.05
+        editable_attention(weights.float(), mask), lambda item: distance(item.double()), start.float(), epsilon=0.05
     )
     torch.testing.assert_close(single.js, double.js, rtol=0, atol=0.01)
     assert single.weights.dtype == torch.float32
@@ -303,7 +303,7 @@ def test_the_largest_divergence_is_that_of_the_best_corner(generator):
     for text, value in enumerate(max_divergence(editable_attention(weights, mask)).tolist()):
         count = int(mask[text].sum())
         corners = [
-            max(js(line[:count].tolist(), [float(place == one) for place in range(count)]) for one in range(count))
+            max(js(line[:count].tolist(), [float(index == item) for index in range(count)]) for item in range(count))
             for line in weights[text]
         ]
         assert value == pytest.approx(sum(corners) / 2, abs=1e-12)

@@ -16,32 +16,32 @@ def seeded(seed=0):
 
 def slow(movable, count, seed=0):
     """Sort the movable places by their draws; each gets the weight of the one that came to its place."""
-    places = [place for place, moves in enumerate(movable.tolist()) if moves]
-    draws = torch.rand(count, len(places), generator=seeded(seed), dtype=torch.float64).tolist()
-    found = []
+    indices = [index for index, moves in enumerate(movable.tolist()) if moves]
+    draws = torch.rand(count, len(indices), generator=seeded(seed), dtype=torch.float64).tolist()
+    result = []
     for row in draws:
-        order = sorted(range(len(places)), key=lambda one, row=row: row[one])
-        giver = dict(zip(places, (places[one] for one in order), strict=True))
-        found.append([giver.get(place, place) for place in range(len(movable))])
-    return found
+        order = sorted(range(len(indices)), key=lambda item, row=row: row[item])
+        giver = dict(zip(indices, (indices[item] for item in order), strict=True))
+        result.append([giver.get(index, index) for index in range(len(movable))])
+    return result
 
 
 @pytest.mark.parametrize("items", [0, 1, 2, 3, 17, 40])
 def test_equals_a_loop_and_moves_nothing_else(items, generator):
     movable = torch.zeros(45, dtype=torch.bool)
     movable[torch.randperm(45, generator=generator)[:items]] = True
-    found = random_permutations(movable, 30, seeded(3))
-    assert found.tolist() == slow(movable, 30, 3)
-    for row in found.tolist():
+    result = random_permutations(movable, 30, seeded(3))
+    assert result.tolist() == slow(movable, 30, 3)
+    for row in result.tolist():
         assert sorted(row) == list(range(45))
-        assert all(row[place] == place for place in range(45) if not movable[place])
+        assert all(row[index] == index for index in range(45) if not movable[index])
 
 
 @pytest.mark.parametrize("items", [1, 2, 3, 7, 8, 15, 16, 17, 64, 129])
 def test_several_calls_draw_the_same_permutations_as_one(items):
     """The draws of a text must not depend on how many fit into memory at once."""
-    movable, one = torch.ones(items, dtype=torch.bool), seeded(5)
-    parts = [random_permutations(movable, count, one) for count in (1, 2, 16, 30, 1)]
+    movable, entry = torch.ones(items, dtype=torch.bool), seeded(5)
+    parts = [random_permutations(movable, count, entry) for count in (1, 2, 16, 30, 1)]
     assert torch.equal(torch.cat(parts), random_permutations(movable, 50, seeded(5)))
 
 
@@ -56,11 +56,11 @@ def test_permutations_are_uniform():
 def test_all_distributions_of_a_text_are_shuffled_alike(generator):
     weights = torch.rand(3, 4, 6, generator=generator)
     shuffles = torch.stack([random_permutations(torch.ones(6, dtype=torch.bool), 5, generator) for _ in range(3)])
-    found = permute(weights, shuffles)
-    assert found.shape == (3, 5, 4, 6)
+    result = permute(weights, shuffles)
+    assert result.shape == (3, 5, 4, 6)
     for text, shuffle, group, item in itertools.product(range(3), range(5), range(4), range(6)):
-        assert found[text, shuffle, group, item] == weights[text, group, shuffles[text, shuffle, item]]
-    assert torch.equal(found.sort(-1).values, weights.sort(-1).values.unsqueeze(1).expand_as(found))
+        assert result[text, shuffle, group, item] == weights[text, group, shuffles[text, shuffle, item]]
+    assert torch.equal(result.sort(-1).values, weights.sort(-1).values.unsqueeze(1).expand_as(result))
 
 
 def test_the_identity_changes_no_weight(generator):

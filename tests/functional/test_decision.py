@@ -27,7 +27,7 @@ def test_multiclass_in_closed_form(logits):
     for text in range(4):
         for candidate in range(3):
             row, target = logits[text, candidate].tolist(), int(TARGET[text])
-            others = [value for place, value in enumerate(row) if place != target]
+            others = [value for index, value in enumerate(row) if index != target]
             expected = {
                 "probability": math.exp(row[target]) / sum(map(math.exp, row)),
                 "logit": row[target],
@@ -50,17 +50,17 @@ def test_the_first_class_wins_a_tie():
 @pytest.mark.parametrize("threshold", [0.0, -0.7, 1.3])
 def test_one_sigmoid_logit_is_two_classes_with_the_threshold_first(threshold, generator):
     z = 3 * torch.randn(6, 4, 1, generator=generator, dtype=torch.float64)
-    two = torch.cat((torch.full_like(z, threshold), z), dim=-1)
-    one, other = Decision("sigmoid", threshold), Decision("multiclass")
-    assert torch.equal(one.predict(z), other.predict(two))
-    assert torch.equal(one.predict(z), (z[..., 0] > threshold).long())
-    torch.testing.assert_close(one.probabilities(z), other.probabilities(two))
-    torch.testing.assert_close(one.probabilities(z)[..., 1], torch.sigmoid(z[..., 0] - threshold))
+    second = torch.cat((torch.full_like(z, threshold), z), dim=-1)
+    first, other = Decision("sigmoid", threshold), Decision("multiclass")
+    assert torch.equal(first.predict(z), other.predict(second))
+    assert torch.equal(first.predict(z), (z[..., 0] > threshold).long())
+    torch.testing.assert_close(first.probabilities(z), other.probabilities(second))
+    torch.testing.assert_close(first.probabilities(z)[..., 1], torch.sigmoid(z[..., 0] - threshold))
     target = torch.tensor([0, 1, 1, 0, 1, 0])
     for output in OUTPUTS:
-        torch.testing.assert_close(one.quantity(z, target, output), other.quantity(two, target, output))
+        torch.testing.assert_close(first.quantity(z, target, output), other.quantity(second, target, output))
     sign = (2 * target - 1).double().unsqueeze(1)
-    torch.testing.assert_close(one.quantity(z, target, "log_odds"), sign * (z[..., 0] - threshold))
+    torch.testing.assert_close(first.quantity(z, target, "log_odds"), sign * (z[..., 0] - threshold))
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.4])
@@ -143,7 +143,7 @@ def decided(kind, row, threshold=0.0):
     if kind == "sigmoid":
         return int(row[0] > threshold)
     if kind == "multilabel":
-        return tuple(place for place, value in enumerate(row) if value > threshold)
+        return tuple(index for index, value in enumerate(row) if value > threshold)
     return row[0]
 
 
@@ -172,7 +172,7 @@ def test_flips_of_whole_numbers_and_their_margins(kind, threshold, generator):
                 assert expected == (distance < 0)
             if kind == "multiclass":
                 chosen = old.index(max(old))
-                assert distance == new[chosen] - max(value for place, value in enumerate(new) if place != chosen)
+                assert distance == new[chosen] - max(value for index, value in enumerate(new) if index != chosen)
             if kind == "sigmoid":
                 assert distance == (new[0] - threshold) * (1 if old[0] > threshold else -1)
             if kind == "multilabel":

@@ -31,9 +31,9 @@ def distributions(generator, count=60, classes=5, zeros=0.3):
 def test_jensen_shannon_equals_a_loop_and_scipy(zeros, generator):
     left, right = (distributions(generator, zeros=zeros) for _ in range(2))
     got = jensen_shannon(left, right).tolist()
-    for one, p, q in zip(got, left.tolist(), right.tolist(), strict=True):
-        assert one == pytest.approx(shannon(p, q), abs=1e-14)
-        assert one == pytest.approx(jensenshannon(p, q) ** 2, abs=1e-12)
+    for item, p, q in zip(got, left.tolist(), right.tolist(), strict=True):
+        assert item == pytest.approx(shannon(p, q), abs=1e-14)
+        assert item == pytest.approx(jensenshannon(p, q) ** 2, abs=1e-12)
 
 
 def test_jensen_shannon_is_symmetric_between_0_and_ln_2(generator):
@@ -60,15 +60,15 @@ def test_jensen_shannon_is_never_below_0_and_sees_small_differences(generator):
 def test_nan_stays_nan():
     """A probability that is not a number is no divergence of nothing."""
     bad, good = torch.tensor([[math.nan, 0.5], [0.5, 0.5]]), torch.tensor([[0.5, 0.5], [0.5, 0.5]])
-    for one in (jensen_shannon(bad, good), jensen_shannon(good, bad), total_variation(bad, good)):
-        assert one.isnan().tolist() == [True, False]
+    for item in (jensen_shannon(bad, good), jensen_shannon(good, bad), total_variation(bad, good)):
+        assert item.isnan().tolist() == [True, False]
 
 
 def test_total_variation_is_half_the_sum_of_differences(generator):
     left, right = (distributions(generator) for _ in range(2))
     got = total_variation(left, right).tolist()
-    for one, p, q in zip(got, left.tolist(), right.tolist(), strict=True):
-        assert one == pytest.approx(math.fsum(max(a - b, 0) for a, b in zip(p, q, strict=True)))  # the mass that moved
+    for item, p, q in zip(got, left.tolist(), right.tolist(), strict=True):
+        assert item == pytest.approx(math.fsum(max(a - b, 0) for a, b in zip(p, q, strict=True)))  # the mass that moved
     assert total_variation(torch.tensor([1.0, 0]), torch.tensor([0, 1.0])) == 1
 
 
@@ -152,8 +152,8 @@ def test_logits_far_apart_are_ln_2_apart():
 
 
 def test_a_regression_needs_a_tolerance_for_its_decision_and_not_for_its_divergence():
-    one = torch.zeros(1, 1)
-    assert Decision("regression").divergence(one, one + 2).tolist() == [2]
+    item = torch.zeros(1, 1)
+    assert Decision("regression").divergence(item, item + 2).tolist() == [2]
     for ask in (Decision("regression").flips, Decision("regression").margin):
         with pytest.raises(InputError, match="tolerance="):
-            ask(one, one)
+            ask(item, item)

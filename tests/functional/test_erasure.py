@@ -121,8 +121,8 @@ def order_of(mask, generator):
 
 def test_ranks_invert_an_order(generator):
     order = order_of(torch.ones(B, N, dtype=torch.bool), generator)
-    for row, places in zip(order.tolist(), ranks_of(order).tolist(), strict=True):
-        assert [places[item] for item in row] == list(range(N))
+    for row, indices in zip(order.tolist(), ranks_of(order).tolist(), strict=True):
+        assert [indices[item] for item in row] == list(range(N))
 
 
 def test_prefix_keeps_remove_one_item_at_a_time(generator):
@@ -131,10 +131,10 @@ def test_prefix_keeps_remove_one_item_at_a_time(generator):
     keeps = prefix_keeps(order, mask, 2, N + 1)
     assert keeps.shape == (B, N - 1, N)
     for text in range(B):
-        for place, removed in enumerate(range(2, N + 1)):
+        for index, removed in enumerate(range(2, N + 1)):
             gone = set(order[text, :removed].tolist())
             expected = [bool(mask[text, item]) and item not in gone for item in range(N)]
-            assert keeps[text, place].tolist() == expected
+            assert keeps[text, index].tolist() == expected
 
 
 def test_prefix_sums_equal_erasing_in_a_loop(weights, generator):
@@ -186,8 +186,8 @@ def test_each_item_can_be_left_out_on_another_device(spread, generator):
         expected[0][0, 0] - values[0, 1] / (1 + math.exp(-2)) - values[0, 2] / (1 + math.exp(2))
     ).abs().max() < 1e-12
     with OtherDevice() as device:
-        parts = [device.put(one) for one in (logs, mass, values)]
+        parts = [device.put(item) for item in (logs, mass, values)]
         order = device.put(torch.arange(3).expand(2, 3))
-        found = [sums_without_each(*parts), prefix_sums(*parts, order)]
-        assert all(one.device.type == "cuda" for one in found)
-        assert [one.tolist() for one in found] == [one.tolist() for one in expected]
+        result = [sums_without_each(*parts), prefix_sums(*parts, order)]
+        assert all(item.device.type == "cuda" for item in result)
+        assert [item.tolist() for item in result] == [item.tolist() for item in expected]

@@ -34,7 +34,7 @@ def distance_slow(kind, before, after, tolerance=1.0):
     """How near a tie, from the definitions."""
     if kind == "multiclass":
         chosen = before.index(max(before))
-        return abs(after[chosen] - max(value for place, value in enumerate(after) if place != chosen))
+        return abs(after[chosen] - max(value for index, value in enumerate(after) if index != chosen))
     if kind == "regression":
         return abs(tolerance - abs(after[0] - before[0]))
     signed = [value if old > 0 else -value for old, value in zip(before, after, strict=True)]
@@ -50,7 +50,7 @@ class World:
     lanes: RemovalOrders
 
     def logits(self, text, left):
-        key = 1 + sum((place + 1) * 7919**number for number, place in enumerate(sorted(left)))
+        key = 1 + sum((index + 1) * 7919**number for number, index in enumerate(sorted(left)))
         generator = torch.Generator().manual_seed((key * 1009 + text * 31 + self.seed) % 2**61)
         wild = torch.randint(-2, 3, (SIZES[self.kind],), generator=generator).double()  # ties on purpose
         if torch.rand((), generator=generator) < 0.7 and len(left) < int(self.lanes.items[text].sum()):
@@ -73,19 +73,19 @@ class World:
         if step == int(self.lanes.counts[text]):
             return self.lanes.always_kept[text].nonzero().flatten().tolist()
         gone = self.lanes.orders[lane, :step].tolist()
-        return [place for place in self.whole(text) if place not in gone]
+        return [index for index in self.whole(text) if index not in gone]
 
     def slow(self, lane):
         """Flips, removed, logits, closest: one removal at a time."""
         text = int(self.lanes.texts[lane])
         before = self.before[text].tolist()
-        found, closest = before, distance_slow(self.kind, before, before)
+        result, closest = before, distance_slow(self.kind, before, before)
         for step in range(1, int(self.lanes.max_removed[text]) + 1):
-            found = self.logits(text, self.left(lane, step)).tolist()
-            closest = min(closest, distance_slow(self.kind, before, found))
-            if flips_slow(self.kind, before, found):
-                return True, step, found, closest
-        return False, 0, found, closest
+            result = self.logits(text, self.left(lane, step)).tolist()
+            closest = min(closest, distance_slow(self.kind, before, result))
+            if flips_slow(self.kind, before, result):
+                return True, step, result, closest
+        return False, 0, result, closest
 
 
 def world(kind, seed, *, width=9, texts=6, orders=3, floors=False):
@@ -101,39 +101,39 @@ def world(kind, seed, *, width=9, texts=6, orders=3, floors=False):
         start = width - length if text % 2 else 0
         everything[text, start : start + length] = True
     stays = everything & (torch.rand(texts, width, generator=generator) < 0.2) & floors
-    own = everything & (torch.rand(texts, width, generator=generator) < 0.2) & floors
+    fixed = everything & (torch.rand(texts, width, generator=generator) < 0.2) & floors
     erasable = everything & ~stays
     rows = []
     for _ in range(orders):
         draws = torch.rand(texts, width, generator=generator)
         rows.append((draws + 2 * (~erasable).int() + 4 * (~everything).int()).argsort(-1))
     counts = erasable.sum(1)
-    floor = stays | own
+    floor = stays | fixed
     last = counts - (~floor.any(1) & floors).long()
     names = torch.arange(texts).repeat(orders)
     return World(kind, seed, RemovalOrders(torch.cat(rows), names, counts, everything, floor, last))
 
 
-def prefixes_of(one):
+def prefixes_of(item):
     """All steps at once, with rubbish past the last."""
-    lanes = one.lanes
-    found = torch.full((len(lanes.texts), lanes.orders.shape[1] + 1, SIZES[one.kind]), math.nan, dtype=torch.float64)
+    lanes = item.lanes
+    result = torch.full((len(lanes.texts), lanes.orders.shape[1] + 1, SIZES[item.kind]), math.nan, dtype=torch.float64)
     for lane, text in enumerate(lanes.texts.tolist()):
         for step in range(int(lanes.max_removed[text]) + 1):
-            found[lane, step] = one.logits(text, one.left(lane, step))
-    return found
+            result[lane, step] = item.logits(text, item.left(lane, step))
+    return result
 
 
-def check(one, found):
+def check(item, result):
     flipped, at_the_end, late = 0, 0, 0
-    for lane, text in enumerate(one.lanes.texts.tolist()):
-        flips, removed, logits, closest = one.slow(lane)
-        assert bool(found.flips[lane]) == flips
-        assert int(found.removed[lane]) == removed
-        assert found.logits[lane].tolist() == logits
-        assert float(found.closest_margin[lane]) == closest
+    for lane, text in enumerate(item.lanes.texts.tolist()):
+        flips, removed, logits, closest = item.slow(lane)
+        assert bool(result.flips[lane]) == flips
+        assert int(result.removed[lane]) == removed
+        assert result.logits[lane].tolist() == logits
+        assert float(result.closest_margin[lane]) == closest
         flipped += flips
-        at_the_end += flips and removed == int(one.lanes.counts[text])
+        at_the_end += flips and removed == int(item.lanes.counts[text])
         late += removed > 3
     return flipped, at_the_end, late
 
@@ -145,15 +145,15 @@ def test_equals_one_removal_at_a_time(kind, first, growth, floors):
     """However steps grow, none is skipped, and neither padding nor what is past the last step is looked at."""
     seen = [0, 0, 0]
     for seed in range(6):
-        one = world(kind, seed, floors=floors)
+        item = world(kind, seed, floors=floors)
         decision = decision_of_kind(kind)
         options = {"first": first, "growth": growth}
-        by_set = first_flips(one.lanes, one.before, decision, from_sets(one.lanes, one.run), **options)
-        counted = check(one, by_set)
-        by_prefix = first_flips(one.lanes, one.before, decision, from_prefixes(prefixes_of(one)), **options)
-        check(one, by_prefix)
+        by_set = first_flips(item.lanes, item.before, decision, from_sets(item.lanes, item.run), **options)
+        counted = check(item, by_set)
+        by_prefix = first_flips(item.lanes, item.before, decision, from_prefixes(prefixes_of(item)), **options)
+        check(item, by_prefix)
         seen = [a + b for a, b in zip(seen, counted, strict=True)]
-    lanes = 6 * len(one.lanes.texts)
+    lanes = 6 * len(item.lanes.texts)
     assert lanes / 4 < seen[0] < lanes
     assert seen[1] > 0
     assert seen[2] > lanes / 20
@@ -161,20 +161,20 @@ def test_equals_one_removal_at_a_time(kind, first, growth, floors):
 
 @pytest.mark.parametrize(("first", "growth"), [(1, 0.5), (3, 1.0)])
 def test_steps_are_evaluated_once_in_order_and_not_beyond_the_flip(first, growth):
-    one = world("multiclass", 3, width=12, texts=8)
+    item = world("multiclass", 3, width=12, texts=8)
     asked = []
 
     def evaluate(going, start, stop):
         asked.append((start, stop, going.tolist()))
-        return from_sets(one.lanes, one.run)(going, start, stop)
+        return from_sets(item.lanes, item.run)(going, start, stop)
 
-    found = first_flips(one.lanes, one.before, Decision(), evaluate, first=first, growth=growth)
+    result = first_flips(item.lanes, item.before, Decision(), evaluate, first=first, growth=growth)
     assert asked[0][0] == 1
     assert all(before[1] == after[0] for before, after in itertools.pairwise(asked))
     for start, stop, going in asked:
         assert stop > start
-        for lane, text in enumerate(one.lanes.texts.tolist()):
-            needed = int(found.removed[lane]) if found.flips[lane] else int(one.lanes.max_removed[text])
+        for lane, text in enumerate(item.lanes.texts.tolist()):
+            needed = int(result.removed[lane]) if result.flips[lane] else int(item.lanes.max_removed[text])
             assert (lane in going) == (start <= needed)
 
 
@@ -197,16 +197,16 @@ def test_a_set_that_many_orders_reach_is_run_once():
         runs.extend((text, tuple(row)) for text, row in zip(chosen.tolist(), keep.tolist(), strict=True))
         return torch.tensor([[1.0, 0.0]]).expand(len(chosen), -1)
 
-    found = first_flips(
+    result = first_flips(
         lanes, torch.tensor([[1.0, 0.0]]).expand(texts, -1), Decision(), from_sets(lanes, run), first=100
     )
-    assert not found.flips.any()
+    assert not result.flips.any()
     assert len(runs) == len(set(runs)) == int(counts.sum()) + texts  # two first steps a text, one of each other
     expected = set()
     for lane, text in enumerate(lanes.texts.tolist()):
         for step in range(1, int(counts[text]) + 1):
             gone = orders[lane, :step].tolist()
-            row = tuple(bool(everything[text, place]) and place not in gone for place in range(width))
+            row = tuple(bool(everything[text, index]) and index not in gone for index in range(width))
             expected.add((text, row))
     assert set(runs) == expected
 
@@ -218,10 +218,10 @@ def test_a_flip_at_the_last_item_and_one_that_flips_back():
     lanes = RemovalOrders(order, torch.arange(2), counts, everything, ~everything, counts)
     yes, no, tie = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]
     prefixes = torch.tensor([[yes, yes, tie, no], [yes, no, yes, yes]])
-    found = first_flips(lanes, prefixes[:, 0], Decision(), from_prefixes(prefixes))
-    assert (found.flips.tolist(), found.removed.tolist()) == ([True, True], [3, 1])
-    assert found.logits.tolist() == [no, no]
-    assert found.closest_margin.tolist() == [0.0, 1.0]  # a tie that changed nothing is how near it came
+    result = first_flips(lanes, prefixes[:, 0], Decision(), from_prefixes(prefixes))
+    assert (result.flips.tolist(), result.removed.tolist()) == ([True, True], [3, 1])
+    assert result.logits.tolist() == [no, no]
+    assert result.closest_margin.tolist() == [0.0, 1.0]  # a tie that changed nothing is how near it came
     kept = first_flips(lanes, torch.tensor([no, no]), Decision(), from_prefixes(prefixes))
     assert kept.removed.tolist() == [1, 2]  # the tie, which belongs to the first class, is another decision here
 
@@ -252,10 +252,10 @@ def test_without_erasable_items_nothing_flips():
     none = torch.zeros(2, dtype=torch.long)
     lanes = RemovalOrders(torch.zeros(2, 1, dtype=torch.long), torch.arange(2), none, everything, everything, none)
     before = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    found = first_flips(lanes, before, Decision(), lambda *_: pytest.fail("nothing is to be run"))
-    assert not found.flips.any()
-    assert found.removed.tolist() == [0, 0]
-    assert torch.equal(found.logits, before)
+    result = first_flips(lanes, before, Decision(), lambda *_: pytest.fail("nothing is to be run"))
+    assert not result.flips.any()
+    assert result.removed.tolist() == [0, 0]
+    assert torch.equal(result.logits, before)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -302,9 +302,9 @@ def test_a_real_tail_one_removal_at_a_time(family, kind):
         expected.append(first)
     assert sum(first is not None for first in expected) >= 2
     for evaluate in ways.values():
-        found = first_flips(lanes, capture.logits, decision, evaluate, first=2, growth=0.5)
+        result = first_flips(lanes, capture.logits, decision, evaluate, first=2, growth=0.5)
         for lane, first in enumerate(expected):
-            assert bool(found.flips[lane]) == (first is not None)
+            assert bool(result.flips[lane]) == (first is not None)
             if first is not None:
-                assert int(found.removed[lane]) == first[0]
-                assert found.logits[lane].tolist() == pytest.approx(first[1], rel=1e-6, abs=1e-9)
+                assert int(result.removed[lane]) == first[0]
+                assert result.logits[lane].tolist() == pytest.approx(first[1], rel=1e-6, abs=1e-9)

@@ -41,10 +41,10 @@ def slow_kendall(weights, values, pair):
 
     above = left = right = 0.0
     for i, j in itertools.combinations(range(len(weights)), 2):
-        one, other = sign(weights[i] - weights[j]), sign(values[i] - values[j])
+        first, other = sign(weights[i] - weights[j]), sign(values[i] - values[j])
         weight = pair(weights[i], weights[j])
-        above += weight * one * other
-        left += weight * one**2
+        above += weight * first * other
+        left += weight * first**2
         right += weight * other**2
     return above / math.sqrt(left * right)
 
@@ -61,11 +61,11 @@ def test_information_is_the_sum_over_pairs(shape, count):
     draw = np.random.default_rng(count)
     left, right = (draw.integers(0, size, count) for size in shape)
     right = np.where(draw.random(count) < 0.5, left % shape[1], right)
-    found = float(mutual_information(joint_counts(left, right)))
-    assert found == pytest.approx(slow_information(left.tolist(), right.tolist()), abs=1e-12)
-    assert found == pytest.approx(mutual_info_score(left, right), abs=1e-12)
-    assert found == pytest.approx(float(mutual_information(joint_counts(right, left))), abs=1e-12)
-    assert -1e-12 <= found <= min(entropy(np.bincount(left)), entropy(np.bincount(right))) + 1e-12
+    result = float(mutual_information(joint_counts(left, right)))
+    assert result == pytest.approx(slow_information(left.tolist(), right.tolist()), abs=1e-12)
+    assert result == pytest.approx(mutual_info_score(left, right), abs=1e-12)
+    assert result == pytest.approx(float(mutual_information(joint_counts(right, left))), abs=1e-12)
+    assert -1e-12 <= result <= min(entropy(np.bincount(left)), entropy(np.bincount(right))) + 1e-12
 
 
 def test_exact_frequencies_give_the_closed_form():
@@ -94,17 +94,17 @@ def test_large_samples_approach_the_closed_form():
 
 def test_information_of_independent_variables_is_biased_and_not_above_chance():
     """500 samples, 100 x 5 cells: 0.46 nats that are not there (PROTOCOLS 7)."""
-    found, beyond, classical = [], [], []
+    result, beyond, classical = [], [], []
     for seed in range(20):
         draw = np.random.default_rng(seed)
         left, right = draw.integers(0, 100, 500), draw.integers(0, 5, 500)
         orders = np.stack([draw.permutation(500) for _ in range(100)])
         null = resampled_information(left, right, orders, shuffled=True)
         table = joint_counts(left, right)
-        found.append(float(mutual_information(table)))
-        beyond.append(found[-1] - null.mean())
+        result.append(float(mutual_information(table)))
+        beyond.append(result[-1] - null.mean())
         classical.append(float(miller_madow(table)))
-    assert np.mean(found) == pytest.approx(0.46, abs=0.01)
+    assert np.mean(result) == pytest.approx(0.46, abs=0.01)
     assert abs(np.mean(beyond)) < 0.01
     assert max(map(abs, beyond)) < 0.07
     assert np.mean(classical) > 0.15, "Miller and Madow's correction is too small in sparse tables"
@@ -187,7 +187,7 @@ def test_kendall_is_the_sum_over_pairs(ranks, seed):
     hyperbolic = weighted_kendall(weights, values, "hyperbolic")
     assert hyperbolic == pytest.approx(stats.weightedtau(weights, values).statistic, abs=1e-12)
     if ranks > 3 and seed:
-        assert len({round(one, 6) for one in (product, additive, hyperbolic)}) == 3
+        assert len({round(item, 6) for item in (product, additive, hyperbolic)}) == 3
     assert weighted_kendall(weights, -values) == pytest.approx(-product)
 
 
@@ -220,8 +220,8 @@ def test_usable_ranks_depend_on_lengths_and_weights():
     lengths = draw.integers(1, 30, 200)
     weights = np.full((200, 12), np.nan)
     for text, length in enumerate(lengths):
-        one = np.sort(draw.dirichlet(np.full(length, 0.04)))[::-1][:12]
-        weights[text, : len(one)] = one
+        item = np.sort(draw.dirichlet(np.full(length, 0.04)))[::-1][:12]
+        weights[text, : len(item)] = item
     by_weight = 0
     for rank in range(12):
         there = [row[rank] for row in weights.tolist() if not math.isnan(row[rank])]

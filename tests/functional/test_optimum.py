@@ -25,12 +25,12 @@ def brute(weights, pushes, bias):
 
     An item without weight changes nothing by going, so only the others are removed.
     """
-    places = range(len(weights))
-    prediction = decide(weights, pushes, bias, places)
-    taking = [i for i in places if weights[i] > 0]
+    indices = range(len(weights))
+    prediction = decide(weights, pushes, bias, indices)
+    taking = [i for i in indices if weights[i] > 0]
     for size in range(1, len(taking) + 1):
         for removed in itertools.combinations(taking, size):
-            if decide(weights, pushes, bias, [i for i in places if i not in removed]) != prediction:
+            if decide(weights, pushes, bias, [i for i in indices if i not in removed]) != prediction:
                 return prediction, size
     return prediction, None
 
@@ -61,17 +61,17 @@ def solve(problems, padding=0, scale=1.0):
     return optimum(w, h, scale * bias.double(), mask, prediction), mask, prediction
 
 
-def check(problems, found, mask):
+def check(problems, result, mask):
     for row, problem in enumerate(problems):
         weights = problem[0]
         prediction, size = brute(*problem)
-        assert bool(found.flips[row]) == (size is not None), problem
-        assert int(found.size[row]) == (size or 0), problem
-        order = found.order[row].tolist()
+        assert bool(result.flips[row]) == (size is not None), problem
+        assert int(result.size[row]) == (size or 0), problem
+        order = result.order[row].tolist()
         count = len(weights)
         assert sorted(order) == list(range(mask.shape[1]))
-        assert all(place < count for place in order[:count]), "padding before an item"
-        assert int(found.label[row]) != prediction
+        assert all(index < count for index in order[:count]), "padding before an item"
+        assert int(result.label[row]) != prediction
         if size is not None:
             left = set(range(count)) - set(order[:size])
             assert decide(*problem, left) != prediction, f"the order does not flip at {size}: {problem}"
@@ -86,11 +86,11 @@ def check(problems, found, mask):
 def test_equals_brute_force(classes, generator):
     problems = [drawn(generator, 6, classes) for _ in range(250)]
     problems = [problem for problem in problems if sum(problem[0])]
-    found, mask, _ = solve(problems)
-    check(problems, found, mask)
-    sizes = set(found.size.tolist())
+    result, mask, _ = solve(problems)
+    check(problems, result, mask)
+    sizes = set(result.size.tolist())
     assert {0, 1, 2, 3} <= sizes
-    assert not found.flips.all()
+    assert not result.flips.all()
 
 
 @pytest.mark.slow
@@ -98,8 +98,8 @@ def test_equals_brute_force(classes, generator):
 def test_equals_brute_force_on_longer_texts(classes, generator):
     problems = [drawn(generator, 11, classes) for _ in range(150)]
     problems = [problem for problem in problems if sum(problem[0])]
-    found, mask, _ = solve(problems, padding=3)
-    check(problems, found, mask)
+    result, mask, _ = solve(problems, padding=3)
+    check(problems, result, mask)
 
 
 def test_padding_changes_nothing(generator):
@@ -116,19 +116,19 @@ def test_padding_changes_nothing(generator):
 
 
 def test_with_zero_weights_the_bias_decides_and_nothing_flips():
-    found, _, _ = solve([([0, 0], [[1, 2], [3, 4]], [0, 1])])
-    assert found.flips.tolist() == [False]
-    assert found.size.tolist() == [0]
-    assert found.order.tolist() == [[0, 1]]
+    result, _, _ = solve([([0, 0], [[1, 2], [3, 4]], [0, 1])])
+    assert result.flips.tolist() == [False]
+    assert result.size.tolist() == [0]
+    assert result.order.tolist() == [[0, 1]]
 
 
 def test_the_first_class_wins_a_tie():
     problem = ([1, 1], [[0, 1], [0, 0]], [0, 0])  # class 1 by a hair; without item 0 both are equal: class 0
-    found, _, prediction = solve([problem])
-    assert (prediction.tolist(), found.size.tolist(), found.label.tolist()) == ([1], [1], [0])
+    result, _, prediction = solve([problem])
+    assert (prediction.tolist(), result.size.tolist(), result.label.tolist()) == ([1], [1], [0])
     problem = ([1, 1], [[1, 0], [0, 0]], [0, 0])  # the other way round a tie changes nothing
-    found, _, prediction = solve([problem])
-    assert (prediction.tolist(), found.flips.tolist()) == ([0], [False])
+    result, _, prediction = solve([problem])
+    assert (prediction.tolist(), result.flips.tolist()) == ([0], [False])
 
 
 @pytest.mark.parametrize("scale", [2.0**-30, 2.0**-500])
@@ -165,12 +165,12 @@ def test_weights_of_very_different_sizes(spread, generator):
         prediction = label(range(5))
         subsets = [set(some) for size in range(1, 6) for some in itertools.combinations(range(5), size)]
         flipping = [len(some) for some in subsets if label(set(range(5)) - some) != prediction]
-        found = optimum(
+        result = optimum(
             weights[None], pushes[None], bias[None], torch.ones(1, 5, dtype=torch.bool), torch.tensor([prediction])
         )
-        assert int(found.size) == min(flipping, default=0)
+        assert int(result.size) == min(flipping, default=0)
         if flipping:
-            assert label(set(range(5)) - set(found.order[0, : int(found.size)].tolist())) != prediction
+            assert label(set(range(5)) - set(result.order[0, : int(result.size)].tolist())) != prediction
 
 
 def test_in_the_binary_case_it_flips_when_gradient_x_attention_does(generator):
@@ -181,7 +181,7 @@ def test_in_the_binary_case_it_flips_when_gradient_x_attention_does(generator):
         problem = (weights, pushes, [1, 1])
         if not sum(weights):
             continue
-        found, mask, prediction = solve([problem])
+        result, mask, prediction = solve([problem])
         target = int(prediction)
         product = [w * (push[target] - push[1 - target]) for w, push in zip(weights, pushes, strict=True)]
         # a flip exactly: p_t (1 - p_t) > 0 is the same for all, so this is gradient x attention up to a factor
@@ -195,7 +195,7 @@ def test_in_the_binary_case_it_flips_when_gradient_x_attention_does(generator):
                 ),
                 None,
             )
-            for by in (order, found.order[0].tolist())
+            for by in (order, result.order[0].tolist())
         ]
         assert first[0] == first[1]
         flips += first[0] is not None

@@ -79,17 +79,17 @@ def solve(heads, padding=0):
     return optimum_for(heads[0].decision, weights, pushes, bias, mask, now, fixed=fixed)
 
 
-def check(heads, found):
+def check(heads, result):
     sizes = []
     for row, head in enumerate(heads):
         size, count = head.smallest(), len(head.weights)
         sizes.append(size)
         facts = vars(head)
-        assert bool(found.flips[row]) == (size is not None), facts
-        assert int(found.size[row]) == (size or 0), facts
-        order = found.order[row].tolist()
-        assert sorted(order) == list(range(found.order.shape[1]))
-        assert all(place < count for place in order[:count]), "padding before an item"
+        assert bool(result.flips[row]) == (size is not None), facts
+        assert int(result.size[row]) == (size or 0), facts
+        order = result.order[row].tolist()
+        assert sorted(order) == list(range(result.order.shape[1]))
+        assert all(index < count for index in order[:count]), "padding before an item"
         free = count - int(head.fixed.sum())
         assert not head.fixed[order[:free]].any(), "an item that stays before one that goes"
         steps = np.ones((free + 1, count), dtype=np.int64)
@@ -102,10 +102,10 @@ def check(heads, found):
 
 def batches(heads):
     """Heads that share a decision."""
-    found = {}
+    result = {}
     for head in heads:
-        found.setdefault((head.threshold, head.tolerance), []).append(head)
-    return found.values()
+        result.setdefault((head.threshold, head.tolerance), []).append(head)
+    return result.values()
 
 
 def compare(generator, kind, classes, count, most, *, padding=0, **options):
@@ -154,10 +154,10 @@ def test_the_slow_twin_agrees_with_decisions_of_exact_fractions(kind, generator)
             keep = torch.randint(0, 2, (len(head.weights),), generator=generator).numpy()
             kept = int((keep * head.weights).sum())
             changed = False
-            for place, offset in enumerate(head.bias.tolist()):
-                total = int((keep * head.weights * head.pushes[:, place]).sum())
+            for index, offset in enumerate(head.bias.tolist()):
+                total = int((keep * head.weights * head.pushes[:, index]).sum())
                 after = Fraction(offset) + (Fraction(int(head.weights.sum()) * total, kept) if kept else 0)
-                before = int(head.now[place])
+                before = int(head.now[index])
                 if kind == "regression":
                     changed |= abs(after - before) > Fraction(head.tolerance)
                 else:
@@ -181,8 +181,8 @@ def test_the_bias_decides_after_removing_everything_unless_items_are_fixed():
 def test_the_label_of_a_multilabel_flip_and_of_a_multiclass_one():
     weights, mask = torch.ones(1, 2), torch.ones(1, 2, dtype=torch.bool)
     pushes = torch.tensor([[[1.0, 1.0, 1.0], [1.0, -0.5, 1.0]]])  # without the first item, label 1 goes
-    found = optimum_for(Decision("multilabel"), weights, pushes, torch.zeros(1, 3), mask, pushes.sum(1))
-    assert (found.size.tolist(), found.label.tolist(), found.order.tolist()) == ([1], [1], [[0, 1]])
+    result = optimum_for(Decision("multilabel"), weights, pushes, torch.zeros(1, 3), mask, pushes.sum(1))
+    assert (result.size.tolist(), result.label.tolist(), result.order.tolist()) == ([1], [1], [[0, 1]])
     both = optimum(weights, torch.tensor([[[3.0, 0, 0], [0.0, 2.0, 2.0]]]), torch.zeros(1, 3), mask, torch.tensor([0]))
     assert (both.size.tolist(), both.label.tolist()) == ([1], [1])  # two classes at once: the smaller
 
@@ -193,9 +193,9 @@ def test_single_precision_heads_are_solved_in_double(generator):
         count = len(head.weights)
         args = [torch.tensor(value)[None] for value in (head.weights, head.pushes, head.bias)]
         mask, now = torch.ones(1, count, dtype=torch.bool), torch.tensor(head.now)[None]
-        found = [
+        result = [
             optimum_for(head.decision, *(arg.to(dtype) for arg in args), mask, now.to(dtype))
             for dtype in (torch.float32, torch.float64)
         ]
-        assert found[0].size.tolist() == found[1].size.tolist()
-        assert found[0].order.tolist() == found[1].order.tolist()
+        assert result[0].size.tolist() == result[1].size.tolist()
+        assert result[0].order.tolist() == result[1].order.tolist()

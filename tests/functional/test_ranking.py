@@ -12,11 +12,11 @@ NAN = math.nan
 
 def slow(scores, mask):
     """Items by (undefined?, minus score, place)."""
-    items = [place for place in range(len(scores)) if mask[place]]
+    items = [index for index in range(len(scores)) if mask[index]]
 
-    def key(place):
-        undefined = math.isnan(scores[place])
-        return (undefined, 0 if undefined else -scores[place], place)
+    def key(index):
+        undefined = math.isnan(scores[index])
+        return (undefined, 0 if undefined else -scores[index], index)
 
     return sorted(items, key=key)
 

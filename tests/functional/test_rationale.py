@@ -66,18 +66,18 @@ def test_equal_sets_of_one_text_are_run_once(generator):
         seen.extend(zip(some.tolist(), map(tuple, sets.tolist()), strict=True))
         return torch.stack((some.double(), (sets * torch.tensor([1.0, 2.0, 4.0])).sum(1)), 1)
 
-    found = run_unique_sets(texts, keep, run)
+    result = run_unique_sets(texts, keep, run)
     assert len(seen) == len(set(seen)) <= 5 * 8
     assert set(seen) == set(zip(texts.tolist(), map(tuple, keep.tolist()), strict=True))
-    assert torch.equal(found, torch.stack((texts.double(), (keep * torch.tensor([1.0, 2.0, 4.0])).sum(1)), 1))
+    assert torch.equal(result, torch.stack((texts.double(), (keep * torch.tensor([1.0, 2.0, 4.0])).sum(1)), 1))
 
 
 def test_sets_of_many_items_and_texts_are_distinguished():
     """More items than bits in a byte, and more texts than a byte counts."""
     keep = torch.eye(20, dtype=torch.bool).repeat(2, 1)
     texts = torch.tensor([3] * 20 + [3 + 256] * 20)
-    found = run_unique_sets(texts, keep, lambda some, sets: torch.stack((some, sets.long().argmax(1)), 1))
-    assert found.tolist() == [[text, item] for text in (3, 259) for item in range(20)]
+    result = run_unique_sets(texts, keep, lambda some, sets: torch.stack((some, sets.long().argmax(1)), 1))
+    assert result.tolist() == [[text, item] for text in (3, 259) for item in range(20)]
 
 
 @pytest.mark.parametrize("levels", [2, 3, 1000])
@@ -87,15 +87,17 @@ def test_average_precision_equals_scikit_learns(generator, levels):
     relevant = torch.rand(200, 12, generator=generator) < torch.rand(200, 1, generator=generator)
     lengths = torch.randint(2, 13, (200,), generator=generator)
     mask = torch.arange(12) < lengths.unsqueeze(1)
-    found, undefined = average_precision(scores, relevant, mask), 0
+    result, undefined = average_precision(scores, relevant, mask), 0
     for row in range(200):
         inside = mask[row]
-        truth, own = relevant[row, inside], scores[row, inside]
+        truth, row_scores = relevant[row, inside], scores[row, inside]
         if truth.all() or not truth.any():
             undefined += 1
-            assert math.isnan(found[row])
+            assert math.isnan(result[row])
             continue
-        assert float(found[row]) == pytest.approx(average_precision_score(truth.numpy(), own.numpy()), abs=1e-12)
+        assert float(result[row]) == pytest.approx(
+            average_precision_score(truth.numpy(), row_scores.numpy()), abs=1e-12
+        )
     assert 0 < undefined < 150
 
 
@@ -105,10 +107,10 @@ def test_padding_and_the_order_of_positions_change_no_average_precision(generato
     plain = average_precision(scores, relevant, torch.ones_like(relevant))
     order = torch.randperm(9, generator=generator)
     moved = average_precision(scores[:, order], relevant[:, order], torch.ones_like(relevant))
-    padded = [torch.nn.functional.pad(one, (2, 3), value=value) for one, value in ((scores, 9.0), (relevant, True))]
+    padded = [torch.nn.functional.pad(item, (2, 3), value=value) for item, value in ((scores, 9.0), (relevant, True))]
     mask = torch.nn.functional.pad(torch.ones_like(relevant), (2, 3))
-    for found in (moved, average_precision(*padded, mask)):
-        torch.testing.assert_close(found, plain, rtol=0, atol=1e-12, equal_nan=True)
+    for result in (moved, average_precision(*padded, mask)):
+        torch.testing.assert_close(result, plain, rtol=0, atol=1e-12, equal_nan=True)
 
 
 def test_items_without_a_score_enter_last_and_together():
@@ -126,8 +128,8 @@ def test_average_precision_of_a_perfect_and_a_constant_ranking():
     assert float(average_precision(torch.zeros(1, 5), relevant, mask)) == pytest.approx(0.4)
 
 
-def slow_iou(one, other):
-    a, b = set(range(*one)), set(range(*other))
+def slow_iou(first, other):
+    a, b = set(range(*first)), set(range(*other))
     return len(a & b) / len(a | b)
 
 
@@ -136,7 +138,7 @@ def test_runs_and_matches_equal_loops(generator):
         size = int(torch.randint(1, 15, (), generator=generator))
         first, second = (torch.rand(2, size, generator=generator) < 0.5).tolist()
         spans = marked_runs(first)
-        assert [place for span in spans for place in range(*span)] == [p for p in range(size) if first[p]]
+        assert [index for span in spans for index in range(*span)] == [p for p in range(size) if first[p]]
         assert all(a[1] < b[0] for a, b in itertools.pairwise(spans))
         gold = marked_runs(second)
         for threshold in (0.3, 0.5, 1.0):
@@ -159,17 +161,17 @@ def test_agreement_equals_scikit_learn_and_loops(generator):
         chosen = torch.randperm(size, generator=generator)[: int(torch.randint(1, size + 1, (), generator=generator))]
         if not truth.any():
             continue
-        own = np.zeros(size, dtype=bool)
-        own[chosen] = True
-        gold, predicted = marked_runs(truth.tolist()), marked_runs(own)
+        inside = np.zeros(size, dtype=bool)
+        inside[chosen] = True
+        gold, predicted = marked_runs(truth.tolist()), marked_runs(inside)
         token_f1, precision, recall = agreement(chosen.numpy(), truth.nonzero().flatten().tolist(), gold)
-        assert token_f1 == pytest.approx(f1_score(truth.numpy(), own))
+        assert token_f1 == pytest.approx(f1_score(truth.numpy(), inside))
         hits = sum(any(slow_iou(span, other) >= 0.5 for other in gold) for span in predicted)
         assert (precision, recall) == (hits / len(predicted), hits / len(gold))
 
 
 def test_f1_of_zeros_is_zero():
-    found = f1([0.0, 0.5, 1.0, NAN, 0.0], [0.0, 0.5, 0.5, 1.0, 1.0])
-    assert found[:3].tolist() == [0.0, 0.5, pytest.approx(2 / 3)]
-    assert math.isnan(found[3])
-    assert found[4] == 0
+    result = f1([0.0, 0.5, 1.0, NAN, 0.0], [0.0, 0.5, 0.5, 1.0, 1.0])
+    assert result[:3].tolist() == [0.0, 0.5, pytest.approx(2 / 3)]
+    assert math.isnan(result[3])
+    assert result[4] == 0

@@ -51,10 +51,10 @@ def test_values_without_spread_stay(values, how):
 def test_weights_depend_on_the_seed_only(how):
     values = torch.randn(50, generator=seeded())
     torch.manual_seed(1)
-    one, state = reinitialize(values, seeded(7), how), torch.get_rng_state()
+    item, state = reinitialize(values, seeded(7), how), torch.get_rng_state()
     torch.manual_seed(2)
-    assert torch.equal(one, reinitialize(values, seeded(7), how))
-    assert not torch.equal(one, reinitialize(values, seeded(8), how))
+    assert torch.equal(item, reinitialize(values, seeded(7), how))
+    assert not torch.equal(item, reinitialize(values, seeded(8), how))
     torch.manual_seed(1)
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -70,10 +70,10 @@ def test_evenly_spaced_numbers_include_both_ends():
     for count in range(1, 40):
         assert evenly_spaced(count) == list(range(1, count + 1))
         for chosen in range(1, 45):
-            found = evenly_spaced(count, chosen)
-            assert len(found) == min(count, chosen)
-            assert found == sorted(set(found))
-            assert found[-1] == count
-            assert chosen == 1 or found[0] == 1
-            gaps = {after - before for before, after in itertools.pairwise(found)}
+            result = evenly_spaced(count, chosen)
+            assert len(result) == min(count, chosen)
+            assert result == sorted(set(result))
+            assert result[-1] == count
+            assert chosen == 1 or result[0] == 1
+            gaps = {after - before for before, after in itertools.pairwise(result)}
             assert max(gaps, default=0) - min(gaps, default=0) <= 1

@@ -106,10 +106,10 @@ def test_searching_a_window_around_the_middle_first_changes_no_median(rng, monke
 
 def scipy_interval(values, statistic, *, paired=False, n=20_000):
     data = values if isinstance(values, tuple) else (values,)
-    found = stats.bootstrap(
+    result = stats.bootstrap(
         data, statistic, n_resamples=n, method="percentile", paired=paired, rng=np.random.default_rng(0), batch=1000
     )
-    return found.confidence_interval
+    return result.confidence_interval
 
 
 @pytest.mark.parametrize("confidence", [0.95, 0.8])
@@ -125,22 +125,22 @@ def test_mean_and_median_agree_with_scipy(rng, confidence):
         width = expected.high - expected.low
         assert low[0] == pytest.approx(expected.low, abs=0.05 * width)
         assert high[0] == pytest.approx(expected.high, abs=0.05 * width)
-    found = resamples.mean(values)
-    assert (found.value[0], found.low[0], found.high[0]) == (
+    result = resamples.mean(values)
+    assert (result.value[0], result.low[0], result.high[0]) == (
         pytest.approx(values.mean()), *(end[0] for end in resamples.interval(resamples.draws(values)))
     )  # fmt: skip
 
 
 def test_ratio_agrees_with_scipy(rng):
     above, under = rng.beta(1, 3, size=80), 1 + rng.random(80)
-    found = ratio_of(Resamples(80, resamples=20_000), above, under)
+    result = ratio_of(Resamples(80, resamples=20_000), above, under)
     expected = scipy_interval(
         (above, under), lambda a, b, axis=-1: a.mean(axis) / b.mean(axis), paired=True
     )  # not the same draws, so not the same ends
-    assert found.value[0] == pytest.approx(above.sum() / under.sum())
+    assert result.value[0] == pytest.approx(above.sum() / under.sum())
     width = expected.high - expected.low
-    assert found.low[0] == pytest.approx(expected.low, abs=0.05 * width)
-    assert found.high[0] == pytest.approx(expected.high, abs=0.05 * width)
+    assert result.low[0] == pytest.approx(expected.low, abs=0.05 * width)
+    assert result.high[0] == pytest.approx(expected.high, abs=0.05 * width)
 
 
 def test_intervals_are_percentiles_of_the_draws(rng):
@@ -166,11 +166,11 @@ def test_an_interval_may_end_at_never():
 def test_wilson_agrees_with_scipy():
     for count, confidence in itertools.product((1, 2, 7, 50), (0.9, 0.95)):
         hits = np.arange(count + 1)
-        found = wilson(hits, np.full(count + 1, count), confidence)
+        result = wilson(hits, np.full(count + 1, count), confidence)
         for hit in hits:
             expected = stats.binomtest(int(hit), count).proportion_ci(confidence, method="wilson")
-            assert found.low[hit] == pytest.approx(expected.low, abs=1e-12)
-            assert found.high[hit] == pytest.approx(expected.high, abs=1e-12)
+            assert result.low[hit] == pytest.approx(expected.low, abs=1e-12)
+            assert result.high[hit] == pytest.approx(expected.high, abs=1e-12)
     assert wilson([0, 3], [3, 3]).low[0] == 0.0
     assert wilson([0, 3], [3, 3]).high[1] == 1.0
 
@@ -181,13 +181,13 @@ def test_intervals_cover_the_truth_as_often_as_they_say(rng):
     for trial in range(trials):
         resamples = Resamples(n, resamples=500, seed=trial)
         uniform, size = rng.random(n), 1 + rng.random(n)
-        found = {
+        result = {
             "mean": resamples.mean(uniform),
             "median": resamples.median(rng.exponential(size=n)),
             "ratio": ratio_of(resamples, uniform * size, size),
             "share": resamples.share(rng.random(n) < 0.3),
         }
-        for name, figure in found.items():
+        for name, figure in result.items():
             hits[name] += bool(figure.low[0] <= truth[name] <= figure.high[0])
     for name, number in hits.items():
         assert 0.90 <= number / trials <= 0.985, name
@@ -208,18 +208,18 @@ def test_the_interval_of_a_median_ends_at_values_of_texts(rng, confidence):
     """The interval of order statistics, by counting coins; and by scipy's test of a quantile."""
     for n in (1, 2, 5, 6, 7, 20, 41, 300):
         values = np.column_stack([rng.random(n), some(rng, n, 1, missing=0)[:, 0]])
-        found = Resamples(n, resamples=9, confidence=confidence).median(values)
+        result = Resamples(n, resamples=9, confidence=confidence).median(values)
         ends = slow_ends(n, confidence)
-        for place, column in enumerate(np.sort(values, axis=0).T):
-            said = (found.low[place], found.high[place])
+        for index, column in enumerate(np.sort(values, axis=0).T):
+            interval = (result.low[index], result.high[index])
             if not ends:
-                assert np.isnan(said).all()
+                assert np.isnan(interval).all()
                 continue
-            assert said == (column[ends - 1], column[n - ends])
-            assert said[0] <= found.value[place] <= said[1]
+            assert interval == (column[ends - 1], column[n - ends])
+            assert interval[0] <= result.value[index] <= interval[1]
         if n >= 20:
             expected = stats.quantile_test(values[:, 0], p=0.5).confidence_interval(confidence)
-            assert (found.low[0], found.high[0]) == (expected.low, expected.high)
+            assert (result.low[0], result.high[0]) == (expected.low, expected.high)
     assert slow_ends(5, 0.95) == 0 < slow_ends(6, 0.95)
 
 
@@ -246,8 +246,8 @@ def test_intervals_of_medians_cover_the_truth_whatever_the_distribution(rng, nam
     """Ties and texts that never flip included; 20 texts are where a bootstrap covers too little."""
     samples = 4000
     many = np.sort(DISTRIBUTIONS[name](rng, 400_001))
-    found = Resamples(n, resamples=9).median(DISTRIBUTIONS[name](rng, (n, samples)))
-    covered = np.mean((found.low <= many[200_000]) & (many[200_000] <= found.high))
+    result = Resamples(n, resamples=9).median(DISTRIBUTIONS[name](rng, (n, samples)))
+    covered = np.mean((result.low <= many[200_000]) & (many[200_000] <= result.high))
     assert covered >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / samples)
     if name == "continuous":
         exact = 1 - 2 * stats.binom.cdf(slow_ends(n, 0.95) - 1, n, 0.5)
@@ -261,11 +261,11 @@ def test_intervals_of_medians_cover_the_truth_whatever_the_distribution(rng, nam
 
 def test_one_text_has_no_interval():
     resamples = Resamples(1, resamples=50)
-    for found in (resamples.mean([0.3]), resamples.median([0.3]), ratio_of(resamples, [0.3], [1.0])):
-        assert found.value[0] == 0.3
-        assert math.isnan(found.low[0])
-        assert math.isnan(found.high[0])
-        assert found.texts[0] == 1
+    for result in (resamples.mean([0.3]), resamples.median([0.3]), ratio_of(resamples, [0.3], [1.0])):
+        assert result.value[0] == 0.3
+        assert math.isnan(result.low[0])
+        assert math.isnan(result.high[0])
+        assert result.texts[0] == 1
     share = resamples.share([1.0])
     assert share.value[0] == share.high[0] == 1
     assert 0 < share.low[0] < 0.5
@@ -274,32 +274,32 @@ def test_one_text_has_no_interval():
 def test_without_texts_estimates_are_undefined():
     resamples = Resamples(0, resamples=50)
     empty = np.empty((0, 2))
-    for found in (
+    for result in (
         resamples.mean(empty),
         resamples.median(empty),
         ratio_of(resamples, empty, empty),
         resamples.share(empty),
     ):
-        for column in found[:3]:
+        for column in result[:3]:
             assert np.isnan(column).all()
-        assert (found.texts == 0).all()
+        assert (result.texts == 0).all()
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 0.7])
 def test_equal_values_have_an_interval_of_width_zero(value):
     resamples = Resamples(30, resamples=200)
-    for found in (resamples.mean([value] * 30), resamples.median([value] * 30)):
-        assert found.value[0] == found.low[0] == found.high[0] == value
+    for result in (resamples.mean([value] * 30), resamples.median([value] * 30)):
+        assert result.value[0] == result.low[0] == result.high[0] == value
 
 
 def test_columns_without_defined_values_are_nan_with_a_count_of_zero(rng):
     resamples = Resamples(30, resamples=200)
     values = np.column_stack([np.full(30, NAN), rng.random(30)])
     for figure in (resamples.mean, resamples.median, resamples.share, lambda each: ratio_of(resamples, each, each)):
-        found = figure(values)
-        assert [math.isnan(value) for value in found.value] == [True, False]
-        assert math.isnan(found.low[0])
-        assert found.texts.tolist() == [0, 30]
+        result = figure(values)
+        assert [math.isnan(value) for value in result.value] == [True, False]
+        assert math.isnan(result.low[0])
+        assert result.texts.tolist() == [0, 30]
 
 
 def test_resamples_without_a_defined_text_are_left_out():
@@ -308,29 +308,29 @@ def test_resamples_without_a_defined_text_are_left_out():
     resamples = Resamples(50, resamples=400)
     draws = resamples.draws(values)
     assert 0.05 < np.isnan(draws).mean() < 0.25  # (48 / 50) ** 50 = 0.13
-    found = resamples.mean(values)
-    assert (found.value[0], found.low[0], found.high[0], found.texts[0]) == (0.5, 0.25, 0.75, 2)
+    result = resamples.mean(values)
+    assert (result.value[0], result.low[0], result.high[0], result.texts[0]) == (0.5, 0.25, 0.75, 2)
 
 
 def test_a_median_that_is_not_reached_is_infinite():
     resamples = Resamples(40, resamples=200)
-    found = resamples.median(np.full(40, INF))
-    assert (found.value[0], found.low[0], found.high[0]) == (INF, INF, INF)
+    result = resamples.median(np.full(40, INF))
+    assert (result.value[0], result.low[0], result.high[0]) == (INF, INF, INF)
     half = np.where(np.arange(40) < 20, 0.25, INF)
-    found = resamples.median(half)
-    assert (found.value[0], found.low[0], found.high[0]) == (0.25, 0.25, INF)  # reached as soon as half get there
+    result = resamples.median(half)
+    assert (result.value[0], result.low[0], result.high[0]) == (0.25, 0.25, INF)  # reached as soon as half get there
     assert resamples.median(np.where(np.arange(40) < 19, 0.25, INF)).value[0] == INF
 
 
 def test_a_ratio_with_divisor_zero_is_undefined():
-    found = ratio_of(Resamples(3, resamples=50), [1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
-    assert math.isnan(found.value[0])
-    assert math.isnan(found.low[0])
+    result = ratio_of(Resamples(3, resamples=50), [1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
+    assert math.isnan(result.value[0])
+    assert math.isnan(result.low[0])
 
 
 def test_a_ratio_is_over_texts_where_both_are_defined():
-    found = ratio_of(Resamples(3, resamples=50), [1.0, NAN, 3.0], [2.0, 5.0, 2.0])
-    assert (found.value[0], found.texts[0]) == (1.0, 2)
+    result = ratio_of(Resamples(3, resamples=50), [1.0, NAN, 3.0], [2.0, 5.0, 2.0])
+    assert (result.value[0], result.texts[0]) == (1.0, 2)
 
 
 def test_the_number_of_rows_is_checked():
@@ -371,7 +371,7 @@ def slow_holm(p_values):
             adjusted.append(NAN)
             continue
         before = [other for other in known if other <= value]
-        steps = [other * sum(one >= other for one in known) for other in before]
+        steps = [other * sum(item >= other for item in known) for other in before]
         adjusted.append(min(1.0, max(steps)))
     return adjusted
 
@@ -390,11 +390,11 @@ def test_holm_equals_a_step_down_loop(rng):
 def test_survival_equals_counting(rng):
     fractions, grid = some(rng, 50, 4, never=0.3), np.linspace(0, 1, 101)
     got = survival(fractions, grid)
-    for place, point in enumerate(grid):
+    for index, point in enumerate(grid):
         for column in range(4):
             known = [value for value in fractions[:, column] if not math.isnan(value)]
             expected = sum(value > point + 1e-9 for value in known) / len(known)
-            assert got[place, column] == pytest.approx(expected, abs=1e-15)
+            assert got[index, column] == pytest.approx(expected, abs=1e-15)
     assert (got[0] == 1).all()
     assert (np.diff(got, axis=0) <= 0).all()
     assert np.isnan(survival([NAN], [0.5])).all()

@@ -81,7 +81,7 @@ def reviews(path, count, **more):
 
 def run(*arguments):
     """A command in this process."""
-    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"}, prog_name="attnfaith")
+    return CliRunner().invoke(app, [str(item) for item in arguments], env={"COLUMNS": "200"}, prog_name="attnfaith")
 
 
 def command(*arguments):
@@ -99,19 +99,19 @@ def spawn(*arguments, **more):
     return subprocess.run(command(*arguments), **shared, **more)
 
 
-def said(result):
-    """What was said on standard error, in one line, without the frames that rich draws."""
+def error_text(result):
+    """The text on standard error, in one line, without the frames that rich draws."""
     return " ".join(result.stderr.replace("│", " ").split())
 
 
 def refused(result, code, *words):
     """A command that ended with a code and one plain message."""
     ended = result.returncode if hasattr(result, "returncode") else result.exit_code
-    assert ended == code, (ended, said(result))
+    assert ended == code, (ended, error_text(result))
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
     for word in words:
-        assert word in said(result), said(result)
+        assert word in error_text(result), error_text(result)
 
 
 def files(folder):
@@ -132,8 +132,8 @@ def strictly(text):
 def break_word(folder):
     """Give the word ``boom`` a vector so large that the logits of its texts are no numbers."""
     model = AutoModelForSequenceClassification.from_pretrained(folder)
-    place = AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(BOOM)
+    index = AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(BOOM)
     with torch.no_grad():
-        model.get_input_embeddings().weight[place] = 3e38
+        model.get_input_embeddings().weight[index] = 3e38
     model.save_pretrained(folder)
     return folder

@@ -135,16 +135,16 @@ def assert_same(got: Tensor, expected: Tensor, unedited: Tensor, tolerance: floa
     """Equal relative to the effect of the edit, which must be ``least`` of the logits' scale or more for every text."""
     effect = effect_of(expected, unedited) / unedited.double().abs().amax()
     assert effect.min() >= least, f"the edit moves the logits by {effect.tolist()} of their scale: this proves nothing"
-    found = gap(got, expected, unedited)
-    assert found <= tolerance, f"off by {found:.1e} of the effect, {tolerance:.0e} allowed"
+    result = gap(got, expected, unedited)
+    assert result <= tolerance, f"off by {result:.1e} of the effect, {tolerance:.0e} allowed"
 
 
 def assert_close(got: Tensor, expected: Tensor, tolerance: float) -> None:
     """Equal relative to the scale of what is expected."""
     assert got.shape == expected.shape, f"{tuple(got.shape)} against {tuple(expected.shape)}"
     scale = expected.double().abs().amax()
-    found = ((got.double() - expected.double()).abs().amax() / scale).item()
-    assert found <= tolerance, f"off by {found:.1e} of the scale, {tolerance:.0e} allowed"
+    result = ((got.double() - expected.double()).abs().amax() / scale).item()
+    assert result <= tolerance, f"off by {result:.1e} of the scale, {tolerance:.0e} allowed"
 
 
 def cases(also_presets: bool = True) -> list[Any]:

@@ -29,7 +29,7 @@ def explained(logits, target, output):
     if output == "logit":
         return logits[target]
     if output == "log_odds":
-        return logits[target] - max(value for place, value in enumerate(logits) if place != target)
+        return logits[target] - max(value for index, value in enumerate(logits) if index != target)
     return float(np.exp(logits[target]) / np.exp(logits).sum())
 
 

@@ -45,7 +45,7 @@ def prefix_slow(
     """The average of ``values`` after removing 0, 1, ..., N of ``order``; its first ``items`` are real."""
     results = []
     for count in range(len(order) + 1):
-        keep = [place not in order[:count] and place in order[:items] for place in range(len(order))]
+        keep = [index not in order[:count] and index in order[:items] for index in range(len(order))]
         erased = erase_slow(weights, keep)
         width = len(values[0])
         results.append([math.fsum(w * v[d] for w, v in zip(erased, values, strict=True)) for d in range(width)])
@@ -94,7 +94,7 @@ def interface_logits(model: nn.Module, inputs: Mapping[str, Any], edit: Edit | N
 @contextmanager
 def _answered(model: nn.Module, function: Callable[..., Any]) -> Iterator[None]:
     configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
-    own = {key: config._attn_implementation for key, config in configs.items()}
+    implementations = {key: config._attn_implementation for key, config in configs.items()}
     AttentionInterface._global_mapping[NAME] = function
     AttentionMaskInterface._global_mapping[NAME] = eager_mask
     try:
@@ -103,7 +103,7 @@ def _answered(model: nn.Module, function: Callable[..., Any]) -> Iterator[None]:
         yield
     finally:
         for key, config in configs.items():
-            config._attn_implementation_internal = own[key]
+            config._attn_implementation_internal = implementations[key]
         del AttentionInterface._global_mapping[NAME]
         del AttentionMaskInterface._global_mapping[NAME]
 
@@ -149,10 +149,10 @@ def _edited(edit: Edit | None, weights: Tensor, text: int, head: int, row: int) 
     if edit is None:
         return weights
     count = edit.rows.shape[1]
-    for place in range(count):
-        if int(edit.rows[text, place]) == row and (edit.exists is None or bool(edit.exists[text, place])):
+    for index in range(count):
+        if int(edit.rows[text, index]) == row and (edit.exists is None or bool(edit.exists[text, index])):
             instead = torch.zeros_like(weights)
-            given = edit.weights[text, head * count + place]
+            given = edit.weights[text, head * count + index]
             instead[: len(given)] = given.to(weights.dtype)
             return instead
     return weights

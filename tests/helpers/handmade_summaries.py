@@ -146,6 +146,6 @@ def judged(table, **facts):
     return verdict(table, FACTS | facts)
 
 
-def said(found, words):
+def says(result, words):
     """Whether some sentence holds these words."""
-    return any(words in sentence for sentence in found.sentences)
+    return any(words in sentence for sentence in result.sentences)

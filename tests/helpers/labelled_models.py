@@ -16,11 +16,11 @@ word_piece = functools.cache(tokenizers.word_piece)  # training one twice gives 
 
 def named(family="bert", **settings):
     model = tiny_model(family, **settings)
-    model.config.id2label, model.config.label2id = NAMES, {name: place for place, name in NAMES.items()}
+    model.config.id2label, model.config.label2id = NAMES, {name: index for index, name in NAMES.items()}
     return model
 
 
-def own(preset, labels=2, sentences=False, **config):
+def made_model(preset, labels=2, sentences=False, **config):
     tokenizer = words(sentences)
     torch.manual_seed(0)
     model = af.models.from_preset(preset, num_labels=labels, tokenizer=tokenizer, **config)
@@ -31,9 +31,9 @@ def own(preset, labels=2, sentences=False, **config):
 
 
 def scores(explanations):
-    return [torch.tensor(one.scores) for one in explanations]
+    return [torch.tensor(explanation.scores) for explanation in explanations]
 
 
 def same(got, expected, tolerance=1e-5):
-    for one, other in zip(got, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance * float(other.abs().max()))
+    for first, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(first, other, rtol=tolerance, atol=tolerance * float(other.abs().max()))

@@ -50,15 +50,15 @@ def flips(
     medians, usual = LEVELS[level]
     draw = np.random.default_rng([seed, len(medians)])
     items, hard = draw.integers(6, 60, texts), draw.normal(size=texts)
-    found = {}
+    result = {}
     for key, median in medians.items():
         noise = 0.8 * hard + 0.6 * draw.normal(size=texts)
         wanted = 1 / (1 + np.exp(-(np.log(median / (1 - median)) + 1.3 * noise)))
         stays = norm.cdf(hard) > 1 - (usual if never is None else never) * (1 + 1.5 * median)
-        found[key] = np.where(stays, np.inf, np.ceil(wanted * items) / items)
-    if ("attention", "optimal") in found:
-        found["attention", "optimal"] = np.min(list(found.values()), axis=0)
-    return found
+        result[key] = np.where(stays, np.inf, np.ceil(wanted * items) / items)
+    if ("attention", "optimal") in result:
+        result["attention", "optimal"] = np.min(list(result.values()), axis=0)
+    return result
 
 
 def curves(levels=("attention", "input"), *, points: int = 101, **settings) -> pd.DataFrame:
@@ -83,27 +83,27 @@ def summary(levels=("attention", "input")) -> pd.DataFrame:
 def _summary(levels) -> pd.DataFrame:
     rows = []
     for level in levels:
-        found = flips(level)
-        best = np.min(list(found.values()), axis=0)
+        result = flips(level)
+        best = np.min(list(result.values()), axis=0)
         row = {"test": "erasure", "erase_level": level, "slice": "all", "texts": TEXTS, "note": ""}
-        for (ranking_level, name), fraction in found.items():
-            own = row | {"ranking": name, "ranking_level": ranking_level, "other": ""}
-            rows.append(own | _mean("mean_fraction", np.minimum(fraction, 1)))
+        for (ranking_level, name), fraction in result.items():
+            line = row | {"ranking": name, "ranking_level": ranking_level, "other": ""}
+            rows.append(line | _mean("mean_fraction", np.minimum(fraction, 1)))
             ratio = np.where(
                 np.isfinite(best), np.where(np.isfinite(fraction), np.minimum(best, 1) / fraction, 0), np.nan
             )
-            rows.append(own | _mean("efficiency", ratio if level == "attention" else ratio * np.nan))
-        pairs = [(a, b) for a in found for b in found if a < b]
-        p = {(a, b): _sign(found[a], found[b]) for a, b in pairs}
+            rows.append(line | _mean("efficiency", ratio if level == "attention" else ratio * np.nan))
+        pairs = [(a, b) for a in result for b in result if a < b]
+        p = {(a, b): _sign(result[a], result[b]) for a, b in pairs}
         holm, running = {}, 0.0
         for rank, pair in enumerate(sorted(pairs, key=p.__getitem__)):
             running = max(running, min(1.0, p[pair] * (len(pairs) - rank)))
             holm[pair] = running
         for a, b in pairs:
-            for one, two in ((a, b), (b, a)):
-                own = row | {"ranking": one[1], "ranking_level": one[0], "other": f"{two[0]}/{two[1]}"}
-                rows.append(own | _mean("wins", (found[one] < found[two]).astype(float)))
-            rows.append(own | {"figure": "p_holm", "value": holm[a, b], "low": np.nan, "high": np.nan})
+            for first, second in ((a, b), (b, a)):
+                line = row | {"ranking": first[1], "ranking_level": first[0], "other": f"{second[0]}/{second[1]}"}
+                rows.append(line | _mean("wins", (result[first] < result[second]).astype(float)))
+            rows.append(line | {"figure": "p_holm", "value": holm[a, b], "low": np.nan, "high": np.nan})
     return pd.DataFrame(rows)
 
 
@@ -115,8 +115,8 @@ def _mean(figure: str, values: np.ndarray) -> dict:
     return {"figure": figure, "value": middle, "low": middle - half, "high": middle + half}
 
 
-def _sign(one: np.ndarray, two: np.ndarray) -> float:
-    fewer, more = int((one < two).sum()), int((one > two).sum())
+def _sign(first: np.ndarray, second: np.ndarray) -> float:
+    fewer, more = int((first < second).sum()), int((first > second).sum())
     return binomtest(fewer, fewer + more).pvalue if fewer + more else 1.0
 
 
@@ -125,8 +125,8 @@ def single_weight(
 ) -> pd.DataFrame:
     """The heaviest item against a random one: most differences near 0, larger where the weights are further apart."""
     draw, tables = np.random.default_rng(seed), []
-    for place, name in enumerate(rankings):
-        gap = draw.beta(0.9, 2.2, texts) - (0.12 * draw.random(texts) if place == 1 else 0)
+    for index, name in enumerate(rankings):
+        gap = draw.beta(0.9, 2.2, texts) - (0.12 * draw.random(texts) if index == 1 else 0)
         delta = np.log(2) * draw.beta(0.35, 4, texts) * (0.15 + gap.clip(0)) + 0.004 * draw.normal(size=texts)
         drawn = draw.random(texts) < 0.04
         top = np.where(drawn, draw.random(texts) < 0.4, draw.random(texts) < 0.05 + 0.4 * gap.clip(0) ** 2)

@@ -38,16 +38,16 @@ def summary_of(test: Test, batch: Batch) -> tuple[pd.DataFrame, pd.DataFrame]:
     return frames[test.name], test.summarise(frames.__getitem__, by=None, seed=SEED, **STATISTICS)
 
 
-def own(batch: Batch, values: Tensor) -> list[Any]:
-    """Numbers of items ``[B, N]``, each text's own."""
+def per_text(batch: Batch, values: Tensor) -> list[Any]:
+    """Numbers of items ``[B, N]``, one list for each text."""
     return [row[there].tolist() for row, there in zip(values, batch.capture.mask, strict=True)]
 
 
-def agree(found: dict[str, Any], summary: pd.DataFrame, *names: str, **others: str) -> None:
+def agree(result: dict[str, Any], summary: pd.DataFrame, *names: str, **others: str) -> None:
     """Figures of a module are those of a summary, with their intervals.
 
     Args:
-        found: by the module.
+        result: of the module.
         summary: to look in.
         *names: of the figures.
         **others: which rows: columns and their values.
@@ -59,5 +59,5 @@ def agree(found: dict[str, Any], summary: pd.DataFrame, *names: str, **others: s
     for name in names:
         row = rows.loc[name]
         for key, column in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
-            assert found[key] == pytest.approx(float(row[column]), abs=1e-9, nan_ok=True), key
+            assert result[key] == pytest.approx(float(row[column]), abs=1e-9, nan_ok=True), key
         assert math.isnan(row["value"]) or row["low"] <= row["value"] <= row["high"]

@@ -64,7 +64,7 @@ def unigram():
 def byte_fallback():
     """As Llama 2's: no pre-tokenizer, so the backend takes the whole text for one word."""
     vocabulary = [*NAMES, "▁", *"goodfilm", "▁film", *(f"<0x{number:02X}>" for number in range(256))]
-    numbered = {name: place for place, name in enumerate(dict.fromkeys(vocabulary))}
+    numbered = {name: index for index, name in enumerate(dict.fromkeys(vocabulary))}
     backend = Tokenizer(backends.BPE(numbered, [], unk_token="[UNK]", byte_fallback=True, fuse_unk=True))
     backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     return PreTrainedTokenizerFast(tokenizer_object=backend, **ROLES)
@@ -83,7 +83,7 @@ def slow_ctrl(tmp_path):
     letters = sorted({character for text in TEXTS.values() for character in text if not character.isspace()})
     merges = ["g o", "o d</w>", "f i"]
     names = ["<unk>", *letters, *(f"{letter}@@" for letter in letters), "go@@", "od", "fi@@", "[PAD]"]
-    (tmp_path / "vocab.json").write_text(json.dumps({name: place for place, name in enumerate(names)}))
+    (tmp_path / "vocab.json").write_text(json.dumps({name: index for index, name in enumerate(names)}))
     (tmp_path / "merges.txt").write_text("#version\n" + "\n".join(merges) + "\n")
     return CTRLTokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"), pad_token="[PAD]")
 

@@ -40,7 +40,7 @@ class OtherDevice(TorchFunctionMode):
                 setattr(tensor, _MARK, True)
             return value
         if isinstance(value, dict):
-            return {name: OtherDevice.put(one) for name, one in value.items()}
+            return {name: OtherDevice.put(item) for name, item in value.items()}
         return _marked(value.clone())
 
     def __enter__(self) -> OtherDevice:
@@ -48,8 +48,8 @@ class OtherDevice(TorchFunctionMode):
         self._new = nn.Parameter.__dict__["__new__"]
 
         def made(kind: Any, data: Any = None, *args: Any, **kwargs: Any) -> Any:
-            found = self._new.__func__(kind, data, *args, **kwargs)
-            return _marked(found) if data is not None and is_there(data) else found
+            result = self._new.__func__(kind, data, *args, **kwargs)
+            return _marked(result) if data is not None and is_there(data) else result
 
         nn.Parameter.__new__ = staticmethod(made)  # type: ignore[method-assign,assignment]
         super().__enter__()
@@ -63,7 +63,7 @@ class OtherDevice(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         name, tensors = getattr(func, "__name__", ""), list(_tensors((args, kwargs)))
-        there = [one for one in tensors if is_there(one)]
+        there = [item for item in tensors if is_there(item)]
         if getattr(func, "__self__", None) is torch.Tensor.device:
             return DEVICE if there else func(*args, **kwargs)
         if name in ("to", "cpu", "type_as"):
@@ -76,33 +76,33 @@ class OtherDevice(TorchFunctionMode):
             goes = torch.device(kwargs["device"]).type == DEVICE.type
             if goes and kwargs.get("generator") is not None:
                 raise MixedDevicesError(f"{name}() on the GPU with a generator of the CPU")
-            found = func(*args, **kwargs | {"device": "cpu"})
-            return _marked(found) if goes else found
-        found = func(*args, **kwargs)
+            result = func(*args, **kwargs | {"device": "cpu"})
+            return _marked(result) if goes else result
+        result = func(*args, **kwargs)
         if there:
-            for one in _tensors(found):
-                setattr(one, _MARK, True)
-        return found
+            for entry in _tensors(result):
+                setattr(entry, _MARK, True)
+        return result
 
     @staticmethod
     def _moved(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         source, goes = args[0], is_there(args[0])
         options = [*args[1:], *kwargs.values()]
-        for place, option in enumerate(options):
+        for index, option in enumerate(options):
             if isinstance(option, Tensor):
                 goes = is_there(option)
             elif isinstance(option, torch.device | str):
                 goes = torch.device(option).type == DEVICE.type
-                options[place] = torch.device("cpu")
+                options[index] = torch.device("cpu")
         goes = goes and name != "cpu"
         count = len(args) - 1
-        found = func(source, *options[:count], **dict(zip(kwargs, options[count:], strict=True)))
-        found = found.clone() if found is source and goes != is_there(source) else found
+        result = func(source, *options[:count], **dict(zip(kwargs, options[count:], strict=True)))
+        result = result.clone() if result is source and goes != is_there(source) else result
         if goes:
-            return _marked(found)
-        if is_there(found):
-            delattr(found, _MARK)
-        return found
+            return _marked(result)
+        if is_there(result):
+            delattr(result, _MARK)
+        return result
 
 
 def is_there(tensor: Tensor) -> bool:
@@ -116,15 +116,15 @@ def _marked(tensor: Tensor) -> Tensor:
 
 
 def _check(name: str, args: Any, tensors: list[Tensor], there: list[Tensor]) -> None:
-    here = [one for one in tensors if not is_there(one)]
+    here = [item for item in tensors if not is_there(item)]
     if not there or not here:
         return
     if name in ("__getitem__", "__setitem__") and is_there(args[0]):
-        here = [one for one in _tensors(args[2:]) if not is_there(one)]  # an index may be on the CPU
+        here = [item for item in _tensors(args[2:]) if not is_there(item)]  # an index may be on the CPU
     numbers = not name.startswith(_INDEXED) and name != "__getitem__"
-    mixed = [one for one in here if one.dim() or not numbers]
+    mixed = [item for item in here if item.dim() or not numbers]
     if mixed:
-        shapes = [tuple(one.shape) for one in mixed]
+        shapes = [tuple(item.shape) for item in mixed]
         raise MixedDevicesError(f"{name}() of tensors on the GPU and of tensors {shapes} on the CPU")
 
 
@@ -134,5 +134,5 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, dict):
         yield from _tensors(list(value.values()))
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _tensors(one)
+        for item in value:
+            yield from _tensors(item)

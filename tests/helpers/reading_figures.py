@@ -16,18 +16,18 @@ def texts_of(drawn) -> list[str]:
 def unreadable(figure) -> list[str]:
     """Texts that leave the figure, and pairs of texts that cover each other, when the figure is drawn."""
     figure.draw_without_rendering()
-    whole, found = figure.bbox.padded(1), []
+    whole, result = figure.bbox.padded(1), []
     boxes = [(text.get_text(), text.get_window_extent()) for text in _shown(figure)]
     for text, box in boxes:
         if not (whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1):
-            found.append(f"cut off: {text!r}")
+            result.append(f"cut off: {text!r}")
     pixel = figure.dpi / 72  # the boxes of two lines of type may touch
-    for (one, first), (two, second) in combinations(boxes, 2):
+    for (left, first), (right, second) in combinations(boxes, 2):
         across = min(first.x1, second.x1) - max(first.x0, second.x0)
         up = min(first.y1, second.y1) - max(first.y0, second.y0)
         if across > pixel and up > pixel:
-            found.append(f"overlap: {one!r} and {two!r}")
-    return found
+            result.append(f"overlap: {left!r} and {right!r}")
+    return result
 
 
 def smallest_type(figure) -> float:
@@ -41,9 +41,9 @@ def luminance(colour: tuple[float, ...]) -> float:
     return float(np.dot([0.2126, 0.7152, 0.0722], linear))
 
 
-def contrast(one: tuple[float, ...], two: tuple[float, ...]) -> float:
+def contrast(first: tuple[float, ...], second: tuple[float, ...]) -> float:
     """WCAG's contrast ratio of two colours, from 1 to 21."""
-    light, dark = sorted((luminance(one), luminance(two)), reverse=True)
+    light, dark = sorted((luminance(first), luminance(second)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -52,11 +52,11 @@ def _shown(drawn) -> list[Text]:
     figure.draw_without_rendering()
     box = [axis.get_window_extent().padded(0.4) for axis in figure.axes]
     ticks = {
-        id(label): (axis, box[place])
-        for place, axis in enumerate(figure.axes)
+        id(label): (axis, box[index])
+        for index, axis in enumerate(figure.axes)
         for label in (*axis.get_xticklabels(which="both"), *axis.get_yticklabels(which="both"))
     }
-    found = []
+    result = []
     for text in drawn.findobj(Text):
         if not text.get_visible() or not text.get_text().strip():
             continue
@@ -66,5 +66,5 @@ def _shown(drawn) -> list[Text]:
             along_x = any(text is label for label in axis.get_xticklabels(which="both"))
             if not (inside.x0 <= x <= inside.x1 if along_x else inside.y0 <= y <= inside.y1):
                 continue  # a tick outside the limits is not drawn
-        found.append(text)
-    return found
+        result.append(text)
+    return result

@@ -64,10 +64,10 @@ def ranked(*names: str) -> tuple[Ranking, ...]:
     return tuple(Ranking(name.split("/")[1], name.split("/")[0]) for name in names)
 
 
-def hiding_of(cut: af.Cut, inputs: dict[str, Any], way: str | None = None, *, left: bool = False) -> Hiding:
+def hiding_of(cut: af.Cut, inputs: dict[str, Any], hide: str | None = None, *, left: bool = False) -> Hiding:
     """As a rehearsal finds it, from the longest text."""
     single = one_of(inputs, int(inputs["attention_mask"].sum(1).argmax()))
-    return hiding_for(cut, single, way=way, mask_id=MASK_ID, left=left)
+    return hiding_for(cut, single, hide=hide, mask_id=MASK_ID, left=left)
 
 
 def one_of(inputs: dict[str, Tensor], text: int) -> dict[str, Tensor]:
@@ -84,7 +84,7 @@ def batch_of(
     lengths: tuple[int, ...] = LENGTHS,
     numbers: list[int] | None = None,
     inputs: dict[str, Any] | None = None,
-    way: str | None = None,
+    hide: str | None = None,
     seed: int = 0,
     cut: af.Cut | None = None,
     labels: list[Any] | None = None,
@@ -98,28 +98,28 @@ def batch_of(
     inputs = inputs_of(cut.model, lengths=lengths, seed=2) if inputs is None else inputs
     rankings = {} if rankings is None else rankings
     special = special_ids_of(cut.model.config) if special_ids is None else special_ids
-    setup = RunConfig(
+    config = RunConfig(
         cut,
         Decision(kind, tolerance=TOLERANCE if kind == "regression" else None),  # type: ignore[arg-type]
         MethodOptions(seed=seed, mask_id=MASK_ID, special_ids=special),
         rankings=rankings,
-        hiding=hiding_of(cut, inputs, way) if "input" in rankings else None,
+        hiding=hiding_of(cut, inputs, hide) if "input" in rankings else None,
         **options,
     )
     count = len(inputs["input_ids"])
     numbers = list(range(count)) if numbers is None else numbers
     given = zip(numbers, labels or [None] * count, scores or [{}] * count, strict=True)
-    rows = [Row(number, "made up", label=label, scores=said) for number, label, said in given]
+    rows = [Row(number, "made up", label=label, scores=own_scores) for number, label, own_scores in given]
     blank = [EncodedText(f"text {number}", None, (), {}, (), (), (), ()) for number in numbers]
-    return Batch(setup, rows, encoded or blank, inputs)
+    return Batch(config, rows, encoded or blank, inputs)
 
 
 def table(columns: dict[str, list[Any]]) -> dict[tuple[int, str, str, str], dict[str, Any]]:
     """Rows by (text, ranking's level, ranking, level of erasing); each is there once."""
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    found = {(row["text_id"], row["ranking_level"], row["ranking"], row["erase_level"]): row for row in rows}
-    assert len(found) == len(rows)
-    return found
+    result = {(row["text_id"], row["ranking_level"], row["ranking"], row["erase_level"]): row for row in rows}
+    assert len(result) == len(rows)
+    return result
 
 
 class Sizes:
@@ -130,7 +130,7 @@ class Sizes:
     flippable: list[bool | None]
 
     def __init__(self, batch: Batch, level: str = "attention", *, bounds: bool = False) -> None:
-        batch.setup.rankings.setdefault(level, RANDOM[level])
+        batch.config.rankings.setdefault(level, RANDOM[level])
         rows = {key[0]: row for key, row in table(Erasure(bounds=bounds).run(batch)).items() if key[3] == level}
         numbers = [row.number for row in batch.rows]
         for name, column in (("low", "minimum_low"), ("high", "minimum_high"), ("flippable", "flippable")):

@@ -66,7 +66,7 @@ def mutate(run: Path, draw: random.Random) -> str:
     elif kind == "grow":
         path.write_bytes(path.read_bytes() + draw.choice((b"\0", b"PAR1", draw.randbytes(100))))
     elif kind in ("swap", "copy"):
-        other = draw.choice([one for one in files if one != path])
+        other = draw.choice([file for file in files if file != path])
         mine, its = path.read_bytes(), other.read_bytes()
         path.write_bytes(its)
         if kind == "swap":
@@ -116,7 +116,7 @@ def survey(run: Path, aside: Path, count: int, *, seed: int = 0) -> Counter[str]
     """
     calm = outcome(run)
     assert isinstance(calm, tuple), calm
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for number in range(count):
         draw = random.Random(f"{seed}/{number}")
         copy = aside / "copy"
@@ -133,17 +133,17 @@ def survey(run: Path, aside: Path, count: int, *, seed: int = 0) -> Counter[str]
         )
         ending = "refused" if isinstance(seen, Exception) else "same" if seen == calm else "taken"
         assert ending != "taken" or kind == "forge", f"seed {seed}, mutation {number} ({done}) changed what is read"
-        found[f"{kind}: {ending}"] += 1
-    return found
+        result[f"{kind}: {ending}"] += 1
+    return result
 
 
 def _flip(path: Path, draw: random.Random, count: int) -> list[int]:
     content = bytearray(path.read_bytes())
-    places = draw.sample(range(8 * len(content)), count)
-    for place in places:
-        content[place // 8] ^= 1 << place % 8
+    indices = draw.sample(range(8 * len(content)), count)
+    for index in indices:
+        content[index // 8] ^= 1 << index % 8
     path.write_bytes(content)
-    return places
+    return indices
 
 
 def _add(run: Path, path: Path, draw: random.Random) -> str:
@@ -195,11 +195,11 @@ def _manifest(path: Path, kind: str, draw: random.Random) -> str:
         return f"number {number}"
     manifest = json.loads(path.read_bytes())
     layout, digest = manifest.pop("layout"), manifest.pop("digest")
-    place = draw.choice(_places(manifest))
+    index = draw.choice(_places(manifest))
     part: Any = manifest
-    for key in place[:-1]:
+    for key in index[:-1]:
         part = part[key]
-    last, done = place[-1], draw.choice(("set", "set", "set", "set", "near", "remove", "double", "reorder"))
+    last, done = index[-1], draw.choice(("set", "set", "set", "set", "near", "remove", "double", "reorder"))
     if done == "near" and isinstance(part[last], int | float):
         part[last] = part[last] + draw.choice((-1, 1))
     elif done == "remove":
@@ -222,10 +222,10 @@ def _manifest(path: Path, kind: str, draw: random.Random) -> str:
         whole = {"layout": layout, **manifest, "digest": digest}
         content = (json.dumps(whole, indent=2) + "\n").encode()
     path.write_bytes(content)
-    return f"{done} {'.'.join(map(str, place))} -> {str(part)[:80]!r}"
+    return f"{done} {'.'.join(map(str, index))} -> {str(part)[:80]!r}"
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every field, those of containers included."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for key, part in inner for found in ((*path, key), *_places(part, (*path, key)))]
+    return [result for key, part in inner for result in ((*path, key), *_places(part, (*path, key)))]

@@ -76,16 +76,16 @@ def made(seed=0, texts=40, *, bounds="exact", levels=("attention", "input"), key
 
 def frames(rows, about):
     """As tables that went through parquet, with whatever types missing values then have."""
-    found = []
+    result = []
     for part in (rows, about):
         buffer = io.BytesIO()
         pd.DataFrame(part).astype({"removed": "Int64"} if part is rows else {}).to_parquet(buffer)
-        found.append(pd.read_parquet(buffer))
-    return found
+        result.append(pd.read_parquet(buffer))
+    return result
 
 
 def look(table, figure, level="attention", key=NONE, other="", part="all", test="erasure"):
-    found = table[
+    result = table[
         (table.test == test)
         & (table.figure == figure)
         & (table.erase_level == level)
@@ -94,8 +94,8 @@ def look(table, figure, level="attention", key=NONE, other="", part="all", test=
         & (table.other == other)
         & (table.slice == part)
     ]
-    assert len(found) == 1, (figure, level, key, other, len(found))
-    return found.iloc[0]
+    assert len(result) == 1, (figure, level, key, other, len(result))
+    return result.iloc[0]
 
 
 def single_weight(texts=30, seed=0):

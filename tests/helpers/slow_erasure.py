@@ -22,7 +22,7 @@ def decided(kind, row):
     if kind == "sigmoid":
         return int(row[0] > 0)
     if kind == "multilabel":
-        return [place for place, value in enumerate(row) if value > 0]
+        return [index for index, value in enumerate(row) if value > 0]
     return row[0]
 
 
@@ -35,30 +35,30 @@ class Slow:
     """One level of a batch, with loops: which items there are, which may go, and the logits when some have gone."""
 
     def __init__(self, batch, level):
-        self.batch, self.level, self.decision = batch, level, batch.setup.decision
-        self.special = batch.setup.settings.special_ids
-        self.affine = batch.setup.cut.adapter.mechanism == "pooled"
+        self.batch, self.level, self.decision = batch, level, batch.config.decision
+        self.special = batch.config.settings.special_ids
+        self.affine = batch.config.cut.adapter.mechanism == "pooled"
         self.ids = batch.inputs["input_ids"].tolist()
         mask = batch.capture.mask if level == "attention" else batch.inputs["attention_mask"].bool()
         self.items = [row.nonzero().flatten().tolist() for row in mask]
         by_token = batch.capture.items.kind == "tokens"
-        protect = batch.setup.special_tokens == "protect"
-        self.own = [None] * len(self.items)
+        protect = batch.config.special_tokens == "protect"
+        self.deciding = [None] * len(self.items)
         if not self.affine:
-            rows = batch.setup.cut.adapter.deciding_rows(batch.capture)[0]
-            self.own = rows[:, 0].tolist()
+            rows = batch.config.cut.adapter.deciding_rows(batch.capture)[0]
+            self.deciding = rows[:, 0].tolist()
         self.stays = []
         for text, items in enumerate(self.items):
             stays = set()
             if (protect and by_token) or (self.affine and level == "input"):
                 stays |= {item for item in items if self.ids[text][item] in self.special}
-            if level == "input" and (batch.setup.protect_deciding or self.deciding_stays()):
-                stays.add(self.own[text])
+            if level == "input" and (batch.config.protect_deciding or self.deciding_stays()):
+                stays.add(self.deciding[text])
             self.stays.append(stays & set(items))
 
     def deciding_stays(self):
         """Where a deleted or padded text keeps its deciding token as it is, removing that would change nothing."""
-        return not self.affine and self.batch.setup.hiding.way in ("delete", "pad")
+        return not self.affine and self.batch.config.hiding.hide in ("delete", "pad")
 
     def erasable(self, text):
         return [item for item in self.items[text] if item not in self.stays[text]]
@@ -78,14 +78,14 @@ class Slow:
             left, total = sum(weights[item] for item in kept), sum(weights)
             for item in kept:
                 edited[text, group, item] = weights[item] * total / left
-        return self.batch.setup.cut.rerun(capture, weights=edited.unsqueeze(1))[text, 0].tolist()
+        return self.batch.config.cut.rerun(capture, weights=edited.unsqueeze(1))[text, 0].tolist()
 
     def _input(self, text, kept, count):
         single = one_of(self.batch.inputs, text)
-        own, way = self.own[text], self.batch.setup.hiding.way
-        if own is not None and (way != "attention_mask" or count == len(self.erasable(text))):
-            kept = sorted({*kept, own})  # an all-zero mask means different things to different models
-        if way == "delete":
+        deciding, hide = self.deciding[text], self.batch.config.hiding.hide
+        if deciding is not None and (hide != "attention_mask" or count == len(self.erasable(text))):
+            kept = sorted({*kept, deciding})  # an all-zero mask means different things to different models
+        if hide == "delete":
             single = {name: value[:, kept] for name, value in single.items()}
         else:
             length = len(self.items[text])
@@ -93,14 +93,14 @@ class Slow:
             mask[0, kept] = 1
             single |= {"attention_mask": mask, "position_ids": torch.arange(length).unsqueeze(0)}
         with torch.no_grad():
-            return self.batch.setup.cut.model(**single).logits[0].tolist()
+            return self.batch.config.cut.model(**single).logits[0].tolist()
 
     def weights(self, text):
         """The mean weight of each item; of tokens, that of the item they are, or are a word of."""
         weights = self.batch.capture.weights[text].mean(0).tolist()
         if self.level == "attention" or self.batch.capture.items.kind == "tokens":
             return dict(enumerate(weights))
-        words = self.batch.setup.cut.model.attend(**self.batch.inputs).word_weights[text].tolist()
+        words = self.batch.config.cut.model.attend(**self.batch.inputs).word_weights[text].tolist()
         spans = self.batch.capture.items.spans[text].tolist()
         inside = [
             (item, word)
@@ -112,13 +112,13 @@ class Slow:
 
     def orders(self, ranking, text):
         """Highest first; turned round where that is how the decision can change."""
-        found = methods[ranking.level, ranking.name].run(self.batch.request).values[text].tolist()
+        result = methods[ranking.level, ranking.name].run(self.batch.request).values[text].tolist()
         signs = [1.0]
         if ranking.signed and self.decision.kind == "regression":
             signs = [1.0, -1.0]
         if ranking.signed and self.decision.kind == "multilabel":
             signs = [1.0 if self.batch.logits[text, int(self.batch.target[text])] > 0 else -1.0]
-        return [sorted(self.erasable(text), key=lambda item: (-sign * found[item], item)) for sign in signs]
+        return [sorted(self.erasable(text), key=lambda item: (-sign * result[item], item)) for sign in signs]
 
     def walk(self, text, order):
         """The step of the first flip, None without one; and the logits there."""
@@ -151,7 +151,7 @@ def check(batch, level):
     slow = Slow(batch, level)
     flips = early = seen = 0
     for text, row in enumerate(batch.rows):
-        for ranking in batch.setup.rankings[level]:
+        for ranking in batch.config.rankings[level]:
             key = (row.number, ranking.level, ranking.name, level)
             if len(slow.erasable(text)) < 2:
                 assert key not in rows
@@ -161,11 +161,11 @@ def check(batch, level):
             assert list(got) == [name for name, _ in COLUMNS]
             assert not got["marginal"]
             for name, value in expected.items():
-                said = (key, name, got[name], value)
+                message = (key, name, got[name], value)
                 if isinstance(value, float):
-                    assert got[name] == pytest.approx(value, rel=1e-6, abs=1e-9, nan_ok=True), said
+                    assert got[name] == pytest.approx(value, rel=1e-6, abs=1e-9, nan_ok=True), message
                 else:
-                    assert got[name] == value, said
+                    assert got[name] == value, message
             assert (got["gold"], got["undefined"]) == (None, 0)
             flips += not expected["censored"]
             early += not expected["censored"] and expected["removed"] < expected["items"] - 1

@@ -18,9 +18,9 @@ NUMBERS = ("max_weight", "median_tvd", "mean_tvd", "max_tvd", "flips")
 
 def rows_of(columns):
     """Rows by text; each is there once."""
-    found = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    table = {row["text_id"]: row for row in found}
-    assert len(table) == len(found)
+    result = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    table = {row["text_id"]: row for row in result}
+    assert len(table) == len(result)
     return table
 
 
@@ -45,15 +45,15 @@ def shuffles_of(number, items, count=SHUFFLES, seed=0):
     """Which item gives its weight to which: python's sort of the draws of a text."""
     generator = keyed_generator(seed, number, "permutation")
     draws = torch.rand(count, len(items), generator=generator, dtype=torch.float64).tolist()
-    orders = [sorted(range(len(items)), key=lambda one, row=row: row[one]) for row in draws]
-    return [dict(zip(items, (items[one] for one in order), strict=True)) for order in orders]
+    orders = [sorted(range(len(items)), key=lambda entry, row=row: row[entry]) for row in draws]
+    return [dict(zip(items, (items[entry] for entry in order), strict=True)) for order in orders]
 
 
 def full_pass(batch, text, edited):
     """The logits of one text by itself, with other attention, through the whole model."""
-    model, single = batch.setup.cut.model, one_of(batch.inputs, text)
-    if batch.setup.cut.adapter.mechanism != "pooled":
-        state = batch.setup.cut.capture(**single).state
+    model, single = batch.config.cut.model, one_of(batch.inputs, text)
+    if batch.config.cut.adapter.mechanism != "pooled":
+        state = batch.config.cut.capture(**single).state
         groups = edited.unflatten(0, (-1, batch.capture.state.rows.shape[1]))[:, : state.rows.shape[1]]
         return interface_logits(model, single, Edit(state.rows, groups.flatten(0, 1).unsqueeze(0), state.row_mask))[0]
     with torch.no_grad():
@@ -102,7 +102,7 @@ def compare(batch, kind, stays=lambda text: ()):
         got, expected = rows[row.number], slow_row(batch, text, kind, stays(text))
         assert list(got) == [name for name, _ in COLUMNS]
         for name, value in expected.items():
-            said = pytest.approx(value, rel=1e-6, abs=1e-9) if name in NUMBERS else value
-            assert got[name] == said, (text, name)
+            message = pytest.approx(value, rel=1e-6, abs=1e-9) if name in NUMBERS else value
+            assert got[name] == message, (text, name)
         effect, flips = max(effect, expected["max_tvd"]), flips + expected["flips"]
     return effect, flips

@@ -28,37 +28,37 @@ def probability(kind, logits, target):
 
 def with_words(batch: Batch, marks: list[Rationale | None] | None = None) -> Batch:
     """The batch, as if its texts were words "w0 w1 ...", one for each token that is not special, with their marks."""
-    found = []
+    result = []
     for text, there in enumerate(batch.inputs["attention_mask"].bool()):
         ids = batch.inputs["input_ids"][text, there].tolist()
-        special = [number in batch.setup.settings.special_ids for number in ids]
-        words = [None if one else f"w{place}" for place, one in enumerate(special)]
+        special = [number in batch.config.settings.special_ids for number in ids]
+        words = [None if item else f"w{index}" for index, item in enumerate(special)]
         joined, offsets = "", []
         for word in words:
             offsets.append(None if word is None else (len(joined), len(joined) + len(word)))
             joined += "" if word is None else f"{word} "
-        segments = tuple(None if one else 0 for one in special)
-        numbers = [sum(not other for other in special[:place]) for place in range(len(ids))]
-        own = tuple(None if one else number for one, number in zip(special, numbers, strict=True))
-        found.append(
-            EncodedText(joined.strip(), None, tuple(ids), {}, tuple(map(str, ids)), tuple(offsets), segments, own)
+        segments = tuple(None if item else 0 for item in special)
+        numbers = [sum(not other for other in special[:index]) for index in range(len(ids))]
+        values = tuple(None if item else number for item, number in zip(special, numbers, strict=True))
+        result.append(
+            EncodedText(joined.strip(), None, tuple(ids), {}, tuple(map(str, ids)), tuple(offsets), segments, values)
         )
     if marks is not None:
-        batch.rows = [replace(row, rationale=one) for row, one in zip(batch.rows, marks, strict=True)]
-    batch.encoded = found
+        batch.rows = [replace(row, rationale=mark) for row, mark in zip(batch.rows, marks, strict=True)]
+    batch.encoded = result
     return batch
 
 
 def drawn_marks(batch: Batch, seed: int = 0) -> list[Rationale | None]:
     """Masks over the words; of one text nothing is said, in another nothing is marked, in a third everything."""
     generator = torch.Generator().manual_seed(seed)
-    found: list[Rationale | None] = []
+    result: list[Rationale | None] = []
     for text, encoded in enumerate(with_words(batch).encoded):
         count = len(encoded.text.split())
         mask = (torch.rand(count, generator=generator) < 0.4).long().tolist()
         mask = {2: [0] * count, 3: [1] * count}.get(text, mask)
-        found.append(None if text == 1 else Rationale(tuple(mask), "mask"))
-    return found
+        result.append(None if text == 1 else Rationale(tuple(mask), "mask"))
+    return result
 
 
 class SlowRationales:
@@ -66,14 +66,14 @@ class SlowRationales:
 
     def __init__(self, batch, level, shares=SHARES):
         self.batch, self.level, self.shares, self.slow = batch, level, shares, Slow(batch, level)
-        self.kind = batch.setup.decision.kind
+        self.kind = batch.config.decision.kind
 
     def drop(self, text, removed):
         before = self.batch.logits[text].tolist()
         after = before if not removed else self.slow.logits(text, sorted(removed))
         target = int(self.batch.target[text])
-        found = probability(self.kind, before, target) - probability(self.kind, after, target)
-        return abs(found) if self.kind == "regression" else found
+        result = probability(self.kind, before, target) - probability(self.kind, after, target)
+        return abs(result) if self.kind == "regression" else result
 
     def scores(self, ranking, text):
         """Of every item; a ranking of the attention is one of tokens too, but for sentences."""
@@ -81,11 +81,11 @@ class SlowRationales:
 
     def drops(self, ranking, text):
         """Without the top, and with it alone, at each share."""
-        own, may = self.scores(ranking, text), self.slow.erasable(text)
+        values, may = self.scores(ranking, text), self.slow.erasable(text)
         signed = self.kind == "regression" and methods[ranking.level, ranking.name].signed
         best = None
         for sign in (1, -1) if signed else (1,):
-            order = sorted(may, key=lambda item: (-sign * own[item], item))
+            order = sorted(may, key=lambda item: (-sign * values[item], item))
             sizes = [max(1, math.ceil(Fraction(str(share)) * len(may))) for share in self.shares]
             without = [self.drop(text, order[: min(size, self.slow.last(text))]) for size in sizes]
             alone = [self.drop(text, order[size:]) for size in sizes]
@@ -103,8 +103,8 @@ class SlowRationales:
         if marks is None:
             return None
         tokens = self.batch.inputs["attention_mask"][text].nonzero().flatten().tolist()
-        ordinary = [place for place in tokens if self.slow.ids[text][place] not in self.slow.special]
-        marked = {place for place, one in zip(ordinary, marks.values, strict=True) if one}
+        ordinary = [index for index in tokens if self.slow.ids[text][index] not in self.slow.special]
+        marked = {index for index, value in zip(ordinary, marks.values, strict=True) if value}
         items = self.slow.items[text]
         covers = {item: {item} for item in items}
         if self.level == "attention":
@@ -113,16 +113,16 @@ class SlowRationales:
         by_token = self.level == "input" or self.batch.capture.items.kind == "tokens"
         able = [item for item in items if not by_token or covers[item] <= set(ordinary)]
         relevant = [bool(covers[item] & marked) for item in able]
-        own = self.scores(ranking, text)
+        values = self.scores(ranking, text)
         auprc = math.nan
         if any(relevant) and not all(relevant):
-            auprc = average_precision_score(relevant, [own[item] for item in able])
-        order = [items.index(item) for item in sorted(able, key=lambda item: (-own[item], item))]
-        there = [items.index(item) for item, one in zip(able, relevant, strict=True) if one]
+            auprc = average_precision_score(relevant, [values[item] for item in able])
+        order = [items.index(item) for item in sorted(able, key=lambda item: (-values[item], item))]
+        there = [items.index(item) for item, entry in zip(able, relevant, strict=True) if entry]
         spans = []
-        for place in there:
-            if spans and spans[-1][1] == place:
-                spans[-1][1] = place + 1
+        for position in there:
+            if spans and spans[-1][1] == position:
+                spans[-1][1] = position + 1
             else:
-                spans.append([place, place + 1])
+                spans.append([position, position + 1])
         return auprc, order, spans

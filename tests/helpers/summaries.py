@@ -18,16 +18,16 @@ def summarised(name: str, rows: pd.DataFrame, texts: pd.DataFrame, *, by=None, *
 
 def compared(name: str, rows: pd.DataFrame, **options) -> dict[str, dict]:
     """What two runs of a test are compared by: by level, the column of each name and key, and the ids of the texts."""
-    found = {}
+    result = {}
     for level in tests[name](**options).quantities({name: rows}.__getitem__):
         parts = quantities_only(level.of(np.arange(len(level.text_ids))))
         columns = {
             name: values
-            for part in (one.compared_only() for one in parts)
+            for part in (item.compared_only() for item in parts)
             for name, values in zip(part.names(), part.values.T, strict=True)
         }
-        found[level.level] = {"text_ids": level.text_ids, "columns": columns}
-    return found
+        result[level.level] = {"text_ids": level.text_ids, "columns": columns}
+    return result
 
 
 def summarise_erasure(erasure: pd.DataFrame, texts: pd.DataFrame, **settings) -> pd.DataFrame:

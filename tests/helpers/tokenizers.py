@@ -59,7 +59,7 @@ def explain(text=TEXT, tokenizer=None, scores=None, max_length=None, **facts):
         scores = draws.tolist()
     known = {"unit": "token", "method": "lrp", "level": "input", "signed": True, "output": "log_odds"}
     known |= {"prediction": "good", "target": "good", "probability": 0.75, "target_probability": 0.75}
-    spans = tuple((place, place + 1) for place in range(len(encoded.ids)))
+    spans = tuple((index, index + 1) for index in range(len(encoded.ids)))
     return Explanation(encoded=encoded, spans=spans, scores=tuple(scores), **(known | facts))
 
 

@@ -38,8 +38,8 @@ def weights(model):
     return {name: value.clone() for name, value in model.state_dict().items()}
 
 
-def same(one, other):
-    return all(torch.equal(value, other[name]) for name, value in one.items())
+def same(first, other):
+    return all(torch.equal(value, other[name]) for name, value in first.items())
 
 
 def accuracy(model, tokenizer, data):

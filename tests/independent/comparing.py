@@ -29,8 +29,8 @@ class Seen:
 
     def check(self, *, least: float = 0.1) -> None:
         """No row is wrong, and the decisions really flip, also before the last item is gone."""
-        said = f"{len(self.wrong)} of {self.rows} rows differ ({dict(self.columns)}), such as:\n"
-        assert not self.wrong, said + "\n".join(self.wrong[:5])
+        report = f"{len(self.wrong)} of {self.rows} rows differ ({dict(self.columns)}), such as:\n"
+        assert not self.wrong, report + "\n".join(self.wrong[:5])
         assert self.marginal <= 0.05 * self.rows, f"{self.marginal} of {self.rows} rows are marginal"
         assert self.flips >= least * self.rows, f"{self.flips} of {self.rows} rows flip: this proves nothing"
         assert self.early, f"none of {self.rows} rows flips before the last two items"
@@ -51,18 +51,18 @@ def compare(results: af.Results, expected: Expected, *, tolerance: float, rows: 
     assert len(table) == rows
     assert len({(row["text_id"], row["ranking_level"], row["ranking"], row["erase_level"]) for row in table}) == rows
     for row in table:
-        found = expected(row)
+        result = expected(row)
         seen.rows += 1
-        seen.flips += not found["censored"]
-        seen.early += not found["censored"] and found["removed"] < found["items"] - 1
+        seen.flips += not result["censored"]
+        seen.early += not result["censored"] and result["removed"] < result["items"] - 1
         if row["marginal"]:
             seen.marginal += 1
             continue
-        wrong = [name for name, value in found.items() if not same(row[name], value, tolerance)]
+        wrong = [name for name, value in result.items() if not same(row[name], value, tolerance)]
         seen.columns.update(wrong)
         if wrong:
             where = f"text {row['text_id']}, {row['ranking']} at the level {row['erase_level']}"
-            seen.wrong.append(f"{where}: " + ", ".join(f"{name} {row[name]} not {found[name]}" for name in wrong))
+            seen.wrong.append(f"{where}: " + ", ".join(f"{name} {row[name]} not {result[name]}" for name in wrong))
     return seen
 
 

@@ -21,14 +21,14 @@ class Rule:
         """The class, the set of labels, or the value."""
         if self.kind == "multiclass":
             best = 0
-            for place, value in enumerate(logits):
+            for index, value in enumerate(logits):
                 if value > logits[best]:
-                    best = place
+                    best = index
             return best
         if self.kind == "sigmoid":
             return 1 if logits[0] > 0 else 0
         if self.kind == "multilabel":
-            return [place for place, value in enumerate(logits) if value > 0]
+            return [position for position, value in enumerate(logits) if value > 0]
         return logits[0]
 
     def flips(self, before: Logits, after: Logits) -> bool:
@@ -42,9 +42,9 @@ class Rule:
         if self.kind == "sigmoid":
             return 1 if logits[0] > 0 else 0
         best = 0
-        for place, value in enumerate(logits):
+        for index, value in enumerate(logits):
             if value > logits[best]:
-                best = place
+                best = index
         return best
 
     def directions(self, logits: Logits, *, signed: bool) -> list[int]:
@@ -59,10 +59,10 @@ class Rule:
 def erased(weights: Sequence[float], kept: frozenset[int]) -> list[float]:
     """``w * keep * sum(w) / sum(w * keep)``; zeros where nothing is left."""
     mass = math.fsum(weights)
-    left = math.fsum(weight for place, weight in enumerate(weights) if place in kept)
+    left = math.fsum(weight for index, weight in enumerate(weights) if index in kept)
     if left == 0:
         return [0.0] * len(weights)
-    return [weight * mass / left if place in kept else 0.0 for place, weight in enumerate(weights)]
+    return [weight * mass / left if index in kept else 0.0 for index, weight in enumerate(weights)]
 
 
 def ordered(scores: Sequence[float], items: Sequence[int], sign: int = 1) -> list[int]:
@@ -101,10 +101,10 @@ def walk(
 def row_of(rule: Rule, before: Logits, walks: Sequence[Walked], weights: Sequence[float]) -> dict[str, Any]:
     """The row of the table: of several directions the one that flips first."""
     best = min(walks, key=lambda walked: math.inf if walked.removed is None else walked.removed)
-    found = {"items": len(best.order), "prediction": rule.decided(before), "censored": best.removed is None}
+    result = {"items": len(best.order), "prediction": rule.decided(before), "censored": best.removed is None}
     if best.removed is None or best.logits is None:
-        return found | {"removed": None, "fraction": math.nan, "mass": math.nan, "new_label": None}
-    return found | {
+        return result | {"removed": None, "fraction": math.nan, "mass": math.nan, "new_label": None}
+    return result | {
         "removed": best.removed,
         "fraction": best.removed / len(best.order),
         "mass": math.fsum(weights[item] for item in best.order[: best.removed]),

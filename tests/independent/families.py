@@ -73,9 +73,9 @@ def family_of(name: str, kind: str = "multiclass", tolerance: float = 0.0) -> Fa
     dtype = torch.float32 if name in SINGLE else torch.float64
     seed, labels = SEEDS.get(name, 0), SIZES[kind]
     rule = Rule("multiclass" if kind == "binary" else kind, tolerance)
-    own = tiny_model(name, dtype=dtype, seed=seed, num_labels=labels, attn_implementation="eager")
-    own.requires_grad_(False)
-    texts = tuple(Text(own, ids_of(row), rule, row["given"]) for row in rows_of())
+    model = tiny_model(name, dtype=dtype, seed=seed, num_labels=labels, attn_implementation="eager")
+    model.requires_grad_(False)
+    texts = tuple(Text(model, ids_of(row), rule, row["given"]) for row in rows_of())
     judged = tiny_model(name, dtype=dtype, seed=seed, num_labels=labels)
     return Family(name, af.cut(judged), texts, _tolerance(judged, texts))
 

@@ -69,7 +69,7 @@ class Attentions:
 @contextmanager
 def softmax_replaced(attentions: Attentions) -> Iterator[None]:
     """Replace ``softmax`` by name. Attentions have three dimensions or more; a router's choice of experts has two."""
-    own = [(place, place.softmax) for place in (torch, F, torch.Tensor)]
+    originals = [(owner, owner.softmax) for owner in (torch, F, torch.Tensor)]
     inside = False
 
     def replacement(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -86,12 +86,12 @@ def softmax_replaced(attentions: Attentions) -> Iterator[None]:
         return softmax
 
     try:
-        for place, original in own:
-            place.softmax = replacement(original)
+        for index, original in originals:
+            index.softmax = replacement(original)
         yield
     finally:
-        for place, original in own:
-            place.softmax = original
+        for index, original in originals:
+            index.softmax = original
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def interface_answered(model: nn.Module, attentions: Attentions) -> Iterator[Non
         return (weights.to(values) @ values).transpose(1, 2).contiguous(), None
 
     configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
-    own = {key: config._attn_implementation for key, config in configs.items()}
+    implementations = {key: config._attn_implementation for key, config in configs.items()}
     AttentionInterface._global_mapping[NAME] = attention
     AttentionMaskInterface._global_mapping[NAME] = eager_mask
     try:
@@ -133,7 +133,7 @@ def interface_answered(model: nn.Module, attentions: Attentions) -> Iterator[Non
         yield
     finally:
         for key, config in configs.items():
-            config._attn_implementation_internal = own[key]
+            config._attn_implementation_internal = implementations[key]
         del AttentionInterface._global_mapping[NAME]
         del AttentionMaskInterface._global_mapping[NAME]
 
@@ -150,10 +150,12 @@ def mechanism_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> str:
     """The attention interface where the model asks it for all its attentions and they give the model's own logits."""
     by_name, by_interface = Attentions(inputs["input_ids"].shape[1]), Attentions(inputs["input_ids"].shape[1])
     with torch.no_grad():
-        own = run(model, inputs, by_name, "softmax")
+        expected = run(model, inputs, by_name, "softmax")
         try:
             other = run(model, inputs, by_interface, "interface")
         except (RuntimeError, TypeError, ValueError, KeyError, AttributeError):
             return "softmax"
-    same = by_name.count == by_interface.count and float((own - other).abs().max()) <= 1e-6 * float(own.abs().max())
+    same = by_name.count == by_interface.count and float((expected - other).abs().max()) <= 1e-6 * float(
+        expected.abs().max()
+    )
     return "interface" if same else "softmax"

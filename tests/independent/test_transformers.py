@@ -140,7 +140,7 @@ def test_the_smallest_set_lies_between_its_bounds(name):
 
 
 def test_every_family_is_covered_or_listed():
-    named = {one.values[0] for one in covered()}
+    named = {item.values[0] for item in covered()}
     assert named | set(UNCOVERED) == set(model_types())
     assert not named & set(UNCOVERED)
     assert {*QUICK, *SEEDS, *SINGLE, *BY_MASK, *DECIDES_ON_PADDING} <= named
@@ -158,8 +158,8 @@ def test_what_is_not_covered_is_refused_by_the_library(name):
 def test_both_mechanisms_are_at_work():
     """The attention interface where a model asks it; replaced softmaxes give the same logits there (`mechanism_of`)."""
     used = Counter()
-    for one in covered():
-        name = one.values[0]
+    for item in covered():
+        name = item.values[0]
         model = tiny_model(name, attn_implementation="eager")
         inputs = {"input_ids": torch.tensor([ids_of(rows_of()[1])])}
         used[mechanism_of(model, inputs | {"attention_mask": torch.ones_like(inputs["input_ids"])})] += 1

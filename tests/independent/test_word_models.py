@@ -24,15 +24,15 @@ def presets():
 
 def texts(by_sentences, seed=0):
     """At most 10 items each: 2 to 10 words, or up to 6 sentences of 1 to 3 words."""
-    draw, found = random.Random(seed), []
+    draw, result = random.Random(seed), []
     for count in (10, 7, 2, 9, 5, 3, 8):
         sizes = [draw.randint(1, 3) for _ in range(max(2, count // 2 + 1))] if by_sentences else [count]
-        found.append(
+        result.append(
             " ".join(
                 " ".join([*draw.choices(VOCABULARY, k=size), "."][: size + by_sentences]).capitalize() for size in sizes
             )
         )
-    return found
+    return result
 
 
 @functools.lru_cache(maxsize=4)
@@ -53,31 +53,31 @@ def model_of(name, kind, seed=0):
     rule = Rule("multiclass" if kind == "binary" else kind, LIMIT)
     rows = texts(by_sentences, seed)
     ids = [tokenizer(text)["input_ids"] for text in rows]
-    mean = torch.tensor([WordText(layers, one, rule).logits for one in ids], dtype=torch.float64).mean(0)
+    mean = torch.tensor([WordText(layers, item, rule).logits for item in ids], dtype=torch.float64).mean(0)
     with torch.no_grad():
         model.classifier.bias -= mean
     draw = random.Random(seed)
-    data = [{"text": text, "given": [draw.random() for _ in one]} for text, one in zip(rows, ids, strict=True)]
-    own = [WordText(layers, one, rule, row["given"]) for one, row in zip(ids, data, strict=True)]
-    return model, tokenizer, data, own
+    data = [{"text": text, "given": [draw.random() for _ in item]} for text, item in zip(rows, ids, strict=True)]
+    slow = [WordText(layers, item, rule, row["given"]) for item, row in zip(ids, data, strict=True)]
+    return model, tokenizer, data, slow
 
 
 def check(name, kind, seen, *, side="right", batch_size=8):
-    model, tokenizer, data, own = model_of(name, kind)
+    model, tokenizer, data, slow = model_of(name, kind)
     tokenizer.padding_side = side
     options = {} if kind in ("multiclass", "binary") else {"decision": kind}
     if kind == "regression":
         options["tolerance"] = LIMIT
-    for one in own:
+    for item in slow:
         with torch.no_grad():
-            assert model(torch.tensor([one.ids])).logits[0].tolist() == pytest.approx(one.logits, rel=0, abs=1e-10)
+            assert model(torch.tensor([item.ids])).logits[0].tolist() == pytest.approx(item.logits, rel=0, abs=1e-10)
     evaluator = af.Evaluator(model, tokenizer, **options)
     results = compute(evaluator, data, rankings=list(RANKINGS), level="attention", batch_size=batch_size)
     compare(
         results,
-        lambda row: expected_at_attention(own[row["text_id"]], row),
+        lambda row: expected_at_attention(slow[row["text_id"]], row),
         tolerance=1e-8,
-        rows=sum(len(one.whole.weights) > 1 for one in own) * len(RANKINGS),
+        rows=sum(len(entry.whole.weights) > 1 for entry in slow) * len(RANKINGS),
         seen=seen,
     )
     results = compute(
@@ -86,20 +86,20 @@ def check(name, kind, seen, *, side="right", batch_size=8):
     assert results.manifest["run"]["hide"] == "delete"
     compare(
         results,
-        lambda row: own[row["text_id"]].row("input", row["ranking"]),
+        lambda row: slow[row["text_id"]].row("input", row["ranking"]),
         tolerance=1e-8,
-        rows=2 * len(own),
+        rows=2 * len(slow),
         seen=seen,
     )
 
 
-def expected_at_attention(one, row):
+def expected_at_attention(item, row):
     """The bounds of every row are the size by brute force, and that is what the exact optimum removes."""
-    known = {"minimum_low": one.smallest, "minimum_high": one.smallest, "flippable": one.smallest is not None}
+    known = {"minimum_low": item.smallest, "minimum_high": item.smallest, "flippable": item.smallest is not None}
     if row["ranking"] != "optimal":
-        return known | one.row("attention", row["ranking"])
-    count = len(one.whole.weights)
-    return known | {"items": count, "removed": one.smallest, "censored": one.smallest is None}
+        return known | item.row("attention", row["ranking"])
+    count = len(item.whole.weights)
+    return known | {"items": count, "removed": item.smallest, "censored": item.smallest is None}
 
 
 @pytest.mark.parametrize("name", presets())

@@ -40,13 +40,13 @@ class Text:
     def inputs(self, ids: Sequence[int] | None = None, hidden: frozenset[int] = frozenset()) -> dict[str, Tensor]:
         """The model's inputs, with tokens masked."""
         ids = self.ids if ids is None else ids
-        mask = [int(place not in hidden) for place in range(len(ids))]
+        mask = [int(index not in hidden) for index in range(len(ids))]
         return {"input_ids": torch.tensor([list(ids)]), "attention_mask": torch.tensor([mask])}
 
     def _run(self, attentions: Attentions, inputs: dict[str, Tensor] | None = None) -> Logits:
         with torch.no_grad():
-            found = run(self.model, self.inputs() if inputs is None else inputs, attentions, self.mechanism)
-        return [float(value) for value in found]
+            result = run(self.model, self.inputs() if inputs is None else inputs, attentions, self.mechanism)
+        return [float(value) for value in result]
 
     @cached_property
     def _read(self) -> tuple[list[int], Tensor, Tensor]:
@@ -112,8 +112,10 @@ class Text:
                 edited = weights.clone()
                 for head in range(len(weights)):
                     for row in rows:
-                        own = weights[head, row, : len(self.ids)].tolist()
-                        edited[head, row, : len(self.ids)] = torch.tensor(erased(own, kept), dtype=weights.dtype)
+                        row_weights = weights[head, row, : len(self.ids)].tolist()
+                        edited[head, row, : len(self.ids)] = torch.tensor(
+                            erased(row_weights, kept), dtype=weights.dtype
+                        )
                 return edited
 
             self._erased[removed] = self._run(Attentions(len(self.ids), edit=edit, final=self.final))
@@ -121,7 +123,7 @@ class Text:
 
     def smallest(self, fixed: frozenset[int]) -> int | None:
         """The size of the smallest set of items whose erasure flips the decision, by trying all of them."""
-        items = [place for place in range(len(self.ids)) if place not in fixed]
+        items = [index for index in range(len(self.ids)) if index not in fixed]
         for size in range(1, len(items) + 1):
             for removed in combinations(items, size):
                 if self.rule.flips(self.logits, self.erased(frozenset(removed))):
@@ -140,26 +142,26 @@ class Text:
         """Whether other tokens in the place of hidden ones change nothing."""
         for start in (0, 1, 2):
             hidden = frozenset(range(start, len(self.ids), 2 + start)) - {self.deciding}
-            hidden = frozenset(place for place in hidden if self.ids[place] not in (START, END))
+            hidden = frozenset(index for index in hidden if self.ids[index] not in (START, END))
             others = [
-                FIRST + (number * 7 + 3) % 80 if place in hidden else number for place, number in enumerate(self.ids)
+                FIRST + (number * 7 + 3) % 80 if index in hidden else number for index, number in enumerate(self.ids)
             ]
             before, after = (self._pass(ids, hidden, way)[0] for ids in (self.ids, others))
             scale = max(abs(value) for value in before)
-            if max(abs(one - other) for one, other in zip(before, after, strict=True)) > 1e-6 * scale:
+            if max(abs(left - other) for left, other in zip(before, after, strict=True)) > 1e-6 * scale:
                 return False
         return True
 
     def _pass(self, ids: Sequence[int], hidden: frozenset[int], way: str) -> tuple[Logits, bool]:
         """The logits with tokens hidden, and whether the deciding row had something to attend everywhere."""
         if way == "delete":
-            kept = [number for place, number in enumerate(ids) if place not in hidden or place == self.deciding]
+            kept = [number for index, number in enumerate(ids) if index not in hidden or index == self.deciding]
             return self._run(Attentions(len(kept)), self.inputs(kept)), True
         if way == "mask":
             return self._run(Attentions(len(ids)), self.inputs(ids, hidden)), True
         attentions = Attentions(len(ids), hidden)
-        found = self._run(attentions, self.inputs(ids))
-        return found, self.deciding not in attentions.blind
+        result = self._run(attentions, self.inputs(ids))
+        return result, self.deciding not in attentions.blind
 
     def hidden(self, removed: frozenset[int], way: str) -> Logits:
         """The logits after hiding tokens from the whole model."""
@@ -178,11 +180,11 @@ class Text:
             fixed: what is protected.
             delete: whether hiding is deletion.
         """
-        items = [place for place in range(len(self.ids)) if place not in fixed]
+        items = [index for index in range(len(self.ids)) if index not in fixed]
         way = "delete" if delete else self.way
         floor, last = fixed, len(items)
         if level == "input":
-            special = {place for place, number in enumerate(self.ids) if number in (START, END)}
+            special = {index for index, number in enumerate(self.ids) if number in (START, END)}
             floor = fixed | (special if self.deciding is None else {self.deciding})
             last -= not floor
 

@@ -39,27 +39,27 @@ def softmax(scores: Sequence[float]) -> list[float]:
 def gru(states: Mapping[str, Tensor], suffix: str, vectors: Sequence[Tensor]) -> list[Tensor]:
     """The hidden states of a gated recurrent unit (Cho et al. 2014), in the order of the vectors."""
     w, u, b, c = (states[f"{part}_l0{suffix}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-    hidden, found = torch.zeros(u.shape[1], dtype=u.dtype), []
+    hidden, result = torch.zeros(u.shape[1], dtype=u.dtype), []
     for vector in vectors:
         ours, theirs = (w @ vector + b).chunk(3), (u @ hidden + c).chunk(3)
         reset, update = torch.sigmoid(ours[0] + theirs[0]), torch.sigmoid(ours[1] + theirs[1])
         new = torch.tanh(ours[2] + reset * theirs[2])
         hidden = (1 - update) * new + update * hidden
-        found.append(hidden)
-    return found
+        result.append(hidden)
+    return result
 
 
 def lstm(states: Mapping[str, Tensor], suffix: str, vectors: Sequence[Tensor]) -> list[Tensor]:
     """The hidden states of a long short-term memory."""
     w, u, b, c = (states[f"{part}_l0{suffix}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
     hidden = cell = torch.zeros(u.shape[1], dtype=u.dtype)
-    found = []
+    result = []
     for vector in vectors:
         enter, forget, new, leave = (w @ vector + b + u @ hidden + c).chunk(4)
         cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
         hidden = torch.sigmoid(leave) * torch.tanh(cell)
-        found.append(hidden)
-    return found
+        result.append(hidden)
+    return result
 
 
 @dataclass(frozen=True)
@@ -82,18 +82,18 @@ class Layers:
             backward = unit(states, "_reverse", vectors[::-1])[::-1]
             return [torch.cat(pair) for pair in zip(forward, backward, strict=True)]
         if kind == "conv":
-            return [self._convolved(states, vectors, place) for place in range(len(vectors))]
+            return [self._convolved(states, vectors, index) for index in range(len(vectors))]
         if kind == "mlp":
             return [activated(self.config.activation, linear(states, "linear", vector)) for vector in vectors]
         return list(vectors)
 
-    def _convolved(self, states: Mapping[str, Tensor], vectors: Sequence[Tensor], place: int) -> Tensor:
+    def _convolved(self, states: Mapping[str, Tensor], vectors: Sequence[Tensor], index: int) -> Tensor:
         """Kernels centred on a word; an even one reaches one word further to the right."""
         parts = []
         for number, (width, _) in enumerate(self.config.kernels):
             weight, total = states[f"convolutions.{number}.weight"], states[f"convolutions.{number}.bias"]
             for tap in range(width):
-                other = place + tap - (width - 1) // 2
+                other = index + tap - (width - 1) // 2
                 if 0 <= other < len(vectors):
                     total = total + weight[:, :, tap] @ vectors[other]
             parts.append(total)
@@ -143,42 +143,42 @@ class WordText:
         self.whole = self._attended(range(len(self.ids)))
         self.logits = self._decided(self.whole.vectors, self.whole.weights)
 
-    def is_mark(self, place: int) -> bool:
+    def is_mark(self, index: int) -> bool:
         """Whether a position is an end of a sentence, and no word."""
-        return self.ids[place] == self.layers.config.sentence_token_id
+        return self.ids[index] == self.layers.config.sentence_token_id
 
     @property
     def words(self) -> list[int]:
         """The positions of the words."""
-        return [place for place in range(len(self.ids)) if not self.is_mark(place)]
+        return [index for index in range(len(self.ids)) if not self.is_mark(index)]
 
     def _attended(self, kept: Sequence[int]) -> Attended:
         """Everything up to the final attention, of the positions that are kept."""
         layers, table = self.layers, self.layers.states["embeddings.weight"]
         if not layers.config.by_sentences:
-            places = [place for place in kept if not self.is_mark(place)]
-            vectors = layers.encoded("encoder", [table[self.ids[place]] for place in places])
+            indices = [index for index in kept if not self.is_mark(index)]
+            vectors = layers.encoded("encoder", [table[self.ids[index]] for index in indices])
             weights = layers.weighed("attention", vectors) if vectors else []
-            return Attended(vectors, weights, dict(zip(places, weights, strict=True)))
+            return Attended(vectors, weights, dict(zip(indices, weights, strict=True)))
         sentences: list[list[int]] = [[]]
-        for place in kept:
-            if self.is_mark(place):
+        for position in kept:
+            if self.is_mark(position):
                 sentences.append([])
             else:
-                sentences[-1].append(place)
+                sentences[-1].append(position)
         sentences = [sentence for sentence in sentences if sentence]
         within, averages = [], []
         for sentence in sentences:
-            vectors = layers.encoded("word_encoder", [table[self.ids[place]] for place in sentence])
+            vectors = layers.encoded("word_encoder", [table[self.ids[index]] for index in sentence])
             weights = layers.weighed("word_attention", vectors)
             within.append(weights)
             averages.append(average(vectors, weights))
         vectors = layers.encoded("encoder", averages)
         weights = layers.weighed("attention", vectors) if vectors else []
         by_word = {
-            place: weight * part
+            index: weight * part
             for sentence, weight, parts in zip(sentences, weights, within, strict=True)
-            for place, part in zip(sentence, parts, strict=True)
+            for index, part in zip(sentence, parts, strict=True)
         }
         return Attended(vectors, weights, by_word)
 
@@ -197,7 +197,7 @@ class WordText:
     def shortened(self, removed: frozenset[int]) -> Logits:
         """The logits of the text without some of its words."""
         if removed not in self._shortened:
-            left = self._attended([place for place in range(len(self.ids)) if place not in removed])
+            left = self._attended([index for index in range(len(self.ids)) if index not in removed])
             self._shortened[removed] = self._decided(left.vectors, left.weights)
         return self._shortened[removed]
 
@@ -209,10 +209,10 @@ class WordText:
         if kind == "regression":
             return [part[target] for part in parts]
         if kind in ("sigmoid", "multilabel"):
-            own = 0 if kind == "sigmoid" else target
-            p = 1 / (1 + math.exp(-self.logits[own]))
+            output = 0 if kind == "sigmoid" else target
+            p = 1 / (1 + math.exp(-self.logits[output]))
             sign = -1 if kind == "sigmoid" and target == 0 else 1
-            return [sign * p * (1 - p) * part[own] for part in parts]
+            return [sign * p * (1 - p) * part[output] for part in parts]
         p = softmax(self.logits)
         return [p[target] * (part[target] - math.fsum(q * m for q, m in zip(p, part, strict=True))) for part in parts]
 
@@ -230,7 +230,7 @@ class WordText:
         """What a row of the library's table should say."""
         if level == "input":
             items = self.words
-            weights = [self.whole.words.get(place, 0.0) for place in range(len(self.ids))]
+            weights = [self.whole.words.get(index, 0.0) for index in range(len(self.ids))]
             scores = weights if ranking == "attention" else self.given
         else:
             items, weights = list(range(len(self.whole.weights))), self.whole.weights

@@ -52,9 +52,9 @@ def made(kind, **settings):
     return kind(**SETTINGS.get(kind.__name__, {}), **settings)
 
 
-def same(one, other):
+def same(first, other):
     """Equal results, NaN being like NaN."""
-    return json.dumps(one) == json.dumps(other)
+    return json.dumps(first) == json.dumps(other)
 
 
 @pytest.mark.parametrize("kind", MODULES)
@@ -68,22 +68,22 @@ def test_added_in_pieces_one_by_one_or_at_once_it_is_the_same(kind):
     assert len(module) == 3
     assert same(module.compute(), whole)
     assert len(module) == 0
-    for place in range(3):
-        text = {name: values[place] for name, values in given.items()}
+    for index in range(3):
+        text = {name: values[index] for name, values in given.items()}
         names = {"predictions": "prediction", "references": "reference"}
         module.add(**{names.get(name, name): value for name, value in text.items()})
     assert same(module.compute(), whole)
-    for place in range(2):
-        module.add(**{name: values[place] for name, values in given.items()})  # as evaluate's own examples name them
+    for index in range(2):
+        module.add(**{name: values[index] for name, values in given.items()})  # as evaluate's own examples name them
     assert same(module.compute(**{name: values[2:] for name, values in given.items()}), whole)
 
 
 @pytest.mark.parametrize("kind", MODULES)
 def test_results_are_numbers_that_json_can_hold(kind):
-    found = made(kind, n_resamples=20).compute(**EXAMPLES[kind.__name__])
-    flat = {name: value for name, value in found.items() if name not in ("by_rank", "reason")}
+    result = made(kind, n_resamples=20).compute(**EXAMPLES[kind.__name__])
+    flat = {name: value for name, value in result.items() if name not in ("by_rank", "reason")}
     assert {type(value) for value in flat.values()} <= {int, float}
-    assert json.loads(json.dumps(found)).keys() == found.keys()
+    assert json.loads(json.dumps(result)).keys() == result.keys()
     for name in flat:
         if name.endswith("_low"):
             low, value, high = (flat[name[: -len("_low")] + end] for end in ("_low", "", "_high"))
@@ -119,20 +119,20 @@ def test_it_says_what_it_is(kind):
     assert module.inputs_description in module.compute.__doc__
     assert list(module.features) == list(kind.inputs)
     assert module.name in repr(module)
-    said = inspect.cleandoc(kind.__doc__)
+    message = inspect.cleandoc(kind.__doc__)
     for name in module.compute(**EXAMPLES[kind.__name__]):
-        assert name in said or "_at_" in name or name == "reason", name
+        assert name in message or "_at_" in name or name == "reason", name
 
 
 @pytest.mark.parametrize("kind", MODULES)
 def test_same_seed_same_intervals_and_the_global_generator_is_left_alone(kind):
     given, settings = EXAMPLES[kind.__name__], {"n_resamples": 50, "random_state": 5}
     state = np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
-    one = made(kind).compute(**given, **settings)
-    assert same(one, made(kind, **settings).compute(**given))
+    item = made(kind).compute(**given, **settings)
+    assert same(item, made(kind, **settings).compute(**given))
     assert (np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == state  # noqa: NPY002
     plain = made(kind).compute(**given)
-    assert same({name: one[name] for name in plain}, plain)
+    assert same({name: item[name] for name in plain}, plain)
 
 
 def test_options_of_a_call_hold_for_that_call_only():
@@ -195,13 +195,13 @@ def test_an_unknown_setting_is_refused_when_made():
 def test_rank_agreement_and_top_overlap_are_combined():
     both = evaluate.combine([RankAgreement(), TopOverlap(tops=[1, 2])])
     given = EXAMPLES["RankAgreement"]
-    found = both.compute(**given)
-    assert found["tau"] == RankAgreement().compute(**given)["tau"]
-    assert found["overlap_at_2"] == TopOverlap(tops=[2]).compute(**given)["overlap_at_2"]
-    assert found["rank_agreement_texts"] == found["top_overlap_texts"] == 3  # what both say is told apart
-    for one, other in zip(SCORES, OTHERS, strict=True):
-        both.add(prediction=one, reference=other)
-    assert same(both.compute(), found)
+    result = both.compute(**given)
+    assert result["tau"] == RankAgreement().compute(**given)["tau"]
+    assert result["overlap_at_2"] == TopOverlap(tops=[2]).compute(**given)["overlap_at_2"]
+    assert result["rank_agreement_texts"] == result["top_overlap_texts"] == 3  # what both say is told apart
+    for score, other in zip(SCORES, OTHERS, strict=True):
+        both.add(prediction=score, reference=other)
+    assert same(both.compute(), result)
     both.add_batch(**given)
     sure = both.compute(n_resamples=30, random_state=1)
     assert {"tau_low", "overlap_at_1_high"} <= set(sure)
@@ -209,9 +209,9 @@ def test_rank_agreement_and_top_overlap_are_combined():
 
 def test_rankings_and_marks_are_combined():
     both = evaluate.combine({"marks": RationaleAgreement(), "order": RankAgreement()}, force_prefix=True)
-    found = both.compute(predictions=SCORES, references=MASKS)
-    assert found["marks_auprc"] == RationaleAgreement().compute(predictions=SCORES, references=MASKS)["auprc"]
-    assert found["order_tau"] == RankAgreement().compute(predictions=SCORES, references=MASKS)["tau"]
+    result = both.compute(predictions=SCORES, references=MASKS)
+    assert result["marks_auprc"] == RationaleAgreement().compute(predictions=SCORES, references=MASKS)["auprc"]
+    assert result["order_tau"] == RankAgreement().compute(predictions=SCORES, references=MASKS)["tau"]
 
 
 @pytest.mark.parametrize("way", ["compute", "add_batch", "add"])
@@ -220,17 +220,17 @@ def test_what_goes_and_what_stays_are_combined(way):
     both = evaluate.combine([metrics.Comprehensiveness(), metrics.Sufficiency()])
     given = {"references": [0.9, 0.6], "without": FIVE[:2], "kept": [[0.5] * 5] * 2}
     if way == "compute":
-        found = both.compute(**given)
+        result = both.compute(**given)
     else:
-        for place in range(2):
+        for index in range(2):
             if way == "add":
-                text = {name: values[place] for name, values in given.items() if name != "references"}
-                both.add(reference=given["references"][place], **text)
+                text = {name: values[index] for name, values in given.items() if name != "references"}
+                both.add(reference=given["references"][index], **text)
             else:
-                both.add_batch(**{name: values[place : place + 1] for name, values in given.items()})
-        found = both.compute()
-    assert found["comprehensiveness"] == pytest.approx(0.75 - 0.3)
-    assert found["sufficiency"] == pytest.approx(0.75 - 0.5)
+                both.add_batch(**{name: values[index : index + 1] for name, values in given.items()})
+        result = both.compute()
+    assert result["comprehensiveness"] == pytest.approx(0.75 - 0.3)
+    assert result["sufficiency"] == pytest.approx(0.75 - 0.5)
 
 
 def test_a_module_is_combined_with_one_of_someone_else():
@@ -245,8 +245,8 @@ def test_a_module_is_combined_with_one_of_someone_else():
         def _compute(self, predictions, references):
             return {"counted": len(predictions)}
 
-    found = evaluate.combine([DecisionFlip(), Count()]).compute(**EXAMPLES["DecisionFlip"])
-    assert (found["texts"], found["counted"]) == (3, 3)
+    result = evaluate.combine([DecisionFlip(), Count()]).compute(**EXAMPLES["DecisionFlip"])
+    assert (result["texts"], result["counted"]) == (3, 3)
 
 
 def test_a_setting_of_one_module_is_refused_for_the_others_with_what_to_do():
@@ -259,7 +259,7 @@ def test_a_setting_of_one_module_is_refused_for_the_others_with_what_to_do():
 
 
 @pytest.mark.slow
-def test_modules_are_loaded_when_asked_for_write_nothing_and_ask_for_no_network(tmp_path):
+def test_modules_are_loaded_lazily_write_nothing_and_use_no_network(tmp_path):
     program = """
 import socket, sys
 def refuse(*given, **options):
@@ -292,24 +292,24 @@ def test_on_disk_nothing_is_left(tmp_path):
 
 def test_several_processes_share_the_texts(tmp_path):
     """Each adds its own, and the first computes; here they are threads."""
-    given, found = EXAMPLES["RankAgreement"], {}
+    given, result = EXAMPLES["RankAgreement"], {}
 
     def work(number):
         module = RankAgreement(num_process=2, process_id=number, experiment_id="shared", cache_dir=str(tmp_path))
-        own = slice(0, 2) if number == 0 else slice(2, 3)
-        module.add_batch(**{name: values[own] for name, values in given.items()})
-        found[number] = module.compute()
+        part = slice(0, 2) if number == 0 else slice(2, 3)
+        module.add_batch(**{name: values[part] for name, values in given.items()})
+        result[number] = module.compute()
 
     threads = [threading.Thread(target=work, args=(number,)) for number in (1, 0)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert found[1] is None
-    assert same(found[0], RankAgreement().compute(**given))
+    assert result[1] is None
+    assert same(result[0], RankAgreement().compute(**given))
 
 
-def test_a_module_of_ones_own_has_everything_but_its_measure():
+def test_a_module_defined_by_the_user_inherits_everything_but_its_measure():
     class Average(Metric):
         """The mean of what is given."""
 
@@ -320,5 +320,5 @@ def test_a_module_of_ones_own_has_everything_but_its_measure():
             values = np.array(columns["predictions"])
             return TextQuantities(np.isnan(values), [Mean("mean", values)])
 
-    found = Average().compute(predictions=[1, 2, math.nan])
-    assert found == {"texts": 3, "undefined": 1, "mean": 1.5}
+    result = Average().compute(predictions=[1, 2, math.nan])
+    assert result == {"texts": 3, "undefined": 1, "mean": 1.5}

@@ -63,26 +63,26 @@ def test_pipeline(name, tmp_path):
     classify = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)
     probabilities = torch.softmax(model(**tokenizer(TEXTS, padding=True, return_tensors="pt")).logits, -1)
     for batch_size in (1, 3):
-        for row, found in zip(probabilities, classify(TEXTS, batch_size=batch_size), strict=True):
-            scores = {entry["label"]: entry["score"] for entry in found}
+        for row, result in zip(probabilities, classify(TEXTS, batch_size=batch_size), strict=True):
+            scores = {entry["label"]: entry["score"] for entry in result}
             assert [scores[f"LABEL_{i}"] for i in range(3)] == pytest.approx(row.tolist(), abs=1e-5)
     single, _ = pair(name, num_labels=1, problem_type="single_label_classification")
-    found = pipeline("text-classification", model=single, tokenizer=tokenizer)(TEXTS[0])
+    result = pipeline("text-classification", model=single, tokenizer=tokenizer)(TEXTS[0])
     logit = single(**tokenizer(TEXTS[:1], return_tensors="pt")).logits
-    assert found[0]["score"] == pytest.approx(torch.sigmoid(logit).item(), abs=1e-5)
+    assert result[0]["score"] == pytest.approx(torch.sigmoid(logit).item(), abs=1e-5)
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     from_disk = pipeline("text-classification", model=str(tmp_path), top_k=None)(TEXTS)
-    for row, found in zip(probabilities, from_disk, strict=True):
-        assert sorted(entry["score"] for entry in found) == pytest.approx(sorted(row.tolist()), abs=1e-5)
+    for row, result in zip(probabilities, from_disk, strict=True):
+        assert sorted(entry["score"] for entry in result) == pytest.approx(sorted(row.tolist()), abs=1e-5)
 
 
 def test_pipeline_on_pairs():
     model, tokenizer = pair("FLANrnn", query=True)
     classify = pipeline("text-classification", model=model, tokenizer=tokenizer)
-    found = classify({"text": TEXTS[0], "text_pair": TEXTS[1]})
+    result = classify({"text": TEXTS[0], "text_pair": TEXTS[1]})
     logits = model(**tokenizer(TEXTS[0], TEXTS[1], return_tensors="pt")).logits
-    assert found["score"] == pytest.approx(torch.softmax(logits, -1).max().item(), abs=1e-5)
+    assert result["score"] == pytest.approx(torch.softmax(logits, -1).max().item(), abs=1e-5)
 
 
 def planted(count, seed, by_sentences):
@@ -95,7 +95,7 @@ def planted(count, seed, by_sentences):
         text = [noise[int(j)] for j in torch.randint(0, len(noise), (length,), generator=generator)]
         text[int(torch.randint(0, length, (1,), generator=generator))] = ("dreadful", "magnificent")[i % 2]
         if by_sentences:
-            text = [word + ". The" if place % 5 == 4 else word for place, word in enumerate(text)]
+            text = [word + ". The" if index % 5 == 4 else word for index, word in enumerate(text)]
         rows.append((" ".join(text), i % 2))
     return rows
 

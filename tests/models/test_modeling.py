@@ -56,9 +56,9 @@ def batch(texts, *, side="right", width=None):
     ids = torch.zeros(len(texts), width, dtype=torch.long)
     mask = torch.zeros_like(ids)
     for row, text in enumerate(texts):
-        place = slice(0, len(text)) if side == "right" else slice(width - len(text), width)
-        ids[row, place] = torch.tensor(text, dtype=torch.long)
-        mask[row, place] = 1
+        index = slice(0, len(text)) if side == "right" else slice(width - len(text), width)
+        ids[row, index] = torch.tensor(text, dtype=torch.long)
+        mask[row, index] = 1
     return {"input_ids": ids, "attention_mask": mask}
 
 

@@ -186,10 +186,10 @@ def test_windows_over_a_long_text(tokenizer):
     )
     step = 4
     for i, (ids, offsets) in enumerate(zip(windows["input_ids"], windows["offset_mapping"], strict=True)):
-        place = slice(i * step, i * step + len(ids))
-        assert ids == whole["input_ids"][place]
-        assert offsets == whole["offset_mapping"][place]
-        assert windows.word_ids(i) == whole.word_ids()[place]
+        index = slice(i * step, i * step + len(ids))
+        assert ids == whole["input_ids"][index]
+        assert offsets == whole["offset_mapping"][index]
+        assert windows.word_ids(i) == whole.word_ids()[index]
     assert windows["overflow_to_sample_mapping"] == [0] * len(windows["input_ids"])
 
 
@@ -234,8 +234,8 @@ def test_saving_and_loading(tokenizer, tmp_path):
 
 
 def test_training_is_deterministic():
-    one, two = (models.WordTokenizer.train(iter(TRICKY.values()), min_count=1) for _ in range(2))
-    assert one.get_vocab() == two.get_vocab()
+    first, second = (models.WordTokenizer.train(iter(TRICKY.values()), min_count=1) for _ in range(2))
+    assert first.get_vocab() == second.get_vocab()
 
 
 def test_bad_input_is_refused(by_sentences):

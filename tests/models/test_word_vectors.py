@@ -67,8 +67,8 @@ def test_trained_vectors_of_similar_words_are_close():
     np.testing.assert_allclose(vectors.matrix, again.matrix, atol=1e-5)
     unit = vectors.matrix / np.linalg.norm(vectors.matrix, axis=1, keepdims=True)
     row = {word: unit[i] for i, word in enumerate(vectors.words)}
-    for one in groups[0]:
-        assert min(row[one] @ row[other] for other in groups[0]) > max(row[one] @ row[other] for other in groups[1])
+    for group in groups[0]:
+        assert min(row[group] @ row[other] for other in groups[0]) > max(row[group] @ row[other] for other in groups[1])
     model = models.from_preset("FLANnoenc", vocab_size=len(tokenizer), embedding_size=3)
     assert model.set_word_vectors(tokenizer, vectors).missing == []
     assert torch.equal(model.embeddings.weight[4:].detach(), torch.from_numpy(vectors.matrix))

@@ -87,7 +87,7 @@ def test_other_rankings_can_be_highlighted():
     assert len(survival(made_up_tables.curves(("input",)), highlight=many).lines) == len(made_up_tables.AT_INPUT)
 
 
-def test_levels_and_the_control_are_told_by_the_line():
+def test_line_styles_distinguish_levels_and_the_control():
     axis = survival(made_up_tables.curves(), erase_level="input")
     dashes = {line.get_label(): str(line._unscaled_dash_pattern) for line in axis.lines}
     assert dashes["gradient"] == dashes["attention"] == dashes["LRP"]
@@ -114,7 +114,7 @@ def test_texts_are_counted_from_the_table_if_it_knows():
     assert "9 texts; shaded: intervals" in texts_of(survival(table, texts=9))
 
 
-def test_where_nothing_flips_it_is_said():
+def test_where_nothing_flips_a_note_says_so():
     table = made_up_tables.curves(("attention",))
     table[["kept", "low", "high"]] = 1.0, 0.97, 1.0
     axis = survival(table, unit="words")

@@ -17,8 +17,8 @@ def dots(axis):
 
 
 def intervals(axis):
-    found = [collection.get_segments()[0] for collection in axis.collections if isinstance(collection, LineCollection)]
-    return {int(segment[0, 1]): tuple(segment[:, 0]) for segment in found}
+    result = [collection.get_segments()[0] for collection in axis.collections if isinstance(collection, LineCollection)]
+    return {int(segment[0, 1]): tuple(segment[:, 0]) for segment in result}
 
 
 def rows_of(table, level, figure):
@@ -76,7 +76,7 @@ def test_open_dots_are_of_the_input_level():
             assert (line.get_markerfacecolor() == "white") == of_input, name
 
 
-def test_undefined_goes_last_and_is_said():
+def test_undefined_goes_last_with_a_note():
     summary = made_up_tables.summary(("attention",))
     mine = (summary.figure == "efficiency") & (summary.ranking == "optimal")
     summary.loc[mine, ["value", "low", "high"]] = np.nan

@@ -83,10 +83,10 @@ def test_a_figure_can_be_read(name):
 
 def test_what_cannot_be_read_is_found():
     figure = PaperFigure.of_width(2, 2)
-    for place in (0.2, 0.25):
-        figure.text(0.2, place, "one over the other")
+    for index in (0.2, 0.25):
+        figure.text(0.2, index, "one over the other")
     figure.text(0.9, 0.8, "over the edge")
-    assert [found.split(":")[0] for found in unreadable(figure)] == ["cut off", "overlap"]
+    assert [result.split(":")[0] for result in unreadable(figure)] == ["cut off", "overlap"]
 
 
 @pytest.mark.parametrize("name", PANELS)

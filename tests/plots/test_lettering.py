@@ -9,16 +9,16 @@ from attnfaith.plots.style import PaperFigure
 from tests.helpers.reading_figures import unreadable
 
 
-def gaps(places, sizes):
-    return np.diff(places) - (np.asarray(sizes)[1:] + np.asarray(sizes)[:-1]) / 2
+def gaps(positions, sizes):
+    return np.diff(positions) - (np.asarray(sizes)[1:] + np.asarray(sizes)[:-1]) / 2
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_places_are_the_nearest_that_do_not_overlap(seed):
+def test_positions_are_the_nearest_that_do_not_overlap(seed):
     draw = np.random.default_rng(seed)
     wanted, sizes = np.sort(draw.normal(50, 20, 7)), draw.uniform(2, 12, 7)
     low, high = 0.0, 100.0
-    places = np.array(spread(wanted, sizes, low, high))
+    positions = np.array(spread(wanted, sizes, low, high))
     limits = [
         {"type": "ineq", "fun": lambda at: gaps(at, sizes)},
         {"type": "ineq", "fun": lambda at: at[0] - sizes[0] / 2 - low},
@@ -27,18 +27,18 @@ def test_places_are_the_nearest_that_do_not_overlap(seed):
     start = np.linspace(15, 85, 7)
     best = minimize(lambda at: ((at - wanted) ** 2).sum(), start, constraints=limits, options={"maxiter": 1000})
     assert best.success
-    assert (gaps(places, sizes) >= -1e-9).all()
-    np.testing.assert_allclose(places, best.x, atol=0.02)
+    assert (gaps(positions, sizes) >= -1e-9).all()
+    np.testing.assert_allclose(positions, best.x, atol=0.02)
 
 
-def test_places_that_fit_are_kept():
+def test_positions_that_fit_are_kept():
     assert spread([1.0, 5.0, 9.0], [2.0, 2.0, 2.0], 0.0, 10.0) == [1.0, 5.0, 9.0]
     assert spread([], [], 0.0, 1.0) == []
 
 
 def test_more_labels_than_there_is_room_for_hang_from_the_top():
-    places = spread([0.0] * 5, [3.0] * 5, 0.0, 10.0)
-    assert places == [-3.5, -0.5, 2.5, 5.5, 8.5]
+    positions = spread([0.0] * 5, [3.0] * 5, 0.0, 10.0)
+    assert positions == [-3.5, -0.5, 2.5, 5.5, 8.5]
 
 
 def drawn_at(height, ends):

@@ -22,13 +22,19 @@ def summary(levels=("input",), *, pairs="all", undefined=()):
     for level in levels:
         keys = [key for key in (SENTENCES if level == "attention" else TOKENS) if key[1] != "greedy"]
         keys.sort(key=lambda key: key[1] != "attention")
-        for one, two in itertools.combinations(keys, 2):
-            if pairs == "attention" and one[1] != "attention":
+        for first, second in itertools.combinations(keys, 2):
+            if pairs == "attention" and first[1] != "attention":
                 continue
-            value = float(draw.uniform(-0.3, 0.95)) if two[1] != "random" else 0.004
-            value = np.nan if two in undefined else value
+            value = float(draw.uniform(-0.3, 0.95)) if second[1] != "random" else 0.004
+            value = np.nan if second in undefined else value
             row = {"test": "agreement", "erase_level": level, "slice": "all", "figure": "tau", "texts": 150}
-            row |= {"ranking_level": one[0], "ranking": one[1], "other": "/".join(two), "value": value, "note": ""}
+            row |= {
+                "ranking_level": first[0],
+                "ranking": first[1],
+                "other": "/".join(second),
+                "value": value,
+                "note": "",
+            }
             rows.append(row | {"low": value - 0.02, "high": value + 0.02})
     return pd.DataFrame(rows)
 
@@ -44,7 +50,7 @@ def number(text):
 
 
 @pytest.mark.parametrize("level", ["attention", "input"])
-def test_every_pair_stands_in_both_of_its_cells(level):
+def test_every_pair_is_in_both_of_its_cells(level):
     made = summary((level,))
     axis = agreements(made)
     names = [label.get_text() for label in axis.get_yticklabels()]

@@ -16,8 +16,8 @@ def table_of(pairs, level="attention"):
     """Summary rows of pairs: (ranking, other, wins, p)."""
     same = {"test": "erasure", "erase_level": "attention", "slice": "all", "texts": 50, "low": np.nan, "high": np.nan}
     rows = []
-    for one, other, share, p in pairs:
-        key = same | {"ranking": one, "ranking_level": level, "other": other}
+    for first, other, share, p in pairs:
+        key = same | {"ranking": first, "ranking_level": level, "other": other}
         rows += [key | {"figure": "wins", "value": share}, key | {"figure": "p_holm", "value": p}]
     return pd.DataFrame(rows)
 
@@ -29,12 +29,12 @@ def rankings(axis):
 
 def cells(axis):
     """(row, column) to what is written there; rows and columns from 0."""
-    found = {}
+    result = {}
     for note in axis.texts:
         if note.xycoords == "data":
             column, row = note.xy
-            found[int(row), int(column)] = note
-    return found
+            result[int(row), int(column)] = note
+    return result
 
 
 @pytest.mark.parametrize("level", ["attention", "input"])
@@ -44,10 +44,10 @@ def test_each_cell_is_the_share_of_its_pair(level):
     pairs = summary[(summary.erase_level == level) & (summary.figure == "wins")]
     keys = list(dict.fromkeys(zip(pairs.ranking_level, pairs.ranking, strict=True)))
     labels = labels_for(keys)
-    place = {"/".join(key): rankings(axis).index(labels[key]) for key in keys}
+    index = {"/".join(key): rankings(axis).index(labels[key]) for key in keys}
     share = np.asarray(axis.collections[0].get_array()).reshape(len(keys), len(keys))
     for pair in pairs.itertuples():
-        row, column = place[f"{pair.ranking_level}/{pair.ranking}"], place[pair.other]
+        row, column = index[f"{pair.ranking_level}/{pair.ranking}"], index[pair.other]
         assert share[row, column] == pair.value
         assert cells(axis)[row, column].get_text().rstrip("*") == f"{100 * pair.value:.0f}"
     assert np.isnan(np.diag(share.astype(float))).all()
@@ -68,16 +68,16 @@ def test_significance_is_marked_at_the_better_of_a_pair(annotate):
     kind = dict(list(summary.groupby("figure")))
     share = {(labels[f"{r.ranking_level}/{r.ranking}"], labels[r.other]): r.value for r in kind["wins"].itertuples()}
     p = {(labels[f"{r.ranking_level}/{r.ranking}"], labels[r.other]): r.value for r in kind["p_holm"].itertuples()}
-    p |= {(other, one): value for (one, other), value in p.items()}
+    p |= {(other, first): value for (first, other), value in p.items()}
     expected = {
-        (order.index(one), order.index(other))
-        for (one, other), value in share.items()
-        if p[one, other] < 0.05 and value > share[other, one]
+        (order.index(first), order.index(other))
+        for (first, other), value in share.items()
+        if p[first, other] < 0.05 and value > share[other, first]
     }
     assert len(expected) > 5
     if annotate:
-        marked = {place for place, note in cells(axis).items() if note.get_text().endswith("*")}
-        assert marked == {place for place, note in cells(axis).items() if note.get_fontweight() == "bold"}
+        marked = {index for index, note in cells(axis).items() if note.get_text().endswith("*")}
+        assert marked == {index for index, note in cells(axis).items() if note.get_fontweight() == "bold"}
     else:
         assert not cells(axis)
         marked = {(int(line.get_ydata()[0]), int(line.get_xdata()[0])) for line in axis.lines}
@@ -131,7 +131,7 @@ def test_others_are_found_with_their_level_or_by_what_is_clear():
     both += [table_of([("lrp", "input/lrp", 0.2, 1.0)])]
     axis = wins(made_up_tables.joined(*both))
     assert rankings(axis) == ["LRP (input)", "LRP"]
-    assert {place: note.get_text() for place, note in cells(axis).items()} == {(0, 1): "70", (1, 0): "20"}
+    assert {index: note.get_text() for index, note in cells(axis).items()} == {(0, 1): "70", (1, 0): "20"}
     same = wins(table_of([("a", "b", 0.7, 1.0)]))  # b has no row of its own
     assert rankings(same) == ["a", "b"]
     elsewhere = made_up_tables.joined(

@@ -30,12 +30,12 @@ def run(tmp_path_factory):
 
 
 def test_no_damage_goes_unnoticed(run, tmp_path):
-    found = survey(run, tmp_path / "aside", COUNT)
-    assert sum(found.values()) == COUNT
-    assert {kind.partition(":")[0] for kind in found} == {*KINDS}
-    refused = sum(count for kind, count in found.items() if kind.endswith("refused"))
+    result = survey(run, tmp_path / "aside", COUNT)
+    assert sum(result.values()) == COUNT
+    assert {kind.partition(":")[0] for kind in result} == {*KINDS}
+    refused = sum(count for kind, count in result.items() if kind.endswith("refused"))
     assert refused > 0.8 * COUNT
-    assert found["add: same"] > 0  # what does not belong to the run is left alone
+    assert result["add: same"] > 0  # what does not belong to the run is left alone
 
 
 def forged(run, folder, path, value):
@@ -63,7 +63,7 @@ def forged(run, folder, path, value):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         ("shards", 10**12, r"shards is 1000000000000; expected 4, for 30 rows in shards of 8"),
         ("rows", 10**14, r"shards is 4; expected 12500000000000, for"),
@@ -98,10 +98,10 @@ def forged(run, folder, path, value):
         ("digests.shards.erasure", "0" * 64, "'erasure' in .* are not those that the run was finished with"),
     ],
 )
-def test_a_forged_manifest(path, value, said, run, tmp_path):
+def test_a_forged_manifest(path, value, message, run, tmp_path):
     """The message names the file and the field; what was asked for is never made."""
     start = time.perf_counter()
-    with pytest.raises(af.StorageError, match=said) as caught:
+    with pytest.raises(af.StorageError, match=message) as caught:
         af.load_results(forged(run, tmp_path / "run", path, value))
     assert time.perf_counter() - start < 5
     assert "digests.shards.erasure" in path or str(tmp_path / "run" / NAME) in str(caught.value)
@@ -160,16 +160,16 @@ def test_a_saved_copy_keeps_its_digests_and_they_are_compared(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"seed": -1}, "Expected seed to be a whole number of at least 0"),
         ({"n_resamples": 10**9}, "n_resamples"),
     ],
 )
-def test_a_run_that_could_not_be_loaded_is_refused_before_any_work(options, said, tmp_path, monkeypatch):
+def test_a_run_that_could_not_be_loaded_is_refused_before_any_work(options, message, tmp_path, monkeypatch):
     evaluator, data = evaluator_of("multiclass")
     monkeypatch.setattr(runner.Runner, "run", lambda *arguments, **named: pytest.fail("it was begun"))
-    with pytest.raises(af.InputError, match=said):
+    with pytest.raises(af.InputError, match=message):
         evaluator.compute(data, tests=["erasure"], quiet=True, output_dir=tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
 

@@ -47,8 +47,8 @@ def test_a_model_equals_itself_in_another_process(tmp_path):
         "print(fingerprint_model(transformers.AutoModelForSequenceClassification.from_pretrained(sys.argv[1])))\n"
         "print(fingerprint_tokenizer(transformers.AutoTokenizer.from_pretrained(sys.argv[1])))"
     )
-    said = subprocess.check_output([sys.executable, "-c", program, str(tmp_path)], text=True).split()
-    assert said == [fingerprint_model(model), fingerprint_tokenizer(tokenizer)]
+    message = subprocess.check_output([sys.executable, "-c", program, str(tmp_path)], text=True).split()
+    assert message == [fingerprint_model(model), fingerprint_tokenizer(tokenizer)]
 
 
 def _one_bit(model):
@@ -144,7 +144,7 @@ def test_other_tokenizers_differ():
         _tokenizer(texts=["a film fine", "dull"] * 2 + ["dull"] * 9),
         _tokenizer(sentences=True),
     ]
-    assert len({fingerprint_tokenizer(one) for one in several}) == len(several)
+    assert len({fingerprint_tokenizer(item) for item in several}) == len(several)
 
 
 def test_slow_tokenizers():

@@ -20,7 +20,7 @@ def test_a_copy(tmp_path):
     assert len(copy.table("texts")) == 22
 
 
-def test_a_copy_that_was_cut_short_goes_on(tmp_path):
+def test_an_interrupted_copy_resumes(tmp_path):
     store = finished(tmp_path / "run")
     part = Store.open(tmp_path / "copy", MANIFEST)
     part.write(1, tables_of(1), "rows 1")

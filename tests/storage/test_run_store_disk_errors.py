@@ -98,7 +98,7 @@ def test_a_disk_that_fills_up_on_the_way(limit, tmp_path):
     assert bytes_of(tmp_path / "run") == calm
 
 
-def test_a_folder_that_is_asked_about_before_the_work(tmp_path):
+def test_a_folder_that_is_checked_before_the_work(tmp_path):
     """What cannot be written is refused, what can is left as it was."""
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "new" / "run", tmp_path):
@@ -130,22 +130,22 @@ def test_a_read_only_folder_as_somebody_else():
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
-            said = []
+            message = []
             try:
                 os.seteuid(65534)
-                said.append(str(len(Store.load(folder / "run").table("erasure"))))
-                said.append(str(Store.open(folder / "run", MANIFEST).complete))
+                message.append(str(len(Store.load(folder / "run").table("erasure"))))
+                message.append(str(Store.open(folder / "run", MANIFEST).complete))
                 for path in (folder / "begun", folder / "new"):
                     try:
                         Store.open(path, MANIFEST)
                     except StorageError as error:
-                        said.append(str(error).partition(": ")[2].partition(".")[0])
+                        message.append(str(error).partition(": ")[2].partition(".")[0])
                     try:
                         Store.refuse_unusable(path)
                     except StorageError as error:
-                        said.append(str(error).partition(": ")[2].partition(".")[0])
+                        message.append(str(error).partition(": ")[2].partition(".")[0])
             finally:
-                os.write(writing, "|".join(said).encode())
+                os.write(writing, "|".join(message).encode())
                 os._exit(0)
         os.waitpid(child, 0)
         os.close(writing)

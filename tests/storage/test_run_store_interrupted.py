@@ -112,7 +112,7 @@ def test_two_processes_write_one_run(tmp_path):
         "    store.write(shard, stored_runs.tables_of(shard), f'rows {shard}')"
     )
     commands = [command(program, tmp_path / "run", index) for index in range(2)]
-    running = [subprocess.Popen(one, stdout=subprocess.DEVNULL) for one in commands]
+    running = [subprocess.Popen(item, stdout=subprocess.DEVNULL) for item in commands]
     assert [process.wait() for process in running] == [0, 0]
     finished(tmp_path / "run")
     assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")

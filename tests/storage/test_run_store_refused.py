@@ -10,7 +10,7 @@ from tests.helpers.stored_runs import ERASURE, MANIFEST, bytes_of, finished, man
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         (("run", "seed"), 1, "seed is 0 there and 1 here"),
         (("run", "seed"), 0.5, "seed is 0 there and 0.5 here"),
@@ -27,10 +27,10 @@ from tests.helpers.stored_runs import ERASURE, MANIFEST, bytes_of, finished, man
         (("rows",), None, "rows is 22 there and None here"),
     ],
 )
-def test_another_run_is_refused(path, value, said, tmp_path):
+def test_another_run_is_refused(path, value, message, tmp_path):
     finished(tmp_path / "run")
     before = bytes_of(tmp_path / "run")
-    with pytest.raises(InputError, match=rf"made with other arguments: {said}\. Give another output_dir"):
+    with pytest.raises(InputError, match=rf"made with other arguments: {message}\. Give another output_dir"):
         Store.open(tmp_path / "run", manifest_with(path, value))
     assert bytes_of(tmp_path / "run") == before
 
@@ -78,7 +78,7 @@ def test_a_foreign_directory(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["texts", "erasure"])
 @pytest.mark.parametrize("damage", ["empty", "cut", "nonsense", "gone", "a link", "a pipe", "a folder"])
-def test_a_damaged_shard_is_named_and_healed_as_told(name, damage, tmp_path):
+def test_a_damaged_shard_is_named_and_healed_by_the_advice(name, damage, tmp_path):
     finished(tmp_path / "calm")
     finished(tmp_path / "run")
     path = tmp_path / "run" / name / "00002.parquet"
@@ -114,8 +114,8 @@ def test_a_bit_that_has_flipped_in_a_run_that_was_interrupted(tmp_path):
         store.write(shard, tables_of(shard), f"rows {shard}")
     path = tmp_path / "run" / "erasure" / "00001.parquet"
     content = path.read_bytes()
-    for place in range(0, len(content), 7):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    for index in range(0, len(content), 7):
+        path.write_bytes(content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :])
         with pytest.raises(StorageError, match=r"erasure/00001\.parquet' cannot be read"):
             Store.open(tmp_path / "run", MANIFEST)
     path.write_bytes(content)
@@ -135,17 +135,17 @@ def test_files_in_another_place_are_noticed(tmp_path):
     finished(tmp_path / "run")
     finished(tmp_path / "other", manifest_with(("run", "seed"), 1))
     run = tmp_path / "run"
-    for source, place, said in [
+    for source, index, message in [
         (run / "erasure" / "00001.parquet", run / "erasure" / "00002.parquet", "it is shard 1 of the table 'erasure'"),
         (run / "texts" / "00001.parquet", run / "erasure" / "00001.parquet", "it is shard 1 of the table 'texts'"),
         (tmp_path / "other" / "texts" / "00001.parquet", run / "texts" / "00001.parquet", "belongs to another run"),
     ]:
-        content = place.read_bytes()
-        place.write_bytes(source.read_bytes())
+        content = index.read_bytes()
+        index.write_bytes(source.read_bytes())
         for call in (lambda: Store.load(run), lambda: Store.open(run, MANIFEST)):
-            with pytest.raises(StorageError, match=said):
+            with pytest.raises(StorageError, match=message):
                 call()
-        place.write_bytes(content)
+        index.write_bytes(content)
     Store.load(run)
 
 
@@ -153,11 +153,11 @@ def test_a_shard_of_the_same_run_made_from_other_rows(tmp_path):
     finished(tmp_path / "run")
     other = Store.open(tmp_path / "other", MANIFEST)
     other.write(1, tables_of(1), "rows of another day")
-    for name, said in (("erasure", "made from other rows than the texts"), ("texts", "made from other rows than")):
+    for name, message in (("erasure", "made from other rows than the texts"), ("texts", "made from other rows than")):
         path = tmp_path / "run" / name / "00001.parquet"
         content = path.read_bytes()
         path.write_bytes((tmp_path / "other" / name / "00001.parquet").read_bytes())
-        with pytest.raises(StorageError, match=said):
+        with pytest.raises(StorageError, match=message):
             Store.load(tmp_path / "run")
         path.write_bytes(content)
 

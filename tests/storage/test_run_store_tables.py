@@ -18,7 +18,7 @@ def test_what_is_written_is_read(tmp_path):
     assert Store.load(tmp_path / "a" / "run").tables == ["texts", "erasure"]
     texts, erasure = store.table("texts"), store.table("erasure")
     assert texts["text_id"].tolist() == list(range(22))
-    assert [list(one) for one in texts["prediction"]] == [[i, 2] for i in range(22)]
+    assert [list(text) for text in texts["prediction"]] == [[i, 2] for i in range(22)]
     assert texts["correct"].isna().tolist() == [i // SIZE == 1 for i in range(22)]
     assert texts["aside"][0] == "é"
     assert texts["aside"].isna().sum() == 21

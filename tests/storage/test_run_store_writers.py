@@ -18,14 +18,14 @@ def together(*calls):
     """What calls return or raise that start at the same moment, each in a thread of its own."""
     gate, ended = threading.Barrier(len(calls)), [None] * len(calls)
 
-    def start(place):
+    def start(index):
         gate.wait()
         try:
-            ended[place] = calls[place]()
+            ended[index] = calls[index]()
         except Exception as error:
-            ended[place] = error
+            ended[index] = error
 
-    threads = [threading.Thread(target=start, args=(place,)) for place in range(len(calls))]
+    threads = [threading.Thread(target=start, args=(index,)) for index in range(len(calls))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -48,7 +48,7 @@ def test_threads_write_the_same_run(attempt, tmp_path, impatient):
     finished(tmp_path / "calm")
     orders = [None, [5, 4, 3, 2, 1, 0], None, [2, 4, 0, 1, 5, 3]]
     ended = together(*(lambda order=order: finished(tmp_path / "run", order=order) for order in orders))
-    assert [one.complete for one in ended] == [True] * 4, ended
+    assert [item.complete for item in ended] == [True] * 4, ended
     assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
     assert not list((tmp_path / "run").rglob(".*"))
     Store.load(tmp_path / "run")
@@ -59,11 +59,11 @@ def test_threads_begin_different_runs(attempt, tmp_path, impatient):
     """Exactly one begins; the others are told what the folder is of, and nothing of theirs is in it."""
     manifests = [manifest_with(("run", "seed"), seed) for seed in range(4)]
     ended = together(*(lambda given=given: finished(tmp_path / "run", given) for given in manifests))
-    (winner,) = (place for place, one in enumerate(ended) if isinstance(one, Store))
-    for place, one in enumerate(ended):
-        if place != winner:
-            assert isinstance(one, InputError)
-            assert f"seed is {winner} there and {place} here. Give another output_dir" in str(one)
+    (winner,) = (index for index, item in enumerate(ended) if isinstance(item, Store))
+    for position, entry in enumerate(ended):
+        if position != winner:
+            assert isinstance(entry, InputError)
+            assert f"seed is {winner} there and {position} here. Give another output_dir" in str(entry)
     finished(tmp_path / "calm", manifests[winner])
     assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
 
@@ -81,10 +81,10 @@ def test_processes_begin_different_runs(tmp_path):
     for process in running:
         process.stdin.write("\n")
         process.stdin.flush()
-    said = [process.communicate(timeout=120)[0] for process in running]
+    message = [process.communicate(timeout=120)[0] for process in running]
     assert sorted(process.returncode for process in running) == [0, 7, 7]
     winner = next(seed for seed, process in enumerate(running) if process.returncode == 0)
-    assert all(f"seed is {winner} there" in text for seed, text in enumerate(said) if seed != winner)
+    assert all(f"seed is {winner} there" in text for seed, text in enumerate(message) if seed != winner)
     finished(tmp_path / "calm", manifest_with(("run", "seed"), winner))
     assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
 
@@ -93,21 +93,21 @@ def test_other_statistics_meanwhile_do_not_undo_the_end(tmp_path, impatient):
     """Only the statistics of a manifest may change; who changes them does not take away that the run is finished."""
     others = [{**MANIFEST, "statistics": {"n": number}} for number in range(4)]
     ended = together(*(lambda given=given: finished(tmp_path / "run", given) for given in others))
-    assert all(isinstance(one, Store) for one in ended), ended
-    assert Store.load(tmp_path / "run").manifest["statistics"] in [one["statistics"] for one in others]
+    assert all(isinstance(item, Store) for item in ended), ended
+    assert Store.load(tmp_path / "run").manifest["statistics"] in [item["statistics"] for item in others]
 
 
 def test_a_writer_whose_temporary_file_is_removed_makes_it_again(tmp_path):
     """As whoever finishes a run does with what another writer has in hand."""
     from attnfaith.storage import atomic_files
 
-    place, removed = atomic_files.os.replace, []
+    index, removed = atomic_files.os.replace, []
 
     def robbed(made, path):
         if len(removed) < 2:
             removed.append(made)
             made.unlink()
-        return place(made, path)
+        return index(made, path)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(atomic_files.os, "replace", robbed)
@@ -130,6 +130,6 @@ def test_threads_evaluate_into_one_folder(tmp_path):
         ]
         calls[4]()
         ended = together(*calls[:4])
-    assert all(isinstance(one, af.Results) for one in ended), ended
+    assert all(isinstance(item, af.Results) for item in ended), ended
     assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
     assert outcome(tmp_path / "run") == outcome(tmp_path / "calm")

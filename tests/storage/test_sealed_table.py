@@ -34,8 +34,8 @@ def test_it_is_parquet_for_everybody(tmp_path):
 def test_every_single_bit_counts(tmp_path):
     path = tmp_path / "file.parquet"
     content = sealed_table.encode(tables_of(0)["erasure"].slice(0, 2), WHO)
-    for place in range(len(content)):
-        path.write_bytes(content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :])
+    for index in range(len(content)):
+        path.write_bytes(content[:index] + bytes([content[index] ^ (1 << index % 8)]) + content[index + 1 :])
         with pytest.raises(StorageError, match=r"cannot be read"):
             sealed_table.prove(path)
         with pytest.raises(StorageError, match=r"cannot be read"):
@@ -87,22 +87,22 @@ def test_a_sealed_bomb_is_refused_in_little_memory(tmp_path):
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     done = subprocess.run(command(program, tmp_path), capture_output=True, text=True)
-    harmless, said, grown = done.stdout.splitlines()
+    harmless, message, grown = done.stdout.splitlines()
     assert harmless == "300"
-    assert "the texts of the column 'text' take 100,000,000,000 bytes; expected at most" in said
+    assert "the texts of the column 'text' take 100,000,000,000 bytes; expected at most" in message
     assert int(grown) < 500_000  # kilobytes
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         (pa.table({"a": pa.array([b"x"])}), "the column 'a' is of the type 'binary'"),
         (pa.table({"a": pa.array([{"b": 1}])}), r"the column 'a' is of the type 'struct<b: int64>'"),
         (pa.table({"a": pa.array([0], pa.timestamp("ns"))}), "is of the type 'timestamp"),
     ],
 )
-def test_types_that_no_table_has(table, said, tmp_path):
-    with pytest.raises(StorageError, match=said):
+def test_types_that_no_table_has(table, message, tmp_path):
+    with pytest.raises(StorageError, match=message):
         sealed_table.read(forged(table, tmp_path / "file.parquet"), None)
 
 
@@ -127,7 +127,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "said"),
+    ("column", "values", "message"),
     [
         ("text_id", pa.array([99] * 4), "it has rows of texts that are not in shard 0"),
         ("text_id", pa.array(["0"] * 4), "its column 'text_id' is 'string'; expected int64 not null"),
@@ -135,19 +135,19 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
         ("removed", None, "it has no column 'removed'"),
     ],
 )
-def test_a_sealed_table_with_other_columns_or_texts(column, values, said, tmp_path):
+def test_a_sealed_table_with_other_columns_or_texts(column, values, message, tmp_path):
     """As somebody may make it who knows how: refused where it is read."""
     store = Store.open(tmp_path, {"run": {}, "shard_size": 4, "rows": 4})
     tables = tables_of(0)
     erasure = tables["erasure"].slice(0, 4)
-    place = erasure.schema.get_field_index(column)
+    index = erasure.schema.get_field_index(column)
     changed = (
-        erasure.drop_columns(column) if values is None else erasure.set_column(place, _field(column, values), values)
+        erasure.drop_columns(column) if values is None else erasure.set_column(index, _field(column, values), values)
     )
     store.write(0, {"texts": tables["texts"], "erasure": changed}, "rows")
     store.finish({})
     store = Store.load(tmp_path)
-    with pytest.raises(StorageError, match=said):
+    with pytest.raises(StorageError, match=message):
         _ = store.expect({"erasure": ERASURE}) or store.table("erasure")
 
 

@@ -34,18 +34,18 @@ def encode(tokenizer, text=TEXT, max_length=None):
 def slow(encoded, characters, segment=0):
     """The tokens that hold one of some characters of the text."""
     return [
-        own == segment and span is not None and any(place in characters for place in range(*span))
-        for own, span in zip(encoded.segments, encoded.offsets, strict=True)
+        side == segment and span is not None and any(index in characters for index in range(*span))
+        for side, span in zip(encoded.segments, encoded.offsets, strict=True)
     ]
 
 
 def characters_of(ranges):
-    return {place for start, end in ranges for place in range(start, end)}
+    return {index for start, end in ranges for index in range(start, end)}
 
 
 def test_each_form_marks_what_it_says(encoded):
     ranges = [span for span, marked in zip(RANGES, MASK, strict=True) if marked]
-    numbers = [place for place, marked in enumerate(MASK) if marked]
+    numbers = [index for index, marked in enumerate(MASK) if marked]
     expected = slow(encoded, characters_of(ranges))
     assert 4 <= sum(expected) < len(expected)
     for values, form in ((MASK, "mask"), (ranges, "spans"), (numbers, "words"), (numbers[::-1], "words")):
@@ -61,7 +61,7 @@ def test_ranges_mark_every_token_they_touch_each_by_itself(encoded, seed):
     ranges = [tuple(map(int, pair)) for pair in ends]  # they may overlap, and be empty
     marks = align_rationale(Rationale(tuple(ranges), "spans"), encoded)
     assert marks.tokens == slow(encoded, characters_of(ranges))
-    each = [slow(encoded, characters_of([one])) for one in ranges if one[0] < one[1]]
+    each = [slow(encoded, characters_of([item])) for item in ranges if item[0] < item[1]]
     assert marks.spans == [tokens for tokens in each if any(tokens)]
     assert marks.unread == sum(not any(tokens) for tokens in each)
 
@@ -96,7 +96,7 @@ def test_words_run_on_over_a_pair():
     mask = [0, 1, 0, 0, 1, 0, 0, 0, 1]
     first = slow(encoded, characters_of([(2, 5)]))
     second = slow(encoded, characters_of([(0, 6), (20, 26)]), segment=1)
-    expected = [one or other for one, other in zip(first, second, strict=True)]
+    expected = [left or other for left, other in zip(first, second, strict=True)]
     assert sum(second) >= 2
     assert align_rationale(Rationale(tuple(mask), "mask"), encoded).tokens == expected
     assert align_rationale(Rationale((1, 4, 8), "words"), encoded).tokens == expected

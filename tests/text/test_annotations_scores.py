@@ -77,7 +77,7 @@ def test_words_between_spaces_run_on_over_a_pair():
     assert align_scores([1, 2, 3, 4], both, "x") == [UNSCORED, 1, 1, 1, UNSCORED, 2, 3, 3, 3, 4, UNSCORED]
 
 
-def test_what_nobody_gave_a_score_goes_last():
+def test_tokens_without_a_score_go_last():
     assert math.isinf(UNSCORED)
     assert UNSCORED < 0
 
@@ -120,8 +120,8 @@ def test_a_wrong_number_of_scores_names_what_would_do(count):
 
 def text_of(length, number=0):
     """Words "w0 w1 ...", one token each."""
-    words = [f"w{place}" for place in range(length)]
-    starts = [sum(len(word) + 1 for word in words[:place]) for place in range(length)]
+    words = [f"w{index}" for index in range(length)]
+    starts = [sum(len(word) + 1 for word in words[:index]) for index in range(length)]
     offsets = tuple((start, start + len(word)) for start, word in zip(starts, words, strict=True))
     ids = tuple(range(10 * number, 10 * number + length))
     return EncodedText(" ".join(words), None, ids, {}, tuple(words), offsets, (0,) * length, tuple(range(length)))
@@ -169,7 +169,7 @@ def test_texts_that_nobody_explained_are_undefined_and_counted():
     keep = batch.capture.mask.clone()
     for step, item in enumerate((2, 5, 0, 4, 1, 3), start=1):
         keep[0, item] = False
-        if int(batch.setup.cut.rerun(batch.capture, keep=keep.unsqueeze(1))[0, 0].argmax()) != int(
+        if int(batch.config.cut.rerun(batch.capture, keep=keep.unsqueeze(1))[0, 0].argmax()) != int(
             batch.logits[0].argmax()
         ):
             assert rows[0, YOURS, "mine", "attention"]["removed"] == step
@@ -196,8 +196,8 @@ def test_sentences_of_a_han_take_scores_of_their_own():
     rankings = {"attention": (Ranking("attention", "attention"), Ranking("mine", YOURS, "mine"))}
     rows = table(Erasure().run(batch_of("HANrnn", lengths=(12, 9), encoded=texts, scores=scores, rankings=rankings)))
     for text in range(2):
-        own, same = (rows[text, *key, "attention"] for key in ((YOURS, "mine"), ("attention", "attention")))
-        assert (own["removed"], own["censored"]) == (same["removed"], same["censored"])
+        mine, same = (rows[text, *key, "attention"] for key in ((YOURS, "mine"), ("attention", "attention")))
+        assert (mine["removed"], mine["censored"]) == (same["removed"], same["censored"])
 
 
 def test_an_explanation_through_the_evaluator():
@@ -215,9 +215,9 @@ def test_an_explanation_through_the_evaluator():
         n_resamples=20,
         quiet=True,
     )
-    found = results.table("erasure")
-    assert set(found.ranking) == {"random", "attention", "people", "longest"}
-    by = found.set_index(["text_id", "ranking"])
+    result = results.table("erasure")
+    assert set(result.ranking) == {"random", "attention", "people", "longest"}
+    by = result.set_index(["text_id", "ranking"])
     for number in range(len(words)):
         people, longest = (by.loc[(number, name)] for name in ("people", "longest"))
         if number == 3:

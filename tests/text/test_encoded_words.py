@@ -13,12 +13,12 @@ from tests.helpers.odd_texts import SLOW, TEXTS, AnyModel, byte_fallback, byte_l
 
 def words_of(encoded, side=0):
     """The text of each word: from the first to the last character of its tokens."""
-    text, found = (encoded.text, encoded.pair)[side], {}
-    for own, word, span in zip(encoded.segments, encoded.words, encoded.offsets, strict=True):
-        if own == side and span is not None:
-            start, end = found.get(word, span)
-            found[word] = (min(start, span[0]), max(end, span[1]))
-    return [text[slice(*span)].strip() for span in found.values() if text[slice(*span)].strip()]
+    text, result = (encoded.text, encoded.pair)[side], {}
+    for number, word, span in zip(encoded.segments, encoded.words, encoded.offsets, strict=True):
+        if number == side and span is not None:
+            start, end = result.get(word, span)
+            result[word] = (min(start, span[0]), max(end, span[1]))
+    return [text[slice(*span)].strip() for span in result.values() if text[slice(*span)].strip()]
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -27,11 +27,11 @@ def test_offsets_lie_in_the_text_in_order_and_cover_it(kind, name):
     text = TEXTS[name]
     (encoded,) = texts.encode([text])
     covered, last = set(), 0
-    for token, span, own, word in zip(encoded.tokens, encoded.offsets, encoded.segments, encoded.words, strict=True):
-        assert (own is None) == (word is None)
+    for token, span, number, word in zip(encoded.tokens, encoded.offsets, encoded.segments, encoded.words, strict=True):
+        assert (number is None) == (word is None)
         if span is None:
             continue
-        assert own == 0
+        assert number == 0
         assert last <= span[0] < span[1] <= len(text)
         piece = text[slice(*span)]
         assert piece.strip() in ("", piece)
@@ -40,8 +40,8 @@ def test_offsets_lie_in_the_text_in_order_and_cover_it(kind, name):
         last = span[0]
     invisible = "\u00ad\u200d\ufe0f"
     left = {text[at] for at in range(len(text)) if at not in covered and text[at] not in invisible}
-    found = all(span or own is None for span, own in zip(encoded.offsets, encoded.segments, strict=True))
-    if found or which not in SLOW:
+    result = all(span or segment is None for span, segment in zip(encoded.offsets, encoded.segments, strict=True))
+    if result or which not in SLOW:
         assert not "".join(left).strip()
     if which in SLOW and name not in ("odd", "compatible"):
         assert encoded.notes == ()
@@ -51,11 +51,11 @@ def test_offsets_lie_in_the_text_in_order_and_cover_it(kind, name):
 def test_a_slow_tokenizer_is_aligned_as_its_fast_twin_says(tmp_path, name):
     tokenizer = word_piece()
     slow, quick = TextEncoder(slow_bert(tmp_path, tokenizer), AnyModel()), TextEncoder(tokenizer, AnyModel())
-    found, expected = slow.encode([TEXTS[name]])[0], quick.encode([TEXTS[name]])[0]
-    assert found.ids == expected.ids
-    assert found.offsets == expected.offsets
-    assert found.segments == expected.segments
-    assert found.words == expected.words or name in ("inner", "odd")  # its own words part "can't", "3.50" and "&amp;"
+    result, expected = slow.encode([TEXTS[name]])[0], quick.encode([TEXTS[name]])[0]
+    assert result.ids == expected.ids
+    assert result.offsets == expected.offsets
+    assert result.segments == expected.segments
+    assert result.words == expected.words or name in ("inner", "odd")  # its own words part "can't", "3.50" and "&amp;"
 
 
 def test_words_are_those_a_reader_sees(kind):
@@ -107,10 +107,10 @@ def test_repeated_words_stay_separate_and_numbers_run_on_over_the_pair(kind):
 
 def test_split_characters_have_one_span_and_one_word():
     encoded = TextEncoder(byte_level(), AnyModel()).encode(["a 👍🏽"])[0]
-    thumbs = [place for place, span in enumerate(encoded.offsets) if span and span[0] >= 2]
+    thumbs = [index for index, span in enumerate(encoded.offsets) if span and span[0] >= 2]
     assert len(thumbs) == 8
-    assert {encoded.offsets[place] for place in thumbs} == {(2, 3), (3, 4)}
-    assert len({encoded.words[place] for place in thumbs}) == 1
+    assert {encoded.offsets[index] for index in thumbs} == {(2, 3), (3, 4)}
+    assert len({encoded.words[index] for index in thumbs}) == 1
 
 
 def test_special_tokens_written_in_a_text_are_no_words(kind):
@@ -133,7 +133,7 @@ def test_alignment_without_help():
 def test_sentences_are_the_tokenizer_s_own():
     tokenizer = af.models.WordTokenizer.train(["It was good. I cried."], min_count=1, sentences=True)
     encoded = TextEncoder(tokenizer, AnyModel()).encode([("It was. I cried.", "Good.")])[0]
-    real = [number for number, own in zip(encoded.sentences, encoded.segments, strict=True) if own is not None]
+    real = [number for number, segment in zip(encoded.sentences, encoded.segments, strict=True) if segment is not None]
     assert real == [0, 0, 0, 1, 1, 1, 2, 2]
     assert TextEncoder(word_piece(), AnyModel()).encode(["It was. Good."])[0].sentences is None
 

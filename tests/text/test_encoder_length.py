@@ -10,20 +10,20 @@ from tests.helpers.odd_texts import SHORT, TEXTS, AnyModel, word_piece
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_truncation_is_counted_and_said(kind, side):
+def test_truncation_is_counted_and_noted(kind, side):
     _, texts = kind
     tokenizer = texts.tokenizer
     entry, paired = TEXTS["english"], (TEXTS["english"], "good very good")
     tokenizer.truncation_side = side
     try:
         short = TextEncoder(tokenizer, AnyModel(), max_length=7)
-        for one in (entry, paired):
-            whole, (cut,) = texts.encode([one])[0], short.encode([one])
+        for item in (entry, paired):
+            whole, (cut,) = texts.encode([item])[0], short.encode([item])
             assert len(cut.ids) == 7
             assert cut.truncated == len(whole.ids) - 7
             assert f"{cut.truncated} tokens were cut off" in cut.notes[-1]
-            for own in {0, 1} & set(cut.segments):
-                spans = [[s for s, o in zip(e.offsets, e.segments, strict=True) if o == own] for e in (cut, whole)]
+            for segment in {0, 1} & set(cut.segments):
+                spans = [[s for s, o in zip(e.offsets, e.segments, strict=True) if o == segment] for e in (cut, whole)]
                 n = len(spans[0])
                 inside = spans[1][:n] if side == "right" else spans[1][len(spans[1]) - n :]
                 assert spans[0][1:-1] == inside[1:-1]  # at the edge the marks' owner may have been cut off

@@ -18,7 +18,7 @@ BARE = dict.fromkeys(KINDS, (False, False)) | {
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "message"),
     [
         ([], "empty list"),
         (["good", None], "Entry 1 is of type NoneType"),
@@ -30,8 +30,8 @@ BARE = dict.fromkeys(KINDS, (False, False)) | {
         (["good", "bad \ud83d"], "Entry 1 holds half a character.*position 4"),
     ],
 )
-def test_bad_entries_are_named(kind, entries, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_entries_are_named(kind, entries, message):
+    with pytest.raises(InputError, match=message):
         kind[1].encode(entries)
 
 
@@ -45,7 +45,7 @@ def test_empty_text_is_explained_where_something_is_left_to_classify(kind, empty
         texts.encode(["good", empty])
 
 
-def test_an_empty_half_of_a_pair_is_said():
+def test_an_empty_half_of_a_pair_is_reported():
     assert TextEncoder(word_piece(), AnyModel()).encode([("good", "")])[0].notes == ("the second text is empty",)
 
 

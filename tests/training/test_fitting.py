@@ -186,8 +186,8 @@ def test_one_sigmoid_several_labels_and_a_regression():
     model, tokenizer = small("FLANnoenc", labels=3, problem_type="multi_label_classification")
     history = fit(model, tokenizer, both, both, learning_rate=0.05, epochs=15, patience=None)
     with torch.no_grad():
-        found = [model(**tokenizer(row["text"], return_tensors="pt")).logits[0] > 0 for row in both]
-    right = sum(one.tolist() == row["label"] for one, row in zip(found, both, strict=True)) / len(both)
+        result = [model(**tokenizer(row["text"], return_tensors="pt")).logits[0] > 0 for row in both]
+    right = sum(item.tolist() == row["label"] for item, row in zip(result, both, strict=True)) / len(both)
     assert history.best["validation_accuracy"] == right > 0.6
 
     graded = [row | {"label": 2.5 * row["label"] - 1} for row in TRAIN]

@@ -18,11 +18,11 @@ from tests.helpers.training_data import small
 def test_a_recipe_holds_the_papers_settings_as_arguments_of_fit(name):
     known = inspect.signature(fit).parameters
     for dataset in [None, *PRESETS[name].datasets]:
-        found = recipe(name, dataset=dataset)
-        assert set(found) <= set(known)
+        result = recipe(name, dataset=dataset)
+        assert set(result) <= set(known)
         training = af.models.preset(name, dataset=dataset).training
-        assert found == {key: value for key, value in training.items() if key != "min_count"}
-        assert found["learning_rate"] > 0
+        assert result == {key: value for key, value in training.items() if key != "min_count"}
+        assert result["learning_rate"] > 0
 
 
 def test_recipes_of_the_papers():
@@ -52,8 +52,8 @@ def test_weight_decay_excludes_the_parameters_that_the_papers_exclude():
     )
     decayed, spared = [[id(parameter) for parameter in group["params"]] for group in made.param_groups]
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    assert {names[one].split(".")[0] for one in spared} == {"attention", "word_attention"}
-    assert {names[one].split(".")[0] for one in decayed} == {"embeddings", "encoder", "word_encoder", "classifier"}
+    assert {names[item].split(".")[0] for item in spared} == {"attention", "word_attention"}
+    assert {names[item].split(".")[0] for item in decayed} == {"embeddings", "encoder", "word_encoder", "classifier"}
     assert [group["weight_decay"] for group in made.param_groups] == [0.5, 0.0]
     assert all(group["lr"] == 0.1 for group in made.param_groups)
 

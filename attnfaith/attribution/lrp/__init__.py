@@ -31,7 +31,7 @@ def under_rules(request: Request) -> tuple[Request, list[Rules]]:
         shape = (len(request.target), request.tokens.shape[1])
         return relevance_rules(request.cut.adapter.model, request.settings.epsilon, shape, entered.append)
 
-    return replace(request, rules=rules, given=request.capture), entered
+    return replace(request, rules=rules, known_capture=request.capture), entered
 
 
 def _scores(request: Request, values: Tensor, mask: Tensor, logits: Tensor, entered: list[Rules]) -> Scores:

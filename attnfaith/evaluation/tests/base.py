@@ -130,22 +130,22 @@ def resolve_tests(asked: str | Sequence[str | Test]) -> list[Test]:
     """
     listed = validation.several(asked, "tests")
     listed = ["all"] if isinstance(listed, str) else listed
-    given = [one for one in listed if isinstance(one, Test) or not (isinstance(one, str) and one == "all")]
+    given = [item for item in listed if isinstance(item, Test) or not (isinstance(item, str) and item == "all")]
     if len(given) < len(listed):
-        given = [*(one for one in given if isinstance(one, Test)), *tests]
-        known = {one.name for one in given if isinstance(one, Test)}
-        given = [one for one in given if not (isinstance(one, str) and one in known)]
-    for one in given:
-        if not isinstance(one, str | Test):
+        given = [*(item for item in given if isinstance(item, Test)), *tests]
+        known = {item.name for item in given if isinstance(item, Test)}
+        given = [item for item in given if not (isinstance(item, str) and item in known)]
+    for entry in given:
+        if not isinstance(entry, str | Test):
             raise InputError(
                 "Expected tests to be names, or tests such as attnfaith.tests.Erasure(); got "
-                f"{validation.short_repr(one)}."
+                f"{validation.short_repr(entry)}."
             )
-    found = [one if isinstance(one, Test) else tests[one]() for one in given]
-    names = [one.name for one in found]
+    result = [item if isinstance(item, Test) else tests[item]() for item in given]
+    names = [item.name for item in result]
     if not names or len(set(names)) != len(names):
         raise InputError(f"Expected at least one test, and each once; got {names}. Known: {', '.join(tests)}.")
-    return found
+    return result
 
 
 def outcome_type(decision: Decision) -> pa.DataType:
@@ -170,11 +170,11 @@ def concat_columns(names: Iterable[str], parts: Iterable[Columns]) -> Columns:
         >>> concat_columns(["text_id"], [{"text_id": [0, 1]}, {}, {"text_id": [0]}])
         {'text_id': [0, 1, 0]}
     """
-    found: Columns = {name: [] for name in names}
+    result: Columns = {name: [] for name in names}
     for part in parts:
         for name, values in part.items():
-            found[name] += values
-    return found
+            result[name] += values
+    return result
 
 
 def to_cell(label: Any) -> Any:

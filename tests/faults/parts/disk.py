@@ -233,8 +233,8 @@ def _evaluate_limited(arguments: list[str], limit: int) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         os.dup2(saved, 1), os.dup2(saved, 2)
-        with os.fdopen(reader, "rb") as said:
-            os.write(2, said.read())
+        with os.fdopen(reader, "rb") as message:
+            os.write(2, message.read())
     raise SystemExit(code)
 
 

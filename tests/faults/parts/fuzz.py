@@ -78,10 +78,10 @@ def _problem(check: Callable[[Any], None], example: Any) -> str:
     try:
         check(example)
     except af.AttnFaithError as error:
-        said = str(error)
-        if len(said) > LONGEST_ERROR:
-            return f"a message of more than {LONGEST_ERROR:,} characters about {said[:120]!r}"
-        return "" if said.strip() else "an error without a message"
+        message = str(error)
+        if len(message) > LONGEST_ERROR:
+            return f"a message of more than {LONGEST_ERROR:,} characters about {message[:120]!r}"
+        return "" if message.strip() else "an error without a message"
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
@@ -219,8 +219,8 @@ _label = st.one_of(st.sampled_from([0, 1, "0", "1", "good", "bad", 1.0, True]), 
 
 def texts() -> SearchStrategy[Any]:
     """A text, a pair, a list of them, for one of several methods."""
-    one = st.one_of(_text, st.tuples(_text, _text))
-    given = st.one_of(one, st.lists(one, max_size=4), _odd)
+    item = st.one_of(_text, st.tuples(_text, _text))
+    given = st.one_of(item, st.lists(item, max_size=4), _odd)
     method = st.sampled_from(
         [("attention", "attention"), ("gradient", "input"), ("lrp", "input"), ("random", "attention")]
     )
@@ -234,12 +234,14 @@ def explained(example: Any) -> None:
         result = _attributor(family, method, level)(given)
         results = result if isinstance(given, list) else [result]
         assert len(results) == (len(given) if isinstance(given, list) else 1)
-        for one in results:
-            assert len(one.scores) == len(one.spans) == len(one.tokens)
-            assert all(math.isfinite(score) for score in one.scores) or one.notes, "scores that are no numbers, unsaid"
-            assert sorted(one.ranking()) == list(range(len(one.scores)))
-            json.dumps(one.to_dict(), allow_nan=False)
-            one._repr_html_().encode("utf-8"), repr(one), one.words(), one.sentences()
+        for item in results:
+            assert len(item.scores) == len(item.spans) == len(item.tokens)
+            assert all(math.isfinite(score) for score in item.scores) or item.notes, (
+                "scores that are no numbers, unsaid"
+            )
+            assert sorted(item.ranking()) == list(range(len(item.scores)))
+            json.dumps(item.to_dict(), allow_nan=False)
+            item._repr_html_().encode("utf-8"), repr(item), item.words(), item.sentences()
 
 
 # ---------------------------------------- data
@@ -306,8 +308,8 @@ def evaluated_files(example: Any) -> None:
     suffix, rows, damage, raw = example
     content = _file_of(suffix, rows) if raw is None else raw
     if isinstance(damage, tuple):
-        place = damage[0] % (len(content) + 1)
-        content = content[:place] + damage[1] + content[place + len(damage[1]) :]
+        index = damage[0] % (len(content) + 1)
+        content = content[:index] + damage[1] + content[index + len(damage[1]) :]
     elif isinstance(damage, int):
         content = content[: damage % (len(content) + 1)]
     path = material.scratch() / f"data{suffix}"
@@ -426,8 +428,8 @@ def erased(example: Any) -> None:
             )
 
 
-def _close(one: Tensor, other: Tensor, message: str) -> None:
-    assert (one - other).abs().max() <= 1e-4 * other.abs().max().clamp(min=1) if one.numel() else True, message
+def _close(first: Tensor, other: Tensor, message: str) -> None:
+    assert (first - other).abs().max() <= 1e-4 * other.abs().max().clamp(min=1) if first.numel() else True, message
 
 
 def weights() -> SearchStrategy[Any]:
@@ -486,19 +488,19 @@ def decided(example: Any) -> None:
     kind, output, before, after = example
     before = before[:1] if kind == "sigmoid" else before
     decision = decision_of(None, len(before), kind, 0.5 if kind == "regression" else None)
-    one, other = torch.tensor([before]), torch.tensor([after[: len(before)]])
-    assert not decision.flips(one, one).any() or not one.isfinite().all(), "a decision differs from itself"
-    if not (one.isfinite().all() and other.isfinite().all()):
+    first, other = torch.tensor([before]), torch.tensor([after[: len(before)]])
+    assert not decision.flips(first, first).any() or not first.isfinite().all(), "a decision differs from itself"
+    if not (first.isfinite().all() and other.isfinite().all()):
         return  # a Capture refuses them: see the property on models whose logits are no numbers
-    assert decision.divergence(one, one).abs().max() <= 1e-12
-    assert (decision.divergence(one, other) >= 0).all()
-    assert (decision.flips(one, other) == decision.flips(one, other.clone())).all()
+    assert decision.divergence(first, first).abs().max() <= 1e-12
+    assert (decision.divergence(first, other) >= 0).all()
+    assert (decision.flips(first, other) == decision.flips(first, other.clone())).all()
     if kind != "regression":
-        probabilities = decision.probabilities(one)
+        probabilities = decision.probabilities(first)
         assert ((probabilities >= 0) & (probabilities <= 1)).all()
-        assert (decision.distance(one, other) <= 1 + 1e-9).all()
-    target = decision.predict(one)
-    number = decision.quantity(one, target, output)
+        assert (decision.distance(first, other) <= 1 + 1e-9).all()
+    target = decision.predict(first)
+    number = decision.quantity(first, target, output)
     assert number.shape == (1,)
     assert not number.isnan().any() or (isinstance(decision, Decision) and len(before) == 1)
 

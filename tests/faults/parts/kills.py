@@ -177,7 +177,7 @@ def _free_port() -> str:
 
 def _children(process: int) -> list[int]:
     try:
-        return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+        return [int(item) for item in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
         return []
 

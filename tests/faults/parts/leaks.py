@@ -36,7 +36,7 @@ class State:
             "hooks": sum(len(hooks) for module in model.modules() for hooks in _hooks(module)),
             "threads": threading.active_count(),
             "temporary files and folders": len(list(temporary.iterdir())),
-            "parameters with a gradient": sum(one.grad is not None for one in model.parameters()),
+            "parameters with a gradient": sum(item.grad is not None for item in model.parameters()),
             "captures": _alive(af.Capture),
             "models": _alive(type(model)),
         }
@@ -44,7 +44,7 @@ class State:
 
 def _alive(kind: type) -> int:
     # by type(): isinstance() asks objects for their class, and some deprecated ones of other libraries warn then
-    return sum(issubclass(type(one), kind) for one in gc.get_objects())
+    return sum(issubclass(type(item), kind) for item in gc.get_objects())
 
 
 def _hooks(module: Any) -> list[Any]:

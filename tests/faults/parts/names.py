@@ -57,22 +57,22 @@ LONGEST_ERROR = 6_000
 """Characters of an error message, however long what it is about."""
 
 
-def inert(said: str, *, styled: bool = False) -> str:
+def inert(message: str, *, styled: bool = False) -> str:
     """The same text; refused if a part of it would act on a terminal.
 
     Args:
-        said: what was written there.
+        message: what was written there.
         styled: whether the styles of the library's own (SGR sequences: colours, bold) may be in it.
     """
-    plain = _STYLE.sub("", said) if styled else said
+    plain = _STYLE.sub("", message) if styled else message
     plain = plain.replace("\r\n", "\n") if styled else plain
-    found = _ACTIVE.search(plain)
-    assert found is None, (
-        f"an active character reaches the reader: {plain[max(0, found.start() - 60) : found.end() + 20]!r}"
+    result = _ACTIVE.search(plain)
+    assert result is None, (
+        f"an active character reaches the reader: {plain[max(0, result.start() - 60) : result.end() + 20]!r}"
     )
     if styled:  # a style from a name: the library itself never makes text red on a clear screen
-        assert "\x1b[31mred" not in said, "a name colours the terminal"
-    return said
+        assert "\x1b[31mred" not in message, "a name colours the terminal"
+    return message
 
 
 class Page(HTMLParser):
@@ -96,11 +96,11 @@ def run(scale: float, seed: int) -> Tally:
     cases = [(kind, name) for kind in NAMES for name in PLACES]
     if scale < 0.3:
         cases = draw.sample(cases, times(len(cases), scale, 10))
-    for kind, place in cases:
+    for kind, index in cases:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of matplotlib, where a font has no such letter
-            for what, trial in PLACES[place](kind):
-                with tally.trial(f"{place}: {what}", kind):
+            for what, trial in PLACES[index](kind):
+                with tally.trial(f"{index}: {what}", kind):
                     trial()
     return tally
 
@@ -118,7 +118,7 @@ def _model(folder: Path, *labels: str) -> Path:
 
 def _data(folder: Path, text: str = "a fine film", column: str = "text", more: str = "") -> str:
     path = folder / "data.jsonl"
-    rows = [{column: one, "label": int("fine" in one)} for one in commands.texts(12)]
+    rows = [{column: item, "label": int("fine" in item)} for item in commands.texts(12)]
     if more:
         rows = [{**row, more: [0.5] * len(row[column].split())} for row in rows]
     path.write_text("\n".join(json.dumps(row) for row in [{**rows[0], column: text}, *rows[1:]]))
@@ -159,7 +159,7 @@ def _in_terminal(folder: str, arguments: tuple[Any, ...]) -> None:
         finally:
             sys.stdout.flush(), sys.stderr.flush()
             os._exit(code or 0)
-    said = bytearray()
+    message = bytearray()
     while True:
         if not select.select([terminal], [], [], children.LIMIT)[0]:
             break
@@ -169,21 +169,21 @@ def _in_terminal(folder: str, arguments: tuple[Any, ...]) -> None:
             break
         if not piece:
             break
-        said += piece
-    Path(folder, "terminal").write_bytes(said)
+        message += piece
+    Path(folder, "terminal").write_bytes(message)
     raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
 
 
 def _terminal(*arguments: Any) -> None:
     folder = material.fresh("terminal")
     ended = forked(_in_terminal, str(folder), tuple(map(str, arguments)))
-    said = (folder / "terminal").read_bytes().decode("utf-8", "surrogateescape")
+    message = (folder / "terminal").read_bytes().decode("utf-8", "surrogateescape")
     # Progress bars are drawn with carriage returns and cursor movements of rich's own: what follows them is looked at.
-    said = re.sub(r"\r|\x1b\[\??[0-9]*[hlKA]", "", said)
-    assert said.strip(), f"nothing is said in a terminal: {ended.stderr[-300:]}"
-    assert "Traceback" not in said, f"a traceback in a terminal: {said[-300:]}"
-    assert ended.code == 0 or "Error" in said, f"refused without a word: {said[-300:]}"
-    _judge(Ended(ended.code, said, ended.stderr, ended.hung), styled=True)
+    message = re.sub(r"\r|\x1b\[\??[0-9]*[hlKA]", "", message)
+    assert message.strip(), f"nothing is said in a terminal: {ended.stderr[-300:]}"
+    assert "Traceback" not in message, f"a traceback in a terminal: {message[-300:]}"
+    assert ended.code == 0 or "Error" in message, f"refused without a word: {message[-300:]}"
+    _judge(Ended(ended.code, message, ended.stderr, ended.hung), styled=True)
 
 
 Trials = Iterator[tuple[str, Callable[[], None]]]
@@ -274,9 +274,9 @@ def manifests(kind: str) -> Trials:
 
     def hostile(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: hostile(one) for name, one in value.items()}
+            return {name: hostile(item) for name, item in value.items()}
         if isinstance(value, list):
-            return [hostile(one) for one in value]
+            return [hostile(item) for item in value]
         return NAMES[kind] if isinstance(value, str) else value
 
     manifest = {
@@ -337,11 +337,11 @@ def _explained(text: str) -> None:
     try:
         explanation = af.Attributor(*material.loaded(material.bert_folder()))(text)
     except af.AttnFaithError as error:
-        said = inert(str(error))
+        message = inert(str(error))
     else:
-        said = ""
-    assert len(said) < LONGEST_ERROR
-    if said:
+        message = ""
+    assert len(message) < LONGEST_ERROR
+    if message:
         return
     Page(explanation._repr_html_())
     inert(repr(explanation))

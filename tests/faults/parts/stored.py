@@ -69,8 +69,8 @@ def run(scale: float, seed: int) -> Tally:
 def whole() -> tuple[Path, str, dict[str, str]]:
     """A run of three shards with several tests, what it says, and its tables."""
     folder = material.fresh("stored") / "run"
-    _evaluator().compute(**_asked(folder))
-    return folder, *_said(folder)
+    _evaluator().compute(**_evaluated(folder))
+    return folder, *_answers(folder)
 
 
 @functools.cache
@@ -78,7 +78,7 @@ def _evaluator() -> af.Evaluator:
     return af.Evaluator(*material.loaded(material.flan_folder()))
 
 
-def _asked(folder: Path) -> dict[str, Any]:
+def _evaluated(folder: Path) -> dict[str, Any]:
     return {
         "data": material.reviews(600),
         "tests": [QUICK[name] for name in ("erasure", "single_weight", "agreement")],
@@ -90,14 +90,14 @@ def _asked(folder: Path) -> dict[str, Any]:
     }
 
 
-def _said(folder: Path) -> tuple[str, dict[str, str]]:
+def _answers(folder: Path) -> tuple[str, dict[str, str]]:
     """Everything that a user can read out of a run: the verdict, the counts and notes, the figures, the tables."""
     results = af.load_results(folder)
-    said = {"verdict": str(results), "counts": json.dumps(results.manifest["counts"], sort_keys=True)}
-    said["summary"] = results.summary().to_json()
-    said["facts"] = json.dumps([results.manifest["facts"], results.manifest["notes"], results.manifest["run"]])
-    said |= {f"table {name}": results.table(name).to_json() for name in results.tables}
-    return said["verdict"], said
+    answers = {"verdict": str(results), "counts": json.dumps(results.manifest["counts"], sort_keys=True)}
+    answers["summary"] = results.summary().to_json()
+    answers["facts"] = json.dumps([results.manifest["facts"], results.manifest["notes"], results.manifest["run"]])
+    answers |= {f"table {name}": results.table(name).to_json() for name in results.tables}
+    return answers["verdict"], answers
 
 
 def _tried(mutate: Callable[[Path], None], draw: random.Random) -> str:
@@ -119,24 +119,24 @@ def _tried(mutate: Callable[[Path], None], draw: random.Random) -> str:
 
 def _judged(folder: Path, expected: dict[str, str], about: str) -> str:
     try:
-        said = _said(folder)[1]
+        answers = _answers(folder)[1]
     except af.AttnFaithError as error:
         return "" if len(str(error)) < 6_000 else f"a message of {len(str(error)):,} characters {about}"
     except BaseException as error:
         return problem_of(error, about)
     if about.startswith("forge"):  # with a new checksum it is a run of the forger's own
         return ""
-    changed = [name for name in expected if said.get(name) != expected[name]]
+    changed = [name for name in expected if answers.get(name) != expected[name]]
     return (
         f"says something else in silence: {', '.join(changed)} ({about})"
-        if changed or set(said) - set(expected)
+        if changed or set(answers) - set(expected)
         else ""
     )
 
 
 def _resumed(folder: Path, about: str) -> str:
     try:
-        _evaluator().compute(**_asked(folder))
+        _evaluator().compute(**_evaluated(folder))
     except af.AttnFaithError:
         return ""
     except BaseException as error:
@@ -183,18 +183,18 @@ def _mutations(draw: random.Random, count: int) -> Iterator[tuple[str, Callable[
 
 def _flip(folder: Path, *, name: str, draw: random.Random) -> str:
     content = bytearray((folder / name).read_bytes())
-    place = draw.randrange(len(content))
-    content[place] ^= 1 << draw.randrange(8)
+    index = draw.randrange(len(content))
+    content[index] ^= 1 << draw.randrange(8)
     (folder / name).write_bytes(content)
-    return f"bit in byte {place} of {name}"
+    return f"bit in byte {index} of {name}"
 
 
 def _overwrite(folder: Path, *, name: str, draw: random.Random) -> str:
     content = bytearray((folder / name).read_bytes())
-    place = draw.randrange(len(content))
-    content[place : place + 16] = draw.randbytes(len(content[place : place + 16]))
+    index = draw.randrange(len(content))
+    content[index : index + 16] = draw.randbytes(len(content[index : index + 16]))
     (folder / name).write_bytes(content)
-    return f"bytes {place} to {place + 15} of {name}"
+    return f"bytes {index} to {index + 15} of {name}"
 
 
 def _truncate(folder: Path, *, name: str, draw: random.Random) -> str:
@@ -274,7 +274,7 @@ def _number(folder: Path, *, entries: list[Entry], draw: random.Random) -> str:
     def value(entry: Entry) -> Any:
         return functools.reduce(lambda inner, name: inner[name], entry, manifest)
 
-    numbers = [one for one in entries if isinstance(value(one), int | float) and not isinstance(value(one), bool)]
+    numbers = [item for item in entries if isinstance(value(item), int | float) and not isinstance(value(item), bool)]
     step = draw.choice([1, -1, 100, 10**9])
     return _edited(folder, draw.choice(numbers), lambda before: before + step)
 

@@ -57,12 +57,12 @@ class Work:
         return cut.rerun(capture, keep=((draws < 0.5) & capture.mask)[:, None])
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
-    return bool(one == other)
+def _same(first: Any, other: Any) -> bool:
+    if isinstance(first, Tensor):
+        return torch.equal(first, other)
+    if isinstance(first, tuple | list):
+        return len(first) == len(other) and all(_same(a, b) for a, b in zip(first, other, strict=True))
+    return bool(first == other)
 
 
 def run(scale: float, seed: int) -> Tally:
@@ -90,8 +90,8 @@ def _together(work: Callable[[int], None], beside: Callable[[threading.Event], N
 
     workers = [threading.Thread(target=begin, args=(number,)) for number in range(THREADS)]
     companion = threading.Thread(target=accompany)
-    for one in (*workers, companion):
-        one.start()
+    for item in (*workers, companion):
+        item.start()
     for worker in workers:
         worker.join()
     over.set()
@@ -106,7 +106,7 @@ def quiet_round(tally: Tally, family: str, work: Work, seed: int, calls: int) ->
     problems: list[tuple[str, str]] = []
     random_state = torch.random.get_rng_state()
 
-    def one(number: int) -> None:
+    def job(number: int) -> None:
         for name, which in draws[number]:
             try:
                 held = _same(work.call(name, which), expected[name, which])
@@ -128,7 +128,7 @@ def quiet_round(tally: Tally, family: str, work: Work, seed: int, calls: int) ->
             seeded.append("" if torch.equal(torch.stack(drawn), calm) else "seeded torch.rand gave other numbers")
 
     before = Snapshot(work.model)
-    _together(one, beside)
+    _together(job, beside)
     torch.random.set_rng_state(random_state)
     for name, problem in problems:
         tally.record(f"{family}: {name}, in one of eight threads", problem)
@@ -166,7 +166,7 @@ def training_round(tally: Tally, family: str, work: Work, seed: int, calls: int)
     got: list[float] = []
     trouble: list[str] = []
 
-    def one(number: int) -> None:
+    def job(number: int) -> None:
         draw = random.Random(seed * 100 + number)
         for _ in range(calls):
             name = draw.choice(CALLS)
@@ -184,7 +184,7 @@ def training_round(tally: Tally, family: str, work: Work, seed: int, calls: int)
         except BaseException as error:
             trouble.append(problem_of(error))
 
-    _together(one, beside)
+    _together(job, beside)
     expected = _losses(twin, encoded, lambda count: count >= max(len(got), 20))
     for number, loss in enumerate(got):
         same = loss == expected[number]

@@ -75,11 +75,11 @@ class AdversarialDivergence(Metric):
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
         """Distributions over the same items, and an output for each."""
         check_same({name: len(text[name]) for name in ("predictions", "outputs")}, "candidates", where)
-        for many, one, what, refuse in (
+        for many, item, what, refuse in (
             ("predictions", "references", "items", check_distribution),
             ("outputs", "original_output", "classes", check_probabilities),
         ):
-            given = [name for name in (many, one) if name != many or text[many].size]
+            given = [name for name in (many, item) if name != many or text[many].size]
             check_same({name: text[name].shape[-1] for name in given}, what, where)
             for name in given:
                 if text[name].size or what == "classes":
@@ -87,8 +87,8 @@ class AdversarialDivergence(Metric):
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
-        lots = zip(*(columns[name] for name in self.inputs), strict=True)
-        js, satisfied = np.array([_reached(*lot, epsilon=options["epsilon"]) for lot in lots]).reshape(-1, 2).T
+        parts = zip(*(columns[name] for name in self.inputs), strict=True)
+        js, satisfied = np.array([_reached(*part, epsilon=options["epsilon"]) for part in parts]).reshape(-1, 2).T
         short = np.array([len(weights) < 2 for weights in columns["references"]], dtype=bool)
         js, satisfied = (np.where(short, np.nan, values) for values in (js, satisfied))
         return TextQuantities(

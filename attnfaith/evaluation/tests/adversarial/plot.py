@@ -53,11 +53,11 @@ def divergences(table: pd.DataFrame, axis: Axes | None = None, *, title: str = "
     require_columns(table, NEEDED, figure="adversarial")
     axis = axes(axis, COLUMN, 2.4)
     title = shortened(title or "Adversarial attention")
-    found, ends = numbers(table["js"]), ends_of(table)
-    if not len(found):
+    result, ends = numbers(table["js"]), ends_of(table)
+    if not len(result):
         TitleBlock(axis, title)
         return draw_empty(axis, "Nothing to draw: no text has\ntwo items to move weight between.")
-    end, known = next(iter(ends.items()), ("", np.full(len(found), np.nan)))
+    end, known = next(iter(ends.items()), ("", np.full(len(result), np.nan)))
     strips, cells = bins_of(numbers(table["max_weight"])), np.linspace(0, math.log(2), _CELLS + 1)
     axis.set_xlim(-0.02, math.log(2) + 0.02)
     axis.set_ylim(-0.55, len(BINS) - 0.3)
@@ -69,16 +69,16 @@ def divergences(table: pd.DataFrame, axis: Axes | None = None, *, title: str = "
         inside = strips == strip
         if inside.any():
             axis.axhline(strip, color=RULE, linewidth=0.5, zorder=1)
-            _half(axis, strip, found[inside], cells, up=True)
+            _half(axis, strip, result[inside], cells, up=True)
             _half(axis, strip, known[inside], cells, up=False)
             texts, across = counted([inside.sum()]), axis.get_yaxis_transform()
             write(axis, texts, (1, strip), (4, 0), size=SMALL, xycoords=across, va="center")
     below = _SAID.get(end, "")
-    medians = [("search", found), (below, known)] if below else [("search", found)]
+    medians = [("search", result), (below, known)] if below else [("search", result)]
     TitleBlock(
         axis,
         f"{title}: {', '.join(f'{name} {_median(values):.2f}' for name, values in medians)}",
-        f"{counted([len(found)])}; medians in black",
+        f"{counted([len(result)])}; medians in black",
         joined("above: the search", below and f"below: {below}"),
     )
     name_axes(axis, "JS divergence from the original (nats)", "largest attention weight")
@@ -126,17 +126,17 @@ def _half(axis: Axes, strip: int, values: Array, cells: Array, *, up: bool) -> N
         axis.fill_between(np.repeat(cells, 2)[1:-1], strip, heights, color=colour, alpha=0.55, linewidth=0, zorder=2)
     else:
         step = _HALF / max(POINTS // 8, int(counts.max()))
-        heights = strip + side * step * (_places(values, cells) + 0.6)
+        heights = strip + side * step * (_counts_before(values, cells) + 0.6)
         dots = axis.scatter(values, heights, s=6, marker="o" if up else "v", color=colour, alpha=0.75, linewidths=0)
         dots.set(zorder=3, clip_on=False)
     middle = _median(values)
     axis.plot([middle, middle], [strip, strip + side * (_HALF + 0.04)], color=INK, linewidth=1.2, zorder=4)
 
 
-def _places(values: Array, cells: Array) -> Array:
+def _counts_before(values: Array, cells: Array) -> Array:
     """How many values of the same cell come before each."""
     cell = np.clip(np.searchsorted(cells, values, side="right") - 1, 0, len(cells) - 2)
-    return np.array([(cell[:place] == one).sum() for place, one in enumerate(cell)], dtype=np.float64)
+    return np.array([(cell[:index] == item).sum() for index, item in enumerate(cell)], dtype=np.float64)
 
 
 def _median(values: Array) -> float:

@@ -74,14 +74,14 @@ def quantities(adversarial: pd.DataFrame, near: float = NEAR) -> Quantities:
     table = adversarial.sort_values("text_id")
     epsilon, weights = numbers(table["epsilon"]), numbers(table["max_weight"])
     by_kind: dict[type[Quantity], list[Quantity]] = {Share: [], Mean: [], Median: []}
-    for one in _of_texts(table, near):
-        by_kind[type(one)].append(replace(one, values=in_bins(one.values[:, 0], weights), **by_bin()))
-    every = [one for kind in by_kind.values() for one in kind]
+    for item in _of_texts(table, near):
+        by_kind[type(item)].append(replace(item, values=in_bins(item.values[:, 0], weights), **by_bin()))
+    every = [entry for kind in by_kind.values() for entry in kind]
 
     def of(indices: NDArray[np.intp]) -> list[Quantity | Number]:
         settings = {"epsilon": float(epsilon[indices[0]]), "near": near}
         whole = [Number(name, value, len(indices)) for name, value in settings.items()]
-        return [*whole, *(one.take(indices) for one in every)]
+        return [*whole, *(entry.take(indices) for entry in every)]
 
     return Quantities(table["text_id"].to_numpy(dtype=np.int64), of, missing=TOO_SHORT)
 
@@ -109,24 +109,24 @@ def ends_of(table: pd.DataFrame) -> dict[str, Array]:
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     """What the figures of all texts say."""
-    found, median, most = (figures.get("", name) for name in ("near_ln2", "js_median", "most_mean"))
-    if not found.known:
+    result, median, most = (figures.get("", name) for name in ("near_ln2", "js_median", "most_mean"))
+    if not result.known:
         return
     near, epsilon = (figures.get("", name).value for name in ("near", "epsilon"))
     exact, low, high = (figures.get("", f"near_ln2_{end}") for end in ("exact", "low", "high"))
     if exact.known:
         yield (
             f"On {exact} of the texts, entirely different weights of the final attention give the same output; the "
-            f"search finds such weights on {found}."
+            f"search finds such weights on {result}."
         )
     elif low.known:
         yield (
             f"On at least {low} and at most {high} of the texts, entirely different weights of the final attention "
-            f"give the same output; the search finds such weights on {found}."
+            f"give the same output; the search finds such weights on {result}."
         )
     else:
         yield (
-            f"On {found} of the texts, the search finds entirely different weights of the final attention that give "
+            f"On {result} of the texts, the search finds entirely different weights of the final attention that give "
             "the same output."
         )
     if facts.get("decision") == "regression":

@@ -94,10 +94,10 @@ class Adversarial(Test):
         """All candidates of all texts at once, through the tail only."""
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for part in self._parts(batch):
-            found = self._searched(part)
-            for text, count in enumerate(found["items"]):
+            result = self._searched(part)
+            for text, count in enumerate(result["items"]):
                 for name, values in rows.items() if count >= 2 else ():
-                    values.append(found[name][text])
+                    values.append(result[name][text])
         return rows
 
     def epsilon_of(self, decision: Decision, outputs: int) -> float:
@@ -121,14 +121,14 @@ class Adversarial(Test):
             return
         for texts in torch.arange(len(batch.rows)).split(size):
             inputs = select_texts(batch.inputs, len(batch.rows), texts.to(batch.logits.device))
-            places = texts.tolist()
-            rows, encoded = [batch.rows[text] for text in places], [batch.encoded[text] for text in places]
-            yield Batch(batch.setup, rows, encoded, inputs)
+            indices = texts.tolist()
+            rows, encoded = [batch.rows[text] for text in indices], [batch.encoded[text] for text in indices]
+            yield Batch(batch.config, rows, encoded, inputs)
 
     def _searched(self, batch: Batch) -> Columns:
-        capture, decision = batch.capture, batch.setup.decision
+        capture, decision = batch.capture, batch.config.decision
         eraser, epsilon = AttentionEraser(batch), self.epsilon_of(decision, capture.logits.shape[-1])
-        affine = batch.setup.cut.adapter.affine(capture) if capture.shape[1] == 1 else None
+        affine = batch.config.cut.adapter.affine(capture) if capture.shape[1] == 1 else None
         corners = None if affine is None else (affine.contributions.double().detach(), affine.bias.double().detach())
         exact = corners is not None or capture.weights.element_size() > 4
         freedom = editable_attention(
@@ -137,7 +137,7 @@ class Adversarial(Test):
             log_weights=capture.log_weights,
             groups=capture.groups,
         )
-        found = search_adversary(
+        result = search_adversary(
             freedom,
             _distance(batch, corners),
             self._start(batch, freedom, eraser.erasable),
@@ -147,21 +147,21 @@ class Adversarial(Test):
             penalty=self.penalty,
             diversity=self.diversity,
         )
-        js = found.js.tolist()
+        js = result.js.tolist()
         low: list[float | None] = [None] * len(js)
         high = list(low)
         if corners is not None:
             known = _bounds(freedom, eraser.erasable, corners, decision, epsilon)
             high = [most for _, most in known]
-            low = [min(max(least, one), most) for one, (least, most) in zip(js, known, strict=True)]
+            low = [min(max(least, entry), most) for entry, (least, most) in zip(js, known, strict=True)]
         return {
             "text_id": [row.number for row in batch.rows],
             "items": eraser.counts.tolist(),
             "max_weight": torch.where(eraser.erasable, batch.weights, 0.0).amax(1).tolist(),
             "epsilon": [epsilon] * len(js),
             "js": js,
-            "tvd": found.distance.double().tolist(),
-            "satisfied": found.satisfied.tolist(),
+            "tvd": result.distance.double().tolist(),
+            "satisfied": result.satisfied.tolist(),
             "js_low": low,
             "js_high": high,
             "js_most": max_divergence(freedom).tolist(),
@@ -176,10 +176,10 @@ class Adversarial(Test):
         there = torch.ones_like(freedom.scale, dtype=torch.bool)
         there = (there if batch.capture.groups is None else batch.capture.groups).cpu()
         for text, row in enumerate(batch.rows):
-            generator = keyed_generator(batch.setup.settings.seed, row.number, self.name)
-            places = there[text].unsqueeze(1) & free[text].cpu()
-            drawn = torch.randn(self.candidates, int(places.sum()), generator=generator, dtype=torch.float64)
-            start[text, :, places] = self.noise * drawn
+            generator = keyed_generator(batch.config.settings.seed, row.number, self.name)
+            indices = there[text].unsqueeze(1) & free[text].cpu()
+            drawn = torch.randn(self.candidates, int(indices.sum()), generator=generator, dtype=torch.float64)
+            start[text, :, indices] = self.noise * drawn
         return start.to(freedom.logs)
 
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
@@ -194,7 +194,7 @@ class Adversarial(Test):
 
 def _distance(batch: Batch, corners: tuple[Tensor, Tensor] | None) -> Callable[[Tensor], Tensor]:
     """From weights ``[B, K, G, N]`` to how far they move the output, ``[B, K]``; an affine tail needs no model."""
-    cut, capture, decision = batch.setup.cut, batch.capture, batch.setup.decision
+    cut, capture, decision = batch.config.cut, batch.capture, batch.config.decision
     before = capture.logits.unsqueeze(1)
     if corners is None:
         return lambda weights: decision.distance(before, cut.rerun(capture, weights=weights))
@@ -209,13 +209,13 @@ def _bounds(
     """Between which two divergences each text's largest is, through an affine tail."""
     contributions, bias = corners
     fixed = torch.einsum("bn,bnc->bc", freedom.fixed[:, 0], contributions) + bias
-    found = []
-    for text, places in enumerate(free & freedom.attended[:, 0]):
-        if int(places.sum()) < 2:
-            found.append((0.0, 0.0))
+    result = []
+    for text, indices in enumerate(free & freedom.attended[:, 0]):
+        if int(indices.sum()) < 2:
+            result.append((0.0, 0.0))
             continue
-        shares, part = freedom.logs[text, 0, places].exp(), float(freedom.part[text, 0])
-        alone = fixed[text] + freedom.scale[text, 0] * contributions[text, places]
+        shares, part = freedom.logs[text, 0, indices].exp(), float(freedom.part[text, 0])
+        alone = fixed[text] + freedom.scale[text, 0] * contributions[text, indices]
         reach = divergence_range(shares, alone, decision, epsilon)
-        found.append((part * reach.low, part * reach.high))
-    return found
+        result.append((part * reach.low, part * reach.high))
+    return result

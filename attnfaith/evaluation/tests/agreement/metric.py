@@ -71,13 +71,13 @@ class RankAgreement(PairedScores):
             rho, shared = spearman(scores, mask, near=near), overlap(scores, mask, top)
             return {"tau": tau, "p": p, "spearman": rho, "overlap": shared}
 
-        short, found = compared(columns, compare)
-        numbers = [found[name] for name in ("tau", "p", "spearman", "overlap")]
+        short, result = compared(columns, compare)
+        numbers = [result[name] for name in ("tau", "p", "spearman", "overlap")]
         return TextQuantities(
-            np.isnan(found["tau"]),
+            np.isnan(result["tau"]),
             correlations(*numbers, alpha=options["alpha"]),
             aside={"too_short": short},
-            each=found,
+            each=result,
         )
 
 
@@ -121,8 +121,8 @@ class TopOverlap(PairedScores):
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
         tops = options["tops"]
-        short, found = compared(
+        short, result = compared(
             columns, lambda scores, mask: {f"overlap_at_{top}": overlap(scores, mask, top) for top in tops}
         )
-        means = [Mean(name, values) for name, values in found.items()]
-        return TextQuantities(any_nan(found), means, aside={"too_short": short}, each=found)
+        means = [Mean(name, values) for name, values in result.items()]
+        return TextQuantities(any_nan(result), means, aside={"too_short": short}, each=result)

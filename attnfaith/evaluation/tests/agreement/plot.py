@@ -127,25 +127,25 @@ def agreement_distributions(
         2
     """
     require_columns(table, NEEDED, figure="agreement")
-    found = _panels(table, others)
+    result = _panels(table, others)
 
-    def draw(place: int, axis: Axes) -> None:
-        if not found:
+    def draw(index: int, axis: Axes) -> None:
+        if not result:
             draw_empty(axis, "Nothing to draw: attention is compared\nwith none of these rankings.")
             return
-        title, where, rows = found[place]
+        title, where, rows = result[index]
         taus(rows, axis, title=title, where=where, parts=_by_class(rows, labels, kind))
 
-    return panels(max(len(found), 1), draw, height=2.3, path=path)
+    return panels(max(len(result), 1), draw, height=2.3, path=path)
 
 
 def _panels(table: pd.DataFrame, others: Sequence[str] | None) -> list[tuple[str, str, pd.DataFrame]]:
     """What each panel is called, where its items are (if there are several levels), and its rows."""
-    found = []
+    result = []
     levels = list(dict.fromkeys(table["level"]))
     for level in levels:
-        own = (table["level"] == level) & (table["ranking_level"] == level) & (table["ranking"] == "attention")
-        rows = table[own]
+        of_attention = (table["level"] == level) & (table["ranking_level"] == level) & (table["ranking"] == "attention")
+        rows = table[of_attention]
         keys = list(dict.fromkeys(zip(rows["other_level"], rows["other"], strict=True)))
         wanted = MEASURES if others is None else others
         chosen = [key for key in keys if key[1] in wanted]
@@ -153,8 +153,8 @@ def _panels(table: pd.DataFrame, others: Sequence[str] | None) -> list[tuple[str
             chosen = keys[:PANELS]
         words, where = labels_for([("", ""), *keys], one_level=True), place_of(level) if len(levels) > 1 else ""
         for key in chosen:
-            found.append((words[key], where, rows[(rows["other_level"] == key[0]) & (rows["other"] == key[1])]))
-    return found
+            result.append((words[key], where, rows[(rows["other_level"] == key[0]) & (rows["other"] == key[1])]))
+    return result
 
 
 def _by_class(table: pd.DataFrame, labels: Sequence[str], kind: str) -> dict[str, NDArray[np.bool_]] | None:

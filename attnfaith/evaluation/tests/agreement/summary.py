@@ -45,8 +45,8 @@ def correlations(
         alpha: p values of at most this are significant.
         **about: which pairs they are, as `Quantity` takes it.
     """
-    own = Mean("tau", tau, **about)
-    tau = own.values
+    mean_tau = Mean("tau", tau, **about)
+    tau = mean_tau.values
     base = np.nan_to_num(means_of(tau))  # squares are taken of what is left, or nothing might be left of the spread
 
     def spread(mean: Array, square: Array) -> Array:
@@ -54,7 +54,7 @@ def correlations(
 
     others = {**about, "compared": ()}
     return [
-        own,
+        mean_tau,
         FunctionOfMeans("tau_sd", tau, columns=(tau, (tau - base) ** 2), function=spread, fewest=2, **others),
         Share("significant", np.where(np.isnan(p), np.nan, p <= alpha), **others),
         Mean("spearman", rho, **others),
@@ -95,7 +95,7 @@ def _of_pairs(pivot: Pivot, level: str, alpha: float, indices: NDArray[np.intp])
     """Of some of the texts."""
     keys = [key[:2] for key in pivot.keys]
     about: dict[str, Any] = {"keys": keys, "others": [written(key[2:]) for key in pivot.keys]}
-    about["compared"] = [place for place, key in enumerate(keys) if key == (level, ATTENTION)]
+    about["compared"] = [index for index, key in enumerate(keys) if key == (level, ATTENTION)]
     columns = [pivot.matrix(name)[indices] for name in ("tau", "p", "spearman", "overlap")]
     undefined = np.where(pivot.present[indices], np.isnan(columns[0]), np.nan)
     return [
@@ -110,8 +110,10 @@ def sentences(figures: SummaryLookup) -> Iterator[str]:
     several = sum(map(bool, compared.values())) > 1
     for level, keys in compared.items():
         for key in keys:
-            own: Key = (level, ATTENTION)
-            tau, share, lost = (figures.get(level, name, own, key) for name in ("tau", "significant", "undefined"))
+            attention: Key = (level, ATTENTION)
+            tau, share, lost = (
+                figures.get(level, name, attention, key) for name in ("tau", "significant", "undefined")
+            )
             name, where = display_name(key), f" at {_PLACES[level]}" if several else ""
             yield (
                 f"Attention{where} has a mean Kendall's tau of {mean_of(tau)} with {name}, significant "
@@ -125,10 +127,10 @@ def sentences(figures: SummaryLookup) -> Iterator[str]:
 
 def _compared(figures: SummaryLookup, level: str) -> list[Key]:
     """The rankings that attention is compared with at a level."""
-    own: Key = (level, ATTENTION)
+    attention: Key = (level, ATTENTION)
     measures: list[Key] = [("input", name) for name in MEASURES]
-    known = [key for key in measures if figures.get(level, "tau", own, key).known]
-    return known or [key for key in _INSTEAD if figures.get(level, "tau", own, key).known]
+    known = [key for key in measures if figures.get(level, "tau", attention, key).known]
+    return known or [key for key in _INSTEAD if figures.get(level, "tau", attention, key).known]
 
 
 def _conclusion(tau: SummaryValue) -> str:

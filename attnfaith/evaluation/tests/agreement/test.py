@@ -79,7 +79,7 @@ class Agreement(Test):
 
     def run(self, batch: Batch) -> Columns:
         """The scores that the other tests use too, compared all at once."""
-        kept = batch.setup.cache
+        kept = batch.config.cache
         if self.name not in kept:  # on the trial's one text, so that what the model does not have is found only once
             kept[self.name] = {level: _supported(batch, level, listed) for level, listed in _compared(batch).items()}
         levels = kept[self.name].items()
@@ -89,24 +89,24 @@ class Agreement(Test):
         """The rows of one level, text by text."""
         mask = batch.erasable(level)
         texts = (mask.sum(1) >= 2).nonzero().flatten()
-        scores = torch.stack([batch.scores(one, level).double() for one in rankings], 1)[texts]
+        scores = torch.stack([batch.scores(item, level).double() for item in rankings], 1)[texts]
         mask, near = mask[texts], MARGIN * tolerance_of(batch.logits)
-        one, two = torch.triu_indices(len(rankings), len(rankings), 1, device=mask.device)
+        first, second = torch.triu_indices(len(rankings), len(rankings), 1, device=mask.device)
         if self.pairs == ATTENTION:
-            own = [rankings[place] == Ranking(ATTENTION, level) for place in one.tolist()]
-            one, two = one[own], two[own]
-        found = kendall(scores, mask, near=near)
+            with_attention = [rankings[index] == Ranking(ATTENTION, level) for index in first.tolist()]
+            first, second = first[with_attention], second[with_attention]
+        result = kendall(scores, mask, near=near)
         figures = {
-            "items": found.items,
-            "tau": found.tau,
-            "p": found.p,
+            "items": result.items,
+            "tau": result.tau,
+            "p": result.p,
             "spearman": spearman(scores, mask, near=near),
             "overlap": overlap(scores, mask, self.top),
         }
-        chosen, count = texts.tolist(), len(one)
-        decided = decision_cells(batch.setup.decision, batch.logits)
-        columns = {name: values[:, one, two].flatten().tolist() for name, values in figures.items()}
-        firsts, seconds = ([rankings[place] for place in side.tolist()] for side in (one, two))
+        chosen, count = texts.tolist(), len(first)
+        decided = decision_cells(batch.config.decision, batch.logits)
+        columns = {name: values[:, first, second].flatten().tolist() for name, values in figures.items()}
+        firsts, seconds = ([rankings[index] for index in side.tolist()] for side in (first, second))
         columns |= {
             "text_id": [batch.rows[text].number for text in chosen for _ in range(count)],
             "level": [level] * (count * len(chosen)),
@@ -131,15 +131,17 @@ class Agreement(Test):
 
 def _compared(batch: Batch) -> dict[str, tuple[Ranking, ...]]:
     """Attention, the paper's measures, then the others; of a model of tokens at one level, since all rank tokens."""
-    given, items = batch.setup.rankings, batch.capture.items
+    given, items = batch.config.rankings, batch.capture.items
     by_token = items is not None and items.kind == "tokens"
     levels = ("input",) if by_token and "input" in given else tuple(given)
-    found = {}
+    result = {}
     for level in levels:
-        listed = [ranking for one in (level, *(other for other in given if by_token)) for ranking in given[one]]
+        listed = [ranking for entry in (level, *(other for other in given if by_token)) for ranking in given[entry]]
         first = [Ranking(ATTENTION, level), *(OF_TOKENS if by_token or level == "input" else ())]
-        found[level] = tuple(one for one in dict.fromkeys([*first, *listed]) if not (by_token and one.repeats(level)))
-    return found
+        result[level] = tuple(
+            entry for entry in dict.fromkeys([*first, *listed]) if not (by_token and entry.repeats(level))
+        )
+    return result
 
 
 def _supported(batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> tuple[Ranking, ...]:

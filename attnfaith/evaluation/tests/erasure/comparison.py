@@ -29,20 +29,20 @@ def sentences(rows: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
         names: of the two runs.
     """
     for level in dict.fromkeys(rows["erase_level"]):
-        here, place = rows[rows["erase_level"] == level], PLACES[level]
+        here, level_name = rows[rows["erase_level"] == level], PLACES[level]
         fractions = rows_of(here, "erasure", "mean_fraction")
         keys = [(row.ranking_level, row.ranking) for row in fractions]
-        own = next((key for key in keys if key[1] == ATTENTION), None)  # of the final attention, where it was run
+        attention = next((key for key in keys if key[1] == ATTENTION), None)  # of the final attention, where it was run
         for figure, sentence in _ATTENTION.items():
             for row in rows_of(here, "erasure", figure):
-                if (row.ranking_level, row.ranking) == own and (row.a, row.b) != (0, 0):
-                    yield with_values(sentence, row, names, place=place)
+                if (row.ranking_level, row.ranking) == attention and (row.a, row.b) != (0, 0):
+                    yield with_values(sentence, row, names, place=level_name)
         others = [(key, row) for key, row in zip(keys, fractions, strict=True) if key[1] != ATTENTION]
         apart = [f"{display_name(key, keys)} ({points_apart(row)})" for key, row in others if is_clear(row)]
         if apart:
-            yield f"At {place}, these other rankings remove clearly more or less: {listed(apart)}."
+            yield f"At {level_name}, these other rankings remove clearly more or less: {listed(apart)}."
         elif others:
-            yield f"At {place}, no other ranking removes clearly more or less."
+            yield f"At {level_name}, no other ranking removes clearly more or less."
     if (rows["note"] == OTHER_SEARCH).any():
         yield f"Efficiency and skill are not compared: {OTHER_SEARCH}."
     yield "Shares removed are means over texts, 100 % for a text that never flips."

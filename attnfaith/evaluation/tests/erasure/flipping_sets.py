@@ -75,7 +75,7 @@ def optimal_sets(eraser: Eraser) -> FlippingSets | None:
     if not isinstance(eraser, AttentionEraser):
         return None
     batch = eraser.batch
-    best = optimum_of(batch.setup.cut, batch.capture, batch.setup.decision, fixed=~eraser.erasable)
+    best = optimum_of(batch.config.cut, batch.capture, batch.config.decision, fixed=~eraser.erasable)
     if best is None:
         return None
     flips = best.flips.tolist()
@@ -96,23 +96,23 @@ def search_sets(eraser: Eraser, orders: Tensor, sizes: Tensor, *, bounds: bool =
     counts = eraser.counts
     size, member = sizes.min(0)
     order = orders[member, torch.arange(len(size), device=size.device)]
-    found = _pruned_sizes(eraser, order, torch.where(size <= counts, size, 0))
-    most = SINGLES if eraser.level == "input" else eraser.everything.shape[1]
-    tried = (found != 1) & (counts >= 2) & (counts <= most)
+    result = _pruned_sizes(eraser, order, torch.where(size <= counts, size, 0))
+    most = SINGLES if eraser.level == "input" else eraser.items.shape[1]
+    tried = (result != 1) & (counts >= 2) & (counts <= most)
     if isinstance(eraser, AttentionEraser):
         logits, before = eraser.batch.request.without_each, eraser.batch.logits.unsqueeze(1)
-        flips = eraser.batch.setup.decision.flips(before.expand_as(logits), logits) & eraser.erasable
-        found[tried & flips.any(1)] = 1
+        flips = eraser.batch.config.decision.flips(before.expand_as(logits), logits) & eraser.erasable
+        result[tried & flips.any(1)] = 1
     elif bool(tried.any()):
         margins = _margins_of_singles(eraser, tried)
         by_single = torch.where(tried.unsqueeze(1), eraser.order(-margins), order)
         first = eraser.flips(by_single.unsqueeze(0))
         other = _pruned_sizes(eraser, by_single, torch.where(first.flips[0] & tried, first.removed[0], 0))
-        found = torch.where((other > 0) & ((found == 0) | (other < found)), other, found)
-    high: list[int | None] = [number or None for number in found.tolist()]
-    least = torch.where(tried & (found != 1), 2, 1).minimum(counts)
+        result = torch.where((other > 0) & ((result == 0) | (other < result)), other, result)
+    high: list[int | None] = [number or None for number in result.tolist()]
+    least = torch.where(tried & (result != 1), 2, 1).minimum(counts)
     low: list[int | None] = list(least.tolist())
-    flippable: list[bool | None] = [True if number else None for number in found.tolist()]
+    flippable: list[bool | None] = [True if number else None for number in result.tolist()]
     if bounds and isinstance(eraser, AttentionEraser):
         _try_small_sets(eraser, low, high, flippable)
     return FlippingSets(low, high, flippable)
@@ -130,7 +130,7 @@ def _margins_of_singles(eraser: Eraser, wanted: Tensor) -> Tensor:
     removed[torch.arange(len(texts), device=texts.device), items] = True
     logits = eraser.logits_without(texts, removed)
     margins = torch.full(eraser.erasable.shape, torch.inf, dtype=torch.float64, device=texts.device)
-    margins[texts, items] = eraser.batch.setup.decision.margin(eraser.batch.logits[texts], logits).double()
+    margins[texts, items] = eraser.batch.config.decision.margin(eraser.batch.logits[texts], logits).double()
     return margins
 
 

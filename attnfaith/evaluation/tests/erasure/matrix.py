@@ -75,11 +75,11 @@ class ErasureMatrix:
         flips = np.isfinite(self.removed)
         return replace(self, present=flips, removed=np.where(flips, self.removed, np.nan))
 
-    def place(self, name: str, level: str | None = None) -> int | None:
+    def index_of(self, name: str, level: str | None = None) -> int | None:
         """The column of a ranking: of this level of rankings, else of the level erased at, else of any."""
-        found = [key for key in self.keys if key[1] == name]
-        found.sort(key=lambda key: (key[0] != level, key[0] != self.level))
-        return self.keys.index(found[0]) if found else None
+        result = [key for key in self.keys if key[1] == name]
+        result.sort(key=lambda key: (key[0] != level, key[0] != self.level))
+        return self.keys.index(result[0]) if result else None
 
 
 def grids(erasure: pd.DataFrame) -> list[ErasureMatrix]:

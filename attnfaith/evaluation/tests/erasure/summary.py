@@ -61,13 +61,13 @@ def removals(removed: Array, items: Array, *, keys: Sequence[Key] = (NONE,), not
         note: about all but ``never_flipped``.
     """
     run, fraction = ~np.isnan(removed), removed / items[:, None]
-    found: tuple[Quantity, ...] = (
+    result: tuple[Quantity, ...] = (
         Share("never_flipped", np.where(run, np.isinf(removed), np.nan), keys=keys),
         Share("flipped_at_all", np.where(run, removed == items[:, None], np.nan), keys=keys, note=note),
         Median("median_fraction", fraction, keys=keys, note=note, not_reached=NOT_REACHED),
         Mean("mean_fraction", np.minimum(fraction, 1.0), keys=keys, note=note),
     )
-    return {quantity.name: quantity for quantity in found}
+    return {quantity.name: quantity for quantity in result}
 
 
 def quantities_at(grid: ErasureMatrix, *, paper: bool = False) -> list[Quantity]:
@@ -83,7 +83,7 @@ def quantities_at(grid: ErasureMatrix, *, paper: bool = False) -> list[Quantity]
     by_name = removals(grid.removed, grid.items, keys=keys, note=note)
     better = np.where(grid.present, grid.removed < grid.known[:, None], np.nan)
     flags = (np.where(grid.present, values, np.nan) for values in grid.flags.values())
-    found = [
+    result = [
         never,
         by_name["flipped_at_all"],
         Share("beats_reference", better, keys=keys, note=note, by_search=True),
@@ -93,7 +93,7 @@ def quantities_at(grid: ErasureMatrix, *, paper: bool = False) -> list[Quantity]
         Mean("mean_mass", grid.mass, keys=keys, note="over the texts that flip"),
         *_efficiency(grid, note),
     ]
-    return [*found, *([] if paper else _skill(grid)), *_minimum(grid, paper=paper)]
+    return [*result, *([] if paper else _skill(grid)), *_minimum(grid, paper=paper)]
 
 
 def _efficiency(grid: ErasureMatrix, note: str) -> list[Quantity]:
@@ -101,13 +101,13 @@ def _efficiency(grid: ErasureMatrix, note: str) -> list[Quantity]:
     none = int(grid.unflippable.sum())
     unknown = int(np.isinf(grid.known).sum()) - none
     out = [f"{none} that no set flips"] * bool(none) + [f"{unknown} for which no set was found"] * bool(unknown)
-    said = "; ".join([note] * bool(note) + [f"without the texts: {', '.join(out)}"] * bool(out))
+    remark = "; ".join([note] * bool(note) + [f"without the texts: {', '.join(out)}"] * bool(out))
     size = np.where(np.isinf(grid.removed), grid.items[:, None], grid.removed)  # what never flips took everything
     least, most = efficiencies(grid)
     counted = np.where(np.isnan(most), np.nan, size)
 
     def mean(values: Array) -> Quantity:
-        return Mean("efficiency", values, keys=grid.keys, note=said, by_search=True)
+        return Mean("efficiency", values, keys=grid.keys, note=remark, by_search=True)
 
     def of_means(smallest: Array) -> Quantity:
         return ratio(
@@ -115,7 +115,7 @@ def _efficiency(grid: ErasureMatrix, note: str) -> list[Quantity]:
             np.minimum(smallest[:, None], counted),
             counted,
             keys=grid.keys,
-            note=said,
+            note=remark,
             by_search=True,
         )
 
@@ -128,22 +128,22 @@ def _efficiency(grid: ErasureMatrix, note: str) -> list[Quantity]:
 
 def _skill(grid: ErasureMatrix) -> Iterator[Quantity]:
     """The share of the way from a random order's efficiency to 1, at most."""
-    control = grid.place(CONTROL)
+    control = grid.index_of(CONTROL)
     if control is None:
         return
-    others, (_, most) = [place for place in range(len(grid.keys)) if place != control], efficiencies(grid)
+    others, (_, most) = [index for index in range(len(grid.keys)) if index != control], efficiencies(grid)
 
     def skill(efficiency: Array) -> Array:
         chance = efficiency[..., [control]]
-        found = (efficiency[..., others] - chance) / (1 - chance)
-        return np.where(np.isfinite(found), found, np.nan)
+        result = (efficiency[..., others] - chance) / (1 - chance)
+        return np.where(np.isfinite(result), result, np.nan)
 
     yield FunctionOfMeans(
         "skill",
         most[:, others],
         columns=(most,),
         function=skill,
-        keys=[grid.keys[place] for place in others],
+        keys=[grid.keys[index] for index in others],
         note="" if grid.exact else "at most: against the smallest sets found",
         by_search=True,
     )
@@ -187,33 +187,33 @@ def _pairs(
         return
     left, right = np.array(pairs).T
     fewer, more, both = np.zeros((3, len(pairs)), dtype=np.int64)
-    for place, (one, two) in enumerate(pairs):
-        fewer[place] = (grid.removed[:, one] < grid.removed[:, two]).sum()  # False where either was not run
-        more[place] = (grid.removed[:, one] > grid.removed[:, two]).sum()
-        both[place] = (grid.present[:, one] & grid.present[:, two]).sum()
+    for index, (first, second) in enumerate(pairs):
+        fewer[index] = (grid.removed[:, first] < grid.removed[:, second]).sum()  # False where either was not run
+        more[index] = (grid.removed[:, first] > grid.removed[:, second]).sum()
+        both[index] = (grid.present[:, first] & grid.present[:, second]).sum()
     p, nothing = sign_test(fewer, more), np.full(len(pairs), np.nan)
     planned = np.array([_is_planned(grid, *pair) for pair in pairs])
     adjusted = holm(np.where(planned, np.nan, p))
     confidence = means.resamples.confidence
     wins, losses, ties = (wilson(hits, both, confidence) for hits in (fewer, more, both - fewer - more))
-    fraction = next(one for one in quantities if one.name == "mean_fraction")
+    fraction = next(item for item in quantities if item.name == "mean_fraction")
     gap = _gaps(grid, cast("Quantity", fraction), means, left, right)
     back = Estimate(-gap.value, -gap.high, -gap.low, gap.texts)
-    holm_notes = [PLANNED if one else note for one in planned]
+    holm_notes = [PLANNED if item else note for item in planned]
     for mine, other, won, lost, mean in ((left, right, wins, losses, gap), (right, left, losses, wins, back)):
         estimates = {"wins": won, "losses": lost, "ties": ties, "mean_difference": mean}
         estimates |= {"p": Estimate(p, nothing, nothing, both), "p_holm": Estimate(adjusted, nothing, nothing, both)}
-        keys, others = [grid.keys[one] for one in mine], [written(grid.keys[one]) for one in other]
-        for name, found in estimates.items():
+        keys, others = [grid.keys[item] for item in mine], [written(grid.keys[item]) for item in other]
+        for name, result in estimates.items():
             notes = holm_notes if name == "p_holm" else note
-            yield {"figure": name, "found": found, "keys": keys, "others": others, "notes": notes}
+            yield {"figure": name, "found": result, "keys": keys, "others": others, "notes": notes}
 
 
-def _is_planned(grid: ErasureMatrix, one: int, two: int) -> bool:
+def _is_planned(grid: ErasureMatrix, first: int, second: int) -> bool:
     """Whether two rankings are a random order and what is judged against it."""
-    control, attention = grid.place(CONTROL, grid.level), grid.place(ATTENTION, "attention")
-    others = {one, two} - {control}
-    return len(others) == 1 and all(place == attention or grid.keys[place][0] == YOURS for place in others)
+    control, attention = grid.index_of(CONTROL, grid.level), grid.index_of(ATTENTION, "attention")
+    others = {first, second} - {control}
+    return len(others) == 1 and all(index == attention or grid.keys[index][0] == YOURS for index in others)
 
 
 def _gaps(grid: ErasureMatrix, fraction: Quantity, means: SharedMeans, left: Array, right: Array) -> Estimate:
@@ -300,14 +300,14 @@ def curves(erasure: pd.DataFrame, *, confidence_level: float = 0.95, points: int
         [[0.0, 1.0], [0.25, 0.5], [0.5, 0.0], [0.75, 0.0], [1.0, 0.0]]
     """
     check(1, confidence_level)
-    at, lots = np.arange(points) / (points - 1), []
+    at, tables = np.arange(points) / (points - 1), []
     for grid in grids(erasure):
         kept = survival(grid.fraction, at)
         texts = grid.present.sum(0)
         band = wilson(np.round(kept * texts), np.broadcast_to(texts, kept.shape), confidence_level)
-        for place, (ranking_level, ranking) in enumerate(grid.keys):
+        for index, (ranking_level, ranking) in enumerate(grid.keys):
             about = {"erase_level": grid.level, "ranking_level": ranking_level, "ranking": ranking, "fraction": at}
-            ends = {"kept": kept[:, place], "low": band.low[:, place], "high": band.high[:, place]}
-            lots.append(pd.DataFrame(about | ends))
+            ends = {"kept": kept[:, index], "low": band.low[:, index], "high": band.high[:, index]}
+            tables.append(pd.DataFrame(about | ends))
     columns = ["erase_level", "ranking_level", "ranking", "fraction", "kept", "low", "high"]
-    return pd.concat(lots, ignore_index=True) if lots else pd.DataFrame(columns=columns)
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)

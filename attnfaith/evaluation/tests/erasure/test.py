@@ -82,7 +82,7 @@ class Erasure(Test):
 
     def run(self, batch: Batch) -> Columns:
         """Erase at every level that was asked for."""
-        levels = batch.setup.rankings.items()
+        levels = batch.config.rankings.items()
         return concat_columns(
             dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
         )
@@ -104,33 +104,33 @@ class Erasure(Test):
         exact = optimal_sets(eraser)
         panel = [] if exact is not None else _panel(eraser)
         # the panel comes first and in its own order, so that ties in the search do not depend on what was asked for
-        every = [*panel, *(one for one in rankings if one not in panel)]
+        every = [*panel, *(item for item in rankings if item not in panel)]
         scores = [
             (-ranks_of(exact.order)).double()  # found along with its size
-            if _is_optimal(one) and exact is not None and exact.order is not None
-            else batch.scores(one, eraser.level)
-            for one in every
+            if _is_optimal(item) and exact is not None and exact.order is not None
+            else batch.scores(item, eraser.level)
+            for item in every
         ]
         orders, owner = _orders(eraser, every, scores)
         in_panel, asked = (
-            torch.tensor([every[place] in group for place in owner], device=orders.device)
+            torch.tensor([every[index] in group for index in owner], device=orders.device)
             for group in (panel, rankings)
         )
         flips = eraser.flips(orders, shared=in_panel & ~asked, triggers=in_panel & asked)
         smallest = exact if exact is not None else self._search(eraser, orders[in_panel], flips.only(in_panel))
-        places = [every.index(one) for one in rankings]
-        best, chosen = _better(flips, owner, places)
+        indices = [every.index(item) for item in rankings]
+        best, chosen = _first_flip_of_each(flips, owner, indices)
         stacked = orders[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
         columns = _columns(eraser, best, stacked)
-        decided = decision_cells(batch.setup.decision, batch.logits)
+        decided = decision_cells(batch.config.decision, batch.logits)
         target = batch.target.tolist()
-        all_scores = torch.stack([scores[place].double() for place in places])
+        all_scores = torch.stack([scores[index].double() for index in indices])
         undefined = (all_scores.isnan() & eraser.erasable).sum(-1).tolist()
-        own = orders[[owner.index(place) for place in places]]
-        ties = count_ties(all_scores, eraser.erasable, own).tolist()
+        ranking_orders = orders[[owner.index(index) for index in indices]]
+        ties = count_ties(all_scores, eraser.erasable, ranking_orders).tolist()
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text in texts:
-            for place, ranking in enumerate(rankings):
+            for position, ranking in enumerate(rankings):
                 values = {
                     "text_id": batch.rows[text].number,
                     "ranking": ranking.name,
@@ -139,19 +139,19 @@ class Erasure(Test):
                     "prediction": decided[text],
                     "target": target[text],
                     "gold": to_cell(batch.rows[text].label),
-                    "ties": ties[place][text],
-                    "undefined": undefined[place][text],
+                    "ties": ties[position][text],
+                    "undefined": undefined[position][text],
                     "minimum_low": smallest.low[text],
                     "minimum_high": smallest.high[text],
                     "flippable": smallest.flippable[text],
-                    **{name: column[place][text] for name, column in columns.items()},
+                    **{name: column[position][text] for name, column in columns.items()},
                 }
                 for name, value in values.items():
                     rows[name].append(value)
         return rows
 
     def _search(self, eraser: Eraser, orders: Tensor, flips: FirstFlips) -> FlippingSets:
-        sizes = torch.where(flips.flips, flips.removed, eraser.everything.shape[1] + 1)
+        sizes = torch.where(flips.flips, flips.removed, eraser.items.shape[1] + 1)
         return search_sets(eraser, orders, sizes, bounds=self.bounds)
 
 
@@ -177,56 +177,56 @@ def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor
     Scores that speak for or against a target are turned round where that is how the decision can change: upwards and
     downwards for a regression, towards its presence for a label that is absent.
     """
-    decision, batch = eraser.batch.setup.decision, eraser.batch
+    decision, batch = eraser.batch.config.decision, eraser.batch
     keys: list[Tensor] = []
     owner: list[int] = []
     kept: dict[tuple[str, Ranking], int] = {}
-    for place, (ranking, values) in enumerate(zip(rankings, scores, strict=True)):
+    for index, (ranking, values) in enumerate(zip(rankings, scores, strict=True)):
         if decision.kind != "multilabel" or not ranking.signed:
             kept[eraser.level, ranking] = len(keys)
         turned = toward_change(batch, ranking, values)
         keys += turned
-        owner += [place] * len(turned)
-    orders = eraser.order(torch.stack([one.double() for one in keys]))
-    batch.orders |= {key: orders[place] for key, place in kept.items()}
+        owner += [index] * len(turned)
+    orders = eraser.order(torch.stack([item.double() for item in keys]))
+    batch.orders |= {key: orders[position] for key, position in kept.items()}
     return orders, owner
 
 
-def _better(found: FirstFlips, owner: Sequence[int], places: Sequence[int]) -> tuple[FirstFlips, Tensor]:
-    """Of each ranking's orders, the one that flips first, text by text; and its number.
+def _first_flip_of_each(flips: FirstFlips, owner: Sequence[int], indices: Sequence[int]) -> tuple[FirstFlips, Tensor]:
+    """For each ranking and text, the first flip among the orders of that ranking, and the index of its order.
 
     Args:
-        found: of all orders.
-        owner: the place of the ranking that each order belongs to.
-        places: the rankings that are wanted.
+        flips: of all orders.
+        owner: the index of the ranking that each order belongs to.
+        indices: the rankings that are wanted.
     """
-    never = int(found.removed.max()) + 1
-    size = torch.where(found.flips, found.removed, never)
+    never = int(flips.removed.max()) + 1
+    size = torch.where(flips.flips, flips.removed, never)
     chosen = torch.stack(
         [
-            torch.tensor(own, device=size.device)[size[own].argmin(0)]
-            for own in ([number for number, place in enumerate(owner) if place == wanted] for wanted in places)
+            torch.tensor(candidates, device=size.device)[size[candidates].argmin(0)]
+            for candidates in ([number for number, index in enumerate(owner) if index == wanted] for wanted in indices)
         ]
     )
     texts = torch.arange(size.shape[1], device=size.device)
-    picked = [tensor[chosen, texts] for tensor in (found.flips, found.removed, found.logits, found.closest_margin)]
+    picked = [tensor[chosen, texts] for tensor in (flips.flips, flips.removed, flips.logits, flips.closest_margin)]
     return FirstFlips(*picked), chosen
 
 
-def _columns(eraser: Eraser, found: FirstFlips, orders: Tensor) -> dict[str, list[list[Any]]]:
+def _columns(eraser: Eraser, result: FirstFlips, orders: Tensor) -> dict[str, list[list[Any]]]:
     """What each ranking did to each text, ``[R][B]``."""
-    decision = eraser.batch.setup.decision
-    removed, flips, counts = found.removed, found.flips, eraser.counts
+    decision = eraser.batch.config.decision
+    removed, flips, counts = result.removed, result.flips, eraser.counts
     share = eraser.weights.expand_as(orders).gather(2, orders).cumsum(2)
     mass = share.gather(2, (removed - 1).clamp_min(0).unsqueeze(2)).squeeze(2).masked_fill(~flips, torch.nan)
     fraction = (removed.double() / counts).masked_fill(~flips, torch.nan)
-    labels = [decision_cells(decision, logits) for logits in found.logits]
+    labels = [decision_cells(decision, logits) for logits in result.logits]
     flipped = flips.tolist()
 
     def where_flipped(values: list[list[Any]]) -> list[list[Any]]:
         return [
-            [value if flip else None for value, flip in zip(line, own, strict=True)]
-            for line, own in zip(values, flipped, strict=True)
+            [value if flip else None for value, flip in zip(line, flags, strict=True)]
+            for line, flags in zip(values, flipped, strict=True)
         ]
 
     return {
@@ -236,5 +236,5 @@ def _columns(eraser: Eraser, found: FirstFlips, orders: Tensor) -> dict[str, lis
         "mass": mass.tolist(),
         "new_label": where_flipped(labels),
         "censored": (~flips).tolist(),
-        "marginal": (found.closest_margin <= eraser.tolerance).tolist(),
+        "marginal": (result.closest_margin <= eraser.tolerance).tolist(),
     }

@@ -126,7 +126,7 @@ class Measurement:
             return
         count = vectors.shape[1]
         shuffles, halves = self._orders(count, "permutations"), self._orders(count, "halves")[:, : count // 2]
-        samples = [partial(np.ascontiguousarray, one) for one in vectors]
+        samples = [partial(np.ascontiguousarray, vector) for vector in vectors]
         clusters, note = self._clusters if isinstance(self._clusters, int) else 0, ""
         for number in range(self._seeds):
             centres = [
@@ -141,14 +141,14 @@ class Measurement:
                 codes = assign_clusters(sample(), centres[rank][:clusters])
                 table = joint_counts(codes, outputs)
                 null = resampled_information(codes, outputs, shuffles, shuffled=True)
-                found = float(mutual_information(table))
+                result = float(mutual_information(table))
                 low, high = np.percentile(null, [_TAIL, 100 - _TAIL])
                 yield common | {
                     "rank": rank,
                     "kmeans_seed": number,
                     "mean_weight": float(self._mean_weights[rank]),
-                    "mi": found,
-                    "corrected": found - float(null.mean()),
+                    "mi": result,
+                    "corrected": result - float(null.mean()),
                     "miller_madow": float(miller_madow(table)),
                     "null_mean": float(null.mean()),
                     "null_low": float(low),
@@ -178,7 +178,7 @@ class Measurement:
         chosen = np.flatnonzero(self._members).tolist()
         logits = self._ranked.logits[chosen]
         if self._kind == "multilabel" or (self._kind == "multiclass" and logits.shape[1] > 2):
-            return encode_values([self._ranked.predictions[place] for place in chosen])
+            return encode_values([self._ranked.predictions[index] for index in chosen])
         # Of two logits only the difference says anything: a softmax does not see what is added to both.
         value = (logits[:, -1:] - logits[:, :1] if logits.shape[1] == 2 else logits[:, :1]).astype(np.float32)
         return assign_clusters(value, initial_centres(value, OUTPUTS, seed=self._drawn("outputs", number)))
@@ -237,21 +237,21 @@ def read_ranked(store: Store, table: str, *, ranks: int, texts: int, seed: int) 
     logits: dict[int, Any] = {}
     weights: dict[str, NDArray[np.float64]] = {}
     columns = ["text_id", "group", "rank", "items", "logits", "weight"]
-    for group, rows, places in _groups(store, table, columns, ids):
-        found = weights.setdefault(group, np.full((len(ids), ranks), np.nan))
+    for group, rows, indices in _groups(store, table, columns, ids):
+        result = weights.setdefault(group, np.full((len(ids), ranks), np.nan))
         rank = rows["rank"].to_numpy(dtype=np.int64)
-        found[places, rank] = rows["weight"].to_numpy(dtype=np.float64)
+        result[indices, rank] = rows["weight"].to_numpy(dtype=np.float64)
         if group == ALL:
-            lengths[places] = rows["items"].to_numpy(dtype=np.int64)
+            lengths[indices] = rows["items"].to_numpy(dtype=np.int64)
             top = rank == 0
-            logits |= dict(zip(places[top].tolist(), rows["logits"][top], strict=True))
+            logits |= dict(zip(indices[top].tolist(), rows["logits"][top], strict=True))
     known = np.flatnonzero(lengths)  # a text without items has no rows
     return RankedVectors(
         ids[known],
         lengths[known],
         listed["prediction"].iloc[known].tolist(),
-        np.array([logits[place] for place in known.tolist()], dtype=np.float64),
-        {group: found[known] for group, found in weights.items()},
+        np.array([logits[index] for index in known.tolist()], dtype=np.float64),
+        {group: results[known] for group, results in weights.items()},
     )
 
 
@@ -271,14 +271,14 @@ def write_vectors_by_rank(
     """
     made: dict[str, NDArray[np.float32]] = {}
     ids = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(texts for texts, _ in wanted.values())]))
-    for group, rows, places in _groups(store, table, ["text_id", "group", "rank", "vector"], ids):
+    for group, rows, indices in _groups(store, table, ["text_id", "group", "rank", "vector"], ids):
         if group not in wanted:
             continue
         texts, ranks = wanted[group]
         rank = rows["rank"].to_numpy(dtype=np.int64)
-        text = np.searchsorted(texts, ids[places])
+        text = np.searchsorted(texts, ids[indices])
         inside = (rank < ranks) & (text < len(texts))
-        inside[inside] = texts[text[inside]] == ids[places][inside]
+        inside[inside] = texts[text[inside]] == ids[indices][inside]
         if not inside.any():
             continue
         vectors = np.stack(list(rows["vector"][inside]))
@@ -295,8 +295,8 @@ def _groups(
     """Each shard's rows of each group, those of the texts with these ids only, and the places of their texts."""
     for frame in store.batches(table, columns):
         text = frame["text_id"].to_numpy(dtype=np.int64)
-        places = np.searchsorted(ids, text)
-        inside = places < len(ids)
-        inside[inside] = ids[places[inside]] == text[inside]
+        indices = np.searchsorted(ids, text)
+        inside = indices < len(ids)
+        inside[inside] = ids[indices[inside]] == text[inside]
         for group, rows in frame[inside].groupby("group", sort=False):
             yield str(group), rows, np.searchsorted(ids, rows["text_id"].to_numpy(dtype=np.int64))

@@ -102,14 +102,14 @@ class RankInformation(Module):
                 raise InputError(f"Expected as many {what} in all texts, got {sorted(sizes)}.")
         known = [text for text in texts if len(text[1]) and not any(np.isnan(part).any() for part in text)]
         seed = asked["random_state"]
-        found: dict[str, Any] = {"texts": len(texts), "undefined": len(texts) - len(known)}
+        result: dict[str, Any] = {"texts": len(texts), "undefined": len(texts) - len(known)}
         if not known:
-            return found | {"weighted_kendall": float("nan"), "reason": "no text has an item to look at"}
+            return result | {"weighted_kendall": float("nan"), "reason": "no text has an item to look at"}
         table = _measured(known, options, seed)
         listed = pd.DataFrame({"text_id": range(len(known)), "aside": None})
         level = asked["confidence_level"]
         figures = summarise(table, listed, weights=options["weights"], confidence_level=level, seed=seed)
-        return found | _flat(figures, intervals=asked["n_resamples"] is not None)
+        return result | _flat(figures, intervals=asked["n_resamples"] is not None)
 
 
 def _measured(texts: list[tuple[Array, Array, Array]], options: Mapping[str, Any], seed: int) -> pd.DataFrame:
@@ -148,22 +148,22 @@ def _measured(texts: list[tuple[Array, Array, Array]], options: Mapping[str, Any
 def _flat(figures: pd.DataFrame, *, intervals: bool) -> dict[str, Any]:
     """The figures of a summary by name, those of each rank as lists."""
     single = figures[figures["other"] == ""].set_index("figure")
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name in ("weighted_kendall", "weighted_kendall_corrected", "weighted_kendall_seeds", "output_entropy"):
         if name in single.index:
             row = single.loc[name]
-            found[name] = float(row["value"])
+            result[name] = float(row["value"])
             if intervals and name != "output_entropy":
-                found |= {f"{name}_low": float(row["low"]), f"{name}_high": float(row["high"])}
+                result |= {f"{name}_low": float(row["low"]), f"{name}_high": float(row["high"])}
     counts = {name: single.loc[name, "value"] for name in _COUNTS if name in single.index}
-    found |= {name: int(value) if np.isfinite(value) else float("nan") for name, value in counts.items()}
+    result |= {name: int(value) if np.isfinite(value) else float("nan") for name, value in counts.items()}
     note = str(single.loc["weighted_kendall", "note"])
     if note:
-        found["reason"] = note
+        result["reason"] = note
     ranks = figures[figures["other"] != ""]
-    found["by_rank"] = {
+    result["by_rank"] = {
         name: ranks.loc[ranks["figure"] == name, "value"].astype(float).tolist()
         for name in _BY_RANK
         if (ranks["figure"] == name).any()
     }
-    return found
+    return result

@@ -118,19 +118,19 @@ def information_heads_figure(summary: pd.DataFrame, *, path: str | PathLike[str]
     down = math.ceil(len(names) / across)
     figure = PaperFigure.of_width(COLUMN if across == 1 else PAGE, 0.35 + 1.6 * down)
     grid = figure.subplots(down, across, squeeze=False).ravel()
-    ends = [_by_rank(table, figure)[place] for table in tables.values() for figure, *_ in _LABELS for place in range(3)]
+    ends = [_by_rank(table, figure)[index] for table in tables.values() for figure, *_ in _LABELS for index in range(3)]
     known = np.concatenate([*(end[np.isfinite(end)] for end in ends), [0.0]])
     room = 0.05 * (np.ptp(known) or 1.0)
-    for place, (name, table) in enumerate(tables.items()):
-        axis = axes(grid[place], COLUMN, 1.6)
+    for position, (name, table) in enumerate(tables.items()):
+        axis = axes(grid[position], COLUMN, 1.6)
         TitleBlock(axis, f"Head {name}", f"τ {_tau(table, 'weighted_kendall_corrected')}")
         if not _measured(table):
             draw_empty(axis, _why(table).replace(": ", ":\n"))
             continue
         _lines(axis, table)
         axis.set_ylim(known.min() - room, known.max() + room)
-        name_axes(axis, "" if place + across < len(names) else "attention rank", "" if place % across else "nats")
-        if place == min(across, len(names)) - 1:
+        name_axes(axis, "" if position + across < len(names) else "attention rank", "" if position % across else "nats")
+        if position == min(across, len(names)) - 1:
             _labels(axis, table)
     for axis in grid[len(names) :]:
         axis.remove()
@@ -173,10 +173,10 @@ def _by_rank(table: pd.DataFrame, figure: str) -> tuple[Array, Array, Array]:
     """A figure of each rank, ``[k]``, and the ends of its intervals; NaN where there is none."""
     ranked = table[table["other"] != ""]
     rows = ranked[ranked["figure"] == figure]
-    places = rows["other"].astype(int).to_numpy()
-    found = np.full((3, ranked["other"].nunique()), np.nan)
-    found[:, places] = [numbers(rows[name]) for name in ("value", "low", "high")]
-    return found[0], found[1], found[2]
+    indices = rows["other"].astype(int).to_numpy()
+    result = np.full((3, ranked["other"].nunique()), np.nan)
+    result[:, indices] = [numbers(rows[name]) for name in ("value", "low", "high")]
+    return result[0], result[1], result[2]
 
 
 def _measured(table: pd.DataFrame) -> bool:

@@ -110,7 +110,7 @@ class _Group:
 
     def _draws(self, name: str) -> Array:
         """A column of lists, ``[P, seeds, k]``."""
-        lists = np.array([np.asarray(one, dtype=np.float64) for one in self.table[name]])
+        lists = np.array([np.asarray(item, dtype=np.float64) for item in self.table[name]])
         return lists.T.reshape(lists.shape[1], -1, self.ranks)
 
     def add_to(self, rows: EstimateTable, key: tuple[str, str], texts: int) -> None:
@@ -129,16 +129,16 @@ class _Group:
         for name in names:
             rows.add(name, float(self.table[name].iloc[0]), note=self.note if name == "clusters" else "", **about)
         for name in ("outputs", "output_entropy"):
-            if not np.isnan(told := float(self._by_seed(name).mean())):
-                rows.add(name, told, **about)
+            if not np.isnan(estimates := float(self._by_seed(name).mean())):
+                rows.add(name, estimates, **about)
         self._add_ranks(rows, about)
 
     def _add_kendall(self, rows: EstimateTable, about: Mapping[str, Any]) -> None:
         informative = int((self._p() <= 1 - self.resamples.confidence + 1e-9).sum())
         for figure, column in (("weighted_kendall", "mi"), ("weighted_kendall_corrected", "corrected")):
-            said = self._by_seed(column).mean(0)
-            tau = self._tau(said)
-            drawn = np.array([self._tau(half) for half in recentre(self._draws("halves").mean(1), said)])
+            by_rank = self._by_seed(column).mean(0)
+            tau = self._tau(by_rank)
+            drawn = np.array([self._tau(half) for half in recentre(self._draws("halves").mean(1), by_rank)])
             ends = [float(end) for end in self.resamples.interval(drawn)]
             note = "" if informative else _CHANCE
             if np.isnan(tau):
@@ -159,29 +159,29 @@ class _Group:
             rows.add("weighted_kendall_seeds", *spread, note=note, **about)
 
     def _add_ranks(self, rows: EstimateTable, about: Mapping[str, Any]) -> None:
-        told = self._told() if self.known else {}
+        estimates = self._estimates() if self.known else {}
         for rank in range(self.ranks):
             rows.add("mean_weight", self.weights[rank], other=str(rank), **about)
-            for name, (value, low, high) in told.items():
+            for name, (value, low, high) in estimates.items():
                 rows.add(name, value[rank], low[rank], high[rank], other=str(rank), **about)
 
-    def _told(self) -> dict[str, tuple[Array, Array, Array]]:
+    def _estimates(self) -> dict[str, tuple[Array, Array, Array]]:
         """The figures of all ranks, ``[k]``, and the ends of their intervals."""
         blank = np.full(self.ranks, np.nan)
         means = {name: self._by_seed(name).mean(0) for name in ("mi", "corrected", "miller_madow", "singletons")}
         null, halves = self._draws("null").mean(1), self._draws("halves").mean(1)
-        found = {"null": (null.mean(0), *self.resamples.interval(null))}
+        result = {"null": (null.mean(0), *self.resamples.interval(null))}
         for figure, name in (("mi", "mi"), ("mi_corrected", "corrected")):
-            found[figure] = (means[name], *self.resamples.interval(recentre(halves, means[name])))
+            result[figure] = (means[name], *self.resamples.interval(recentre(halves, means[name])))
         for figure, values in (("mi_miller_madow", means["miller_madow"]), ("singletons", means["singletons"])):
-            found[figure] = (values, blank, blank)
-        return found | {"p": (self._p(), blank, blank)}
+            result[figure] = (values, blank, blank)
+        return result | {"p": (self._p(), blank, blank)}
 
     def _p(self) -> Array:
         return corrected_p_values(self._by_seed("mi").mean(0), self._draws("null").mean(1))
 
-    def _tau(self, said: Array) -> float:
-        return weighted_kendall(self.weights, said, self.form)
+    def _tau(self, by_rank: Array) -> float:
+        return weighted_kendall(self.weights, by_rank, self.form)
 
     def _undefined(self) -> str:
         """Why there is no tau."""

@@ -98,28 +98,28 @@ class Information(Test):
 
     def run(self, batch: Batch) -> Columns:
         """The vectors that are attended most, in order."""
-        adapter, eraser = batch.setup.cut.adapter, AttentionEraser(batch)
+        adapter, eraser = batch.config.cut.adapter, AttentionEraser(batch)
         vectors = adapter.attended(batch.capture).float()
         weights, groups = self._weights(batch, vectors.shape[1])
         orders = eraser.order(weights)[..., : self.most_ranks]
         picked = [vectors.movedim(1, 2).flatten(2), *vectors.unbind(1)[: len(groups) - 1]]
         tables = [
-            one.gather(1, order.unsqueeze(-1).expand(-1, -1, one.shape[-1])).cpu().numpy()
-            for one, order in zip(picked, orders, strict=True)
+            entry.gather(1, order.unsqueeze(-1).expand(-1, -1, entry.shape[-1])).cpu().numpy()
+            for entry, order in zip(picked, orders, strict=True)
         ]
         shown = weights.gather(-1, orders).cpu().numpy()
         logits = batch.logits.double().tolist()
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text, (row, items) in enumerate(zip(batch.rows, eraser.counts.tolist(), strict=True)):
             count = min(items, self.most_ranks)
-            for place, group in enumerate(groups):
+            for index, group in enumerate(groups):
                 rows["text_id"] += [row.number] * count
                 rows["group"] += [group] * count
                 rows["rank"] += range(count)
                 rows["items"] += [items] * count
                 rows["logits"] += [logits[text] if group == ALL and rank == 0 else None for rank in range(count)]
-                rows["weight"] += shown[place, text, :count].tolist()
-                rows["vector"] += list(tables[place][text, :count])
+                rows["weight"] += shown[index, text, :count].tolist()
+                rows["vector"] += list(tables[index][text, :count])
         return rows
 
     def conclude(self, store: Store, *, seed: int, quiet: bool) -> dict[str, pa.Table]:
@@ -140,15 +140,15 @@ class Information(Test):
             )
             for group in ranked.weights
         }
-        total = sum(one.units for one in asked.values())
+        total = sum(entry.units for entry in asked.values())
         with (
             tempfile.TemporaryDirectory(prefix="attnfaith-", ignore_cleanup_errors=True) as folder,
             one_thread(),
             progress_bar("measuring information", total, quiet=quiet) as advance,
         ):
-            wanted = {group: (one.text_ids, one.ranks) for group, one in asked.items() if one.units}
+            wanted = {group: (entry.text_ids, entry.ranks) for group, entry in asked.items() if entry.units}
             vectors = write_vectors_by_rank(store, self.name, Path(folder), wanted)
-            rows = [row for group, one in asked.items() for row in one.rows(vectors.get(group), advance)]
+            rows = [row for group, entry in asked.items() for row in entry.rows(vectors.get(group), advance)]
         schema = pa.schema(MEASURED)
         return {BY_RANK: pa.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)}
 
@@ -177,5 +177,5 @@ class Information(Test):
         if capture.groups is not None:
             there = capture.groups.unflatten(1, (count, -1)).to(by_head)
         means = by_head.sum(2) / there.sum(2, keepdim=True).clamp_min(1)
-        numbers = batch.setup.cut.adapter.heads or range(count)
+        numbers = batch.config.cut.adapter.heads or range(count)
         return torch.cat((together, means.transpose(0, 1))), [ALL, *map(str, numbers)]

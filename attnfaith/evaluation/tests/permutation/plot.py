@@ -129,10 +129,10 @@ def _draw(axis: Axes, strip: int, moved: Array, cells: Array) -> None:
 
 def _apart(moved: Array, cells: Array) -> Array:
     """Heights for dots, so that those of one cell stand above and below each other."""
-    places = np.clip(np.searchsorted(cells, moved, side="right") - 1, 0, len(cells) - 2)
-    heights, step = np.zeros(len(moved)), 2 * _HALF / max(POINTS // 4, int(np.bincount(places).max()))
-    for place in np.unique(places):
-        (here,) = np.nonzero(places == place)
+    indices = np.clip(np.searchsorted(cells, moved, side="right") - 1, 0, len(cells) - 2)
+    heights, step = np.zeros(len(moved)), 2 * _HALF / max(POINTS // 4, int(np.bincount(indices).max()))
+    for index in np.unique(indices):
+        (here,) = np.nonzero(indices == index)
         heights[here] = step * (np.arange(len(here)) - (len(here) - 1) / 2)
     return heights
 

@@ -64,7 +64,7 @@ def quantities(permutation: pd.DataFrame) -> Quantities:
     columns = {name: in_bins(numbers(table[name]), weights) for name in COLUMNS}
     every = [*distances(columns, **about), Share("marginal", columns["marginal"], **about)]
     text_ids = table["text_id"].to_numpy(dtype=np.int64)
-    return Quantities(text_ids, lambda indices: [one.take(indices) for one in every], missing=TOO_SHORT)
+    return Quantities(text_ids, lambda indices: [item.take(indices) for item in every], missing=TOO_SHORT)
 
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
@@ -73,11 +73,11 @@ def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]
     if not moved.known:
         return
     if facts.get("decision") == "regression":
-        yield f"Shuffling the weights of the final attention changes the value by a median of {said(moved)}."
+        yield f"Shuffling the weights of the final attention changes the value by a median of {distance_text(moved)}."
     else:
         yield (
             f"Shuffling the weights of the final attention moves the output by a median total variation distance of "
-            f"{said(moved)}, on a scale from 0 to 1."
+            f"{distance_text(moved)}, on a scale from 0 to 1."
         )
     yield f"On {never} of the texts no shuffle that was tried changes the decision."
     small, large = moved.high < SMALL, moved.low > SMALL
@@ -93,11 +93,15 @@ def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]
         yield "Which item gets which weight matters on some of the texts only."
 
 
-def said(figure: SummaryValue) -> str:
-    """A distance with its interval; nothing that is not 0 is said to be 0.
+def distance_text(figure: SummaryValue) -> str:
+    """A distance with its interval; a number above 0 is never shown as 0.
 
     Example:
-        >>> said(SummaryValue(0.1234, 0.1, 0.15)), said(SummaryValue(2e-8, 1e-8, 0.002)), said(SummaryValue(12.0))
+        >>> (
+        ...     distance_text(SummaryValue(0.1234, 0.1, 0.15)),
+        ...     distance_text(SummaryValue(2e-8, 1e-8, 0.002)),
+        ...     distance_text(SummaryValue(12.0)),
+        ... )
         ('0.123 [0.100, 0.150]', 'less than 0.001 [0.000, 0.002]', '12.000')
     """
     shown = "less than 0.001" if 0 < figure.value < 0.0005 else f"{figure.value:.3f}"

@@ -67,7 +67,7 @@ class Permutation(Test):
 
     def run(self, batch: Batch) -> Columns:
         """All shuffles of all texts, through the tail only."""
-        decision, eraser = batch.setup.decision, AttentionEraser(batch)
+        decision, eraser = batch.config.decision, AttentionEraser(batch)
         after, before = self._shuffled(batch, eraser.erasable), batch.logits.unsqueeze(1)
         moved = decision.distance(before, after).double().cpu().numpy()
         flips = decision.flips(before, after).cpu().numpy()
@@ -93,14 +93,14 @@ class Permutation(Test):
     @torch.no_grad()
     def _shuffled(self, batch: Batch, movable: Tensor) -> Tensor:
         """The logits ``[B, K, C]``; as many shuffles at once as there is room for."""
-        cut, capture = batch.setup.cut, batch.capture
-        seed, affine = batch.setup.settings.seed, cut.adapter.affine(capture)
+        cut, capture = batch.config.cut, batch.capture
+        seed, affine = batch.config.settings.seed, cut.adapter.affine(capture)
         generators = [keyed_generator(seed, row.number, self.name) for row in batch.rows]
         room = max(1, cut.memory // (16 * (capture.weights.numel() + capture.mask.numel())))
         parts = []
         for start in range(0, self.permutations, room):
             count = min(room, self.permutations - start)
-            drawn = [random_permutations(row, count, one) for row, one in zip(movable, generators, strict=True)]
+            drawn = [random_permutations(row, count, item) for row, item in zip(movable, generators, strict=True)]
             weights = permute(capture.weights, torch.stack(drawn))
             if affine is None:
                 parts.append(cut.rerun(capture, weights=weights))

@@ -53,7 +53,7 @@ class _Drops(Metric):
         drops = before[:, None] - after
         some, none = drops[:, shares > 0], drops[:, shares == 0]
         told = falls(self.measured, some.mean(1), some, shares[shares > 0].tolist(), self._first(some, none))
-        each = {one.name: one.values[:, 0] for one in told}
+        each = {item.name: item.values[:, 0] for item in told}
         return TextQuantities(np.isnan(np.array(list(each.values()))).any(0), told, each=each)
 
     @abstractmethod
@@ -175,21 +175,21 @@ class RationaleAgreement(Metric):
         """See the class."""
         marks = columns["references"]
         (scores, mask), (marked, _) = padded(columns["predictions"]), padded(marks)
-        items, relevant = (np.array([float(f(one)) for one in marks]) for f in (len, np.sum))
+        items, relevant = (np.array([float(f(mark)) for mark in marks]) for f in (len, np.sum))
         share = marked_share(relevant, items)
         top = share if options["top"] is None else float(options["top"])
         orders = order_of(scores, mask).numpy()
         bare = relevant == 0
-        found = np.full((4, len(marks)), np.nan)
-        found[0] = average_precision(scores, marked.bool(), mask).numpy()
-        for place in np.flatnonzero(~bare):
-            chosen, gold = orders[place, : top_count(top, int(items[place]))], marks[place] > 0
-            found[1:, place] = agreement(chosen.tolist(), np.flatnonzero(gold).tolist(), marked_runs(gold))
-        each = dict(zip(("auprc", "token_f1", "iou_precision", "iou_recall"), found, strict=True))
+        result = np.full((4, len(marks)), np.nan)
+        result[0] = average_precision(scores, marked.bool(), mask).numpy()
+        for index in np.flatnonzero(~bare):
+            chosen, gold = orders[index, : top_count(top, int(items[index]))], marks[index] > 0
+            result[1:, index] = agreement(chosen.tolist(), np.flatnonzero(gold).tolist(), marked_runs(gold))
+        each = dict(zip(("auprc", "token_f1", "iou_precision", "iou_recall"), result, strict=True))
         means, spans = agreements(each["auprc"], each["token_f1"], each["iou_precision"], each["iou_recall"])
         without = Number("without_rationale", int(bare.sum()), len(marks))
         return TextQuantities(
-            np.isnan(found).any(0) & ~bare,
+            np.isnan(result).any(0) & ~bare,
             [
                 *means,
                 spans,

@@ -184,9 +184,11 @@ def plausibility_figure(
     require_columns(summary, SUMMARY, figure="agreement with people")
     table = all_texts_rows(summary, "rationales")
     table = table[table["figure"].isin([*AGREEMENT, "rationale_share"])]
-    own = table[table["figure"].isin(AGREEMENT)]
-    levels = levels_of(own)
-    heights = [1.35 + 0.15 * max(3, len(keys_of(own[own["erase_level"] == level]))) for level in levels]
+    of_agreement = table[table["figure"].isin(AGREEMENT)]
+    levels = levels_of(of_agreement)
+    heights = [
+        1.35 + 0.15 * max(3, len(keys_of(of_agreement[of_agreement["erase_level"] == level]))) for level in levels
+    ]
     figure = PaperFigure.of_width(PAGE if levels else COLUMN, sum(heights) or 2.0)
     if not levels:
         draw_empty(
@@ -197,10 +199,10 @@ def plausibility_figure(
         here = table[table["erase_level"] == level]
         first = here[here["figure"] == AGREEMENT[0]]
         keys = keys_of(first.iloc[np.argsort(-numbers(first["value"]), kind="stable")])
-        for place, (axis, measure) in enumerate(zip(row, AGREEMENT, strict=True)):
+        for index, (axis, measure) in enumerate(zip(row, AGREEMENT, strict=True)):
             lines = pd.concat([rows_of(here[here["figure"] == measure], key) for key in keys])
             _agreement(axis, lines, measure, unit_at(unit, level))
-            if place:
+            if index:
                 axis.set_yticklabels([])
                 continue
             about = joined(f"tested at {place_of(level)}", counted(numbers(lines["texts"])))

@@ -35,10 +35,10 @@ def falls(
         **about: as `Quantity` takes it.
     """
     others = {**about, "compared": ()}  # they hang on the shares, which are options
-    found: list[Quantity] = [Mean(measure, mean, **about)]
+    result: list[Quantity] = [Mean(measure, mean, **about)]
     if first is not None:
-        found.append(Mean(f"aopc_{measure}", (each.sum(-1) + first) / (each.shape[-1] + 1), **others))
-    return found + [Mean(at(measure, share), each[..., place], **others) for place, share in enumerate(shares)]
+        result.append(Mean(f"aopc_{measure}", (each.sum(-1) + first) / (each.shape[-1] + 1), **others))
+    return result + [Mean(at(measure, share), each[..., index], **others) for index, share in enumerate(shares)]
 
 
 def agreements(
@@ -137,7 +137,7 @@ class _Level:
         columns |= {name: table[name] for name in ("all_erased", *MEASURES)}
         for measure in MEASURES:
             each = np.stack(table[f"{measure}_at"].to_list()).astype(np.float64)
-            columns |= {f"{measure} {place}": each[:, place] for place in range(len(shares))}
+            columns |= {f"{measure} {index}": each[:, index] for index in range(len(shares))}
         if self.marked:
             compared, self.top = _with_agreement(table, top)
             columns |= compared
@@ -148,7 +148,7 @@ class _Level:
         about: dict[str, Any] = {"keys": self.pivot.keys}
         all_erased = self.pivot.vector("all_erased")[indices]
         parts = [self._falls(measure, all_erased, indices, about) for measure in MEASURES]
-        means, spans = [*(part[0] for part in parts), *(one for part in parts for one in part[1:])], []
+        means, spans = [*(part[0] for part in parts), *(item for part in parts for item in part[1:])], []
         if self.marked:
             names = ("auprc", "token_f1", "precision", "recall")
             columns = [self.pivot.matrix(name)[indices] for name in names]
@@ -168,7 +168,7 @@ class _Level:
     def _falls(
         self, measure: str, all_erased: Array, indices: NDArray[np.intp], about: dict[str, Any]
     ) -> list[Quantity]:
-        each = [self.pivot.matrix(f"{measure} {place}")[indices] for place in range(len(self.shares))]
+        each = [self.pivot.matrix(f"{measure} {index}")[indices] for index in range(len(self.shares))]
         first = 0.0 if measure == "comprehensiveness" else all_erased[:, None]
         mean = self.pivot.matrix(measure)[indices]
         return falls(measure, mean, np.stack(each, axis=-1), self.shares, first, **about)
@@ -179,21 +179,21 @@ class _Level:
         if (self.name, CONTROL) not in keys:
             return
         control = keys.index((self.name, CONTROL))
-        others = [place for place in range(len(keys)) if place != control]
-        about: dict[str, Any] = {"keys": [keys[place] for place in others]}
+        others = [index for index in range(len(keys)) if index != control]
+        about: dict[str, Any] = {"keys": [keys[index] for index in others]}
         about["others"] = [written(keys[control])] * len(others)
-        for one in of:
-            about |= {"name": f"{one.name}_difference", "compared": None}
-            if isinstance(one, FunctionOfMeans):
-                function = one.function
+        for item in of:
+            about |= {"name": f"{item.name}_difference", "compared": None}
+            if isinstance(item, FunctionOfMeans):
+                function = item.function
 
                 def gap(*means: Array, function: Callable[..., Array] = function) -> Array:
-                    found = function(*means)
-                    return found[..., others] - found[..., [control]]
+                    result = function(*means)
+                    return result[..., others] - result[..., [control]]
 
-                yield replace(one, values=one.values[:, others], function=gap, **about)
-            elif one.name in (*MEASURES, *AGREEMENT):
-                yield replace(one, values=one.values[:, others] - one.values[:, [control]], **about)
+                yield replace(item, values=item.values[:, others], function=gap, **about)
+            elif item.name in (*MEASURES, *AGREEMENT):
+                yield replace(item, values=item.values[:, others] - item.values[:, [control]], **about)
 
     def _about_marks(self, indices: NDArray[np.intp]) -> Iterator[Quantity | Number]:
         """How much is marked, how much of that is compared, and of how many texts nothing can be said."""
@@ -213,40 +213,42 @@ class _Level:
 def _with_agreement(table: pd.DataFrame, top: float | None) -> tuple[dict[str, Array], float]:
     """What is compared with people's marks, row by row; and the share of the items that is."""
     names = ("able", "relevant", "unread", "token_f1", "precision", "recall")
-    found = {name: np.full(len(table), np.nan) for name in names}
-    orders, spans = table["order"].to_list(), [_pairs(lot) for lot in table["rationale"]]
-    marked = [[place for span in lot for place in range(*span)] for lot in spans]
+    result = {name: np.full(len(table), np.nan) for name in names}
+    orders, spans = table["order"].to_list(), [_pairs(part) for part in table["rationale"]]
+    marked = [[index for span in part for index in range(*span)] for part in spans]
     known = np.flatnonzero(table["order"].notna())
-    found["unread"][known] = numbers(table["unread"])[known]
+    result["unread"][known] = numbers(table["unread"])[known]
     for row in known:
-        found["able"][row] = len(orders[row])
-        found["relevant"][row] = len(set(marked[row]))
+        result["able"][row] = len(orders[row])
+        result["relevant"][row] = len(set(marked[row]))
     each = known[~table["text_id"].iloc[known].duplicated().to_numpy()]
-    share = marked_share(found["relevant"][each], found["able"][each]) if top is None else top
-    for row in known[found["relevant"][known] > 0]:
+    share = marked_share(result["relevant"][each], result["able"][each]) if top is None else top
+    for row in known[result["relevant"][known] > 0]:
         chosen = orders[row][: top_count(share, len(orders[row]))]
         compared = agreement(chosen, marked[row], spans[row])
         for name, value in zip(("token_f1", "precision", "recall"), compared, strict=True):
-            found[name][row] = value
-    return found | {"auprc": numbers(table["auprc"])}, float(share)
+            result[name][row] = value
+    return result | {"auprc": numbers(table["auprc"])}, float(share)
 
 
-def _pairs(lot: Any) -> list[tuple[int, int]]:
-    return [] if lot is None else [(int(start), int(stop)) for start, stop in lot]
+def _pairs(part: Any) -> list[tuple[int, int]]:
+    return [] if part is None else [(int(start), int(stop)) for start, stop in part]
 
 
-def said(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
+def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     """What attention's top does, and how it agrees with people, each beside a random order's."""
     order = ("attention", "input") if facts["tail_is_affine"] else ("input", "attention")
     indices = ((level, key) for level in order for key in figures.keys(level, "comprehensiveness"))
     level, key = min(
-        (place for place in indices if place[1][1] == ATTENTION),
-        key=lambda place: (order.index(place[0]), place[1][0] != "attention"),
+        (index for index in indices if index[1][1] == ATTENTION),
+        key=lambda index: (order.index(index[0]), index[1][0] != "attention"),
         default=("", ("", "")),
     )
     control = (level, CONTROL)
-    own, chance = ({name: figures.get(level, name, one) for name in (*MEASURES, *AGREEMENT)} for one in (key, control))
-    if not own["comprehensiveness"].known or not chance["comprehensiveness"].known:
+    values, chance = (
+        {name: figures.get(level, name, item) for name in (*MEASURES, *AGREEMENT)} for item in (key, control)
+    )
+    if not values["comprehensiveness"].known or not chance["comprehensiveness"].known:
         return
     unit = unit_at(facts["unit"], level)
     gap = figures.get(level, "comprehensiveness_difference", key, control)
@@ -256,7 +258,7 @@ def said(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
     def shown(estimate: SummaryValue) -> str:
         return _number(estimate, ".3g" if value else ".2f")
 
-    removed, kept = (shown(own[name]) for name in MEASURES)
+    removed, kept = (shown(values[name]) for name in MEASURES)
     removed_by_chance, kept_by_chance = (shown(chance[name]) for name in MEASURES)
     if value:
         yield (
@@ -270,16 +272,16 @@ def said(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
             f"(comprehensiveness), {than} a random order's {removed_by_chance}; keeping only them lowers it by {kept} "
             f"(sufficiency), a random order's by {kept_by_chance}."
         )
-    if not value and min(one[name].value for one in (own, chance) for name in MEASURES) < -0.005:
+    if not value and min(item[name].value for item in (values, chance) for name in MEASURES) < -0.005:
         yield "A negative number is a probability that rises."
-    if own["token_f1"].known:
+    if values["token_f1"].known:
         share = figures.get(level, "rationale_share")
         yield (
             f"People marked {share} of the {unit}; attention's top agrees with them with a token F1 of "
-            f"{_number(own['token_f1'])}, a random order's with {_number(chance['token_f1'])}."
+            f"{_number(values['token_f1'])}, a random order's with {_number(chance['token_f1'])}."
         )
 
 
 def _number(figure: SummaryValue, form: str = ".2f") -> str:
-    value, *ends = (f"{float(format(one, form)) + 0.0:{form}}" for one in (figure.value, figure.low, figure.high))
+    value, *ends = (f"{float(format(item, form)) + 0.0:{form}}" for item in (figure.value, figure.low, figure.high))
     return value if np.isnan(figure.low) else f"{value} [{', '.join(ends)}]"

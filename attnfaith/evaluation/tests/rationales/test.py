@@ -99,7 +99,7 @@ class Rationales(Test):
 
     def run(self, batch: Batch) -> Columns:
         """All sets of a level are run together, and equal ones once."""
-        levels = batch.setup.rankings.items()
+        levels = batch.config.rankings.items()
         return concat_columns(
             dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
         )
@@ -111,22 +111,22 @@ class Rationales(Test):
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """What attention's top does, against a random order's; and how it agrees with people."""
-        yield from summaries.said(figures, facts)
+        yield from summaries.sentences(figures, facts)
 
     def _level(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
         batch = eraser.batch
         texts = (eraser.counts >= 2).nonzero().flatten()
         if not len(texts):
             return {}
-        scores = [batch.scores(one, eraser.level) for one in rankings]
+        scores = [batch.scores(ranking, eraser.level) for ranking in rankings]
         gone, kept, emptied = self._drops(eraser, rankings, scores, texts)
-        undefined = torch.stack([(one.isnan() & eraser.erasable).sum(1)[texts] for one in scores])
+        undefined = torch.stack([(score.isnan() & eraser.erasable).sum(1)[texts] for score in scores])
         count, width = len(rankings), len(texts)
         numbers = [batch.rows[text].number for text in texts.tolist()]
         return {
             "text_id": [number for number in numbers for _ in rankings],
-            "ranking": [one.name for one in rankings] * width,
-            "ranking_level": [one.level for one in rankings] * width,
+            "ranking": [ranking.name for ranking in rankings] * width,
+            "ranking_level": [ranking.level for ranking in rankings] * width,
             "erase_level": [eraser.level] * (count * width),
             "items": eraser.counts[texts].repeat_interleave(count).tolist(),
             "comprehensiveness": gone.mean(-1).T.flatten().tolist(),
@@ -146,13 +146,13 @@ class Rationales(Test):
         Of a regression it is how much it changes, and a ranking that speaks for or against its value is read from the
         end whose removal changes it more.
         """
-        batch, decision = eraser.batch, eraser.batch.setup.decision
+        batch, decision = eraser.batch, eraser.batch.config.decision
         moves = decision.kind == "regression"
-        orders = [eraser.order_by(one)[texts] for one in rankings]
-        turned = [place for place, one in enumerate(rankings) if moves and one.signed]
-        orders += [eraser.order(-scores[place])[texts] for place in turned]
-        order, counts, last = torch.stack(orders), eraser.counts[texts], eraser.last[texts]
-        there, erasable, floor = eraser.everything[texts], eraser.erasable[texts], eraser.floor[texts]
+        orders = [eraser.order_by(ranking)[texts] for ranking in rankings]
+        turned = [index for index, ranking in enumerate(rankings) if moves and ranking.signed]
+        orders += [eraser.order(-scores[index])[texts] for index in turned]
+        order, counts, last = torch.stack(orders), eraser.counts[texts], eraser.max_removed[texts]
+        there, erasable, floor = eraser.items[texts], eraser.erasable[texts], eraser.always_kept[texts]
         top = torch.tensor([[top_count(share, n) for share in self.shares] for n in counts.tolist()]).to(texts.device)
         gone = without_top(order, counts, there, floor, torch.minimum(top, last.unsqueeze(-1)))
         sets = torch.stack((gone, only_top(order, there, erasable, top)))
@@ -169,10 +169,10 @@ class Rationales(Test):
         emptied = torch.full((len(texts),), torch.nan, dtype=drop.dtype, device=drop.device)
         emptied[ends] = drop[len(drop) - len(ends) :]
         without, alone = drop[: len(drop) - len(ends)].view(sets.shape[:-1])
-        for place, other in zip(turned, range(len(rankings), len(orders)), strict=True):
-            better = (without[other].mean(-1) > without[place].mean(-1)).unsqueeze(-1)
-            for found in (without, alone):
-                found[place] = torch.where(better, found[other], found[place])
+        for position, other in zip(turned, range(len(rankings), len(orders)), strict=True):
+            better = (without[other].mean(-1) > without[position].mean(-1)).unsqueeze(-1)
+            for result in (without, alone):
+                result[position] = torch.where(better, result[other], result[position])
         return without[: len(rankings)], alone[: len(rankings)], emptied
 
     def _agreement(self, eraser: Eraser, scores: Sequence[Tensor], texts: Tensor) -> Columns:
@@ -181,19 +181,21 @@ class Rationales(Test):
         marked = marked_items(eraser.batch, eraser.level)
         if marked is None:
             return {name: [None] * (len(scores) * len(texts)) for name in names}
-        number = eraser.everything.cumsum(1) - 1  # an item's place among the text's own
-        found: Columns = {name: [] for name in names}
-        precision = torch.stack([average_precision(one, marked.relevant, marked.items) for one in scores]).T.tolist()
-        found_orders = order_of(torch.stack([one.double() for one in scores]), marked.items)
+        number = eraser.items.cumsum(1) - 1  # an item's place among the text's own
+        result: Columns = {name: [] for name in names}
+        precision = torch.stack(
+            [average_precision(score, marked.relevant, marked.items) for score in scores]
+        ).T.tolist()
+        found_orders = order_of(torch.stack([score.double() for score in scores]), marked.items)
         orders = number.expand_as(found_orders).gather(-1, found_orders).transpose(0, 1)
         counts = marked.items.sum(1).tolist()
         for text in texts.tolist():
             known = marked.spans[text] is not None
-            found["auprc"] += precision[text] if known else [None] * len(scores)
-            found["order"] += orders[text, :, : counts[text]].tolist() if known else [None] * len(scores)
-            found["rationale"] += [marked.spans[text]] * len(scores)
-            found["unread"] += [marked.unread[text]] * len(scores)
-        return found
+            result["auprc"] += precision[text] if known else [None] * len(scores)
+            result["order"] += orders[text, :, : counts[text]].tolist() if known else [None] * len(scores)
+            result["rationale"] += [marked.spans[text]] * len(scores)
+            result["unread"] += [marked.unread[text]] * len(scores)
+        return result
 
 
 @dataclass(frozen=True)
@@ -226,25 +228,27 @@ def marked_items(batch: Batch, level: str) -> ItemMarks | None:
     ]
     tokens, mask = batch.request.tokens, batch.capture.mask
     items = batch.capture.items
-    if all(one is None for one in laid) or (level == "attention" and (items is None or items.spans is None)):
+    if all(entry is None for entry in laid) or (level == "attention" and (items is None or items.spans is None)):
         return None
     everything = tokens if level == "input" else mask
     able = tokens & ~batch.special if level == "input" else mask & ~batch.special_items
     ranges = None if level == "input" or items is None else items.spans
     relevant = torch.zeros_like(everything)
     spans: list[list[Span] | None] = []
-    for text, one in enumerate(laid):
-        if one is None:
+    for text, element in enumerate(laid):
+        if element is None:
             spans.append(None)
             continue
-        own = everything[text]
-        lots = [one.tokens, *(one.spans or ())]
-        on_items = [_on_items(lot, tokens[text], None if ranges is None else ranges[text]) & able[text] for lot in lots]
+        present = everything[text]
+        pieces = [element.tokens, *(element.spans or ())]
+        on_items = [
+            _on_items(piece, tokens[text], None if ranges is None else ranges[text]) & able[text] for piece in pieces
+        ]
         relevant[text] = on_items[0]
-        parts = on_items[:1] if one.spans is None else on_items[1:]
-        found = [span for part in parts for span in marked_runs(part[own].tolist())]
-        spans.append(list(dict.fromkeys(found)))
-    return ItemMarks(able, relevant, spans, [_unread(one) for one in laid])
+        parts = on_items[:1] if element.spans is None else on_items[1:]
+        result = [span for part in parts for span in marked_runs(part[present].tolist())]
+        spans.append(list(dict.fromkeys(result)))
+    return ItemMarks(able, relevant, spans, [_unread(entry) for entry in laid])
 
 
 def _on_items(marked: list[bool], tokens: Tensor, ranges: Tensor | None) -> Tensor:

@@ -57,10 +57,10 @@ class RandomisationAgreement(PairedScores):
         near = options["near"]
 
         def compare(scores: Tensor, mask: Tensor) -> dict[str, Tensor]:
-            signed, absolute = (spearman(one, mask, near=near) for one in (scores, scores.abs()))
+            signed, absolute = (spearman(item, mask, near=near) for item in (scores, scores.abs()))
             return {"spearman": signed, "spearman_absolute": absolute, "tau": kendall(scores, mask, near=near).tau}
 
-        short, found = compared(columns, compare)
-        shares = [notices(found[f"spearman{suffix}"], suffix) for suffix in ("", "_absolute")]
-        means = [Mean(name, values) for name, values in found.items()]
-        return TextQuantities(any_nan(found), [*shares, *means], aside={"too_short": short}, each=found)
+        short, result = compared(columns, compare)
+        shares = [notices(result[f"spearman{suffix}"], suffix) for suffix in ("", "_absolute")]
+        means = [Mean(name, values) for name, values in result.items()]
+        return TextQuantities(any_nan(result), [*shares, *means], aside={"too_short": short}, each=result)

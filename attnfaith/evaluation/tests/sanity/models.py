@@ -61,17 +61,21 @@ def layers_of(model: nn.Module, inputs: Mapping[str, Any]) -> list[ParameterGrou
         >>> [layer.name for layer in layers_of(tiny_model("bert"), inputs)]
         ['classifier', 'bert.pooler', 'bert.encoder.layer.1', 'bert.encoder.layer.0', 'bert.embeddings']
     """
-    found: dict[str, list[str]] = {name: [] for name in _names(model)}
+    result: dict[str, list[str]] = {name: [] for name in _names(model)}
     for parameter in dict(model.named_parameters()):
-        owner = next(name for name in _ancestors(parameter) if name in found)
-        found[owner].append(parameter)
+        owner = next(name for name in _ancestors(parameter) if name in result)
+        result[owner].append(parameter)
     order = _used(model, inputs)
-    place = {name: min((order[one] for one in own if one in order), default=-1) for name, own in found.items() if own}
-    used = sorted((name for name in place if place[name] >= 0), key=lambda name: -place[name])
+    index = {
+        name: min((order[item] for item in members if item in order), default=-1)
+        for name, members in result.items()
+        if members
+    }
+    used = sorted((name for name in index if index[name] >= 0), key=lambda name: -index[name])
     if not used:
         raise UnsupportedModelError("The model uses no parameter that can be seen: there is nothing to draw anew.")
-    unused = [parameter for name in place if place[name] < 0 for parameter in found[name]]
-    layers = [ParameterGroup(name, tuple(found[name])) for name in used]
+    unused = [parameter for name in index if index[name] < 0 for parameter in result[name]]
+    layers = [ParameterGroup(name, tuple(result[name])) for name in used]
     return [*layers[:-1], ParameterGroup(layers[-1].name, (*layers[-1].parameters, *unused))]
 
 
@@ -105,7 +109,7 @@ def _names(module: nn.Module, prefix: str = "") -> Iterator[str]:
     for name, child in module.named_children():
         if _has_parameters(child):
             block = isinstance(module, _STACKS) and _is_stack(module) and not _is_stack(child)
-            if block or not any(_is_stack(one) for one in child.modules()):
+            if block or not any(_is_stack(item) for item in child.modules()):
                 yield prefix + name
             else:
                 yield from _names(child, f"{prefix}{name}.")
@@ -113,7 +117,7 @@ def _names(module: nn.Module, prefix: str = "") -> Iterator[str]:
 
 def _is_stack(module: nn.Module) -> bool:
     """Whether these are blocks, and not single layers side by side or one after another."""
-    return isinstance(module, _STACKS) and any(map(_has_parameters, (one for it in module for one in it.children())))
+    return isinstance(module, _STACKS) and any(map(_has_parameters, (item for it in module for item in it.children())))
 
 
 def _has_parameters(module: nn.Module) -> bool:
@@ -169,24 +173,24 @@ def randomised(
     Returns:
         For each depth, one copy of each series.
     """
-    layers, own = layers_of(cut.model, inputs), dict(cut.model.named_parameters())
-    whole = [name for name, value in own.items() if not value.is_floating_point()]
+    layers, parameters = layers_of(cut.model, inputs), dict(cut.model.named_parameters())
+    whole = [name for name, value in parameters.items() if not value.is_floating_point()]
     if whole:
         raise UnsupportedModelError(
-            f"The parameter {whole[0]!r} is of {own[whole[0]].dtype} numbers, so it cannot be drawn anew. Load the "
-            "model without quantisation, or leave out the test 'sanity'."
+            f"The parameter {whole[0]!r} is of {parameters[whole[0]].dtype} numbers, so it cannot be drawn anew. Load "
+            "the model without quantisation, or leave out the test 'sanity'."
         )
     padding = _padding(cut.model)
-    found: dict[int, list[ReinitializedModel]] = {depth: [] for depth in evenly_spaced(len(layers), depths)}
+    result: dict[int, list[ReinitializedModel]] = {depth: [] for depth in evenly_spaced(len(layers), depths)}
     for draw in range(draws):
         drawn: dict[str, Tensor] = {}
         for depth, layer in enumerate(layers, start=1):
             for name in layer.parameters:
                 generator = keyed_generator(seed, "sanity", draw, name)
-                drawn[name] = _drawn(own[name], padding.get(id(own[name])), generator, how)
-            if depth in found:
-                found[depth].append(_tried(layer.name, depth, with_weights(cut, drawn), inputs))
-    return list(found.values())
+                drawn[name] = _drawn(parameters[name], padding.get(id(parameters[name])), generator, how)
+            if depth in result:
+                result[depth].append(_tried(layer.name, depth, with_weights(cut, drawn), inputs))
+    return list(result.values())
 
 
 def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) -> ReinitializedModel:
@@ -198,18 +202,18 @@ def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) 
         model: the other, moved to this one's device and precision.
         name: what is different about it.
     """
-    own, other = dict(cut.model.named_parameters()), dict(model.named_parameters())
-    apart = [one for one in dict.fromkeys((*own, *other)) if _shape(own, one) != _shape(other, one)]
+    parameters, other = dict(cut.model.named_parameters()), dict(model.named_parameters())
+    apart = [item for item in dict.fromkeys((*parameters, *other)) if _shape(parameters, item) != _shape(other, item)]
     what = f"their parameters {apart[0]!r} have other shapes, or one has none" if apart else ""
     if not apart:
-        found = with_weights(cut, {one: value.to(own[one]) for one, value in other.items()})
-        model = model.to(next(iter(own.values())))
-        with inference_state(model, gradients=False) as lent, inference_state(found.model, gradients=False):
-            expected, logits = logits_of(lent(**inputs)), found.adapter.forward(inputs)
+        result = with_weights(cut, {item: value.to(parameters[item]) for item, value in other.items()})
+        model = model.to(next(iter(parameters.values())))
+        with inference_state(model, gradients=False) as lent, inference_state(result.model, gradients=False):
+            expected, logits = logits_of(lent(**inputs)), result.adapter.forward(inputs)
         if expected.shape == logits.shape and relative_difference(logits, expected, scale_of(expected)) <= tolerance_of(
             expected
         ):
-            return _tried(name, 0, found, inputs)
+            return _tried(name, 0, result, inputs)
         what = "with the same weights they have other logits, so their configurations differ"
     raise InputError(
         f"The model for {name} is not of the architecture of the model that is judged: {what}. Train another with the "
@@ -223,9 +227,9 @@ def with_weights(cut: Cut, weights: Mapping[str, Tensor]) -> Cut:
     Nothing is proved anew: which code runs, and what the tail reads, does not hang on the weights.
     """
     memo: dict[int, Any] = {id(buffer): buffer for buffer in cut.adapter.model.buffers()}
-    for name, own in cut.adapter.model.named_parameters():
+    for name, parameter in cut.adapter.model.named_parameters():
         # one of its own: the copy follows the original's weights, and this model must not
-        memo[id(own)] = nn.Parameter(weights.get(name, own).detach(), requires_grad=False)
+        memo[id(parameter)] = nn.Parameter(weights.get(name, parameter).detach(), requires_grad=False)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the pytrees of what a module returned warn when they are copied
@@ -243,13 +247,13 @@ def _padding(model: nn.Module) -> dict[int, int]:
     return {id(table.weight): table.padding_idx for table in tables if table.padding_idx is not None}
 
 
-def _drawn(own: Tensor, padding: int | None, generator: torch.Generator, how: str) -> Tensor:
+def _drawn(parameter: Tensor, padding: int | None, generator: torch.Generator, how: str) -> Tensor:
     """A parameter drawn anew; the vector of padding stays, or what is nothing to some models would be something."""
     if padding is None:
-        return reinitialize(own, generator, how)
-    rows = torch.arange(len(own), device=own.device) != padding
-    drawn = own.detach().clone()
-    drawn[rows] = reinitialize(own[rows], generator, how)
+        return reinitialize(parameter, generator, how)
+    rows = torch.arange(len(parameter), device=parameter.device) != padding
+    drawn = parameter.detach().clone()
+    drawn[rows] = reinitialize(parameter[rows], generator, how)
     return drawn
 
 
@@ -283,18 +287,18 @@ class OtherModelBatch(Batch):
     """
 
     def __init__(self, batch: Batch, other: ReinitializedModel, texts: Sequence[int]) -> None:
-        settings = batch.setup.settings
+        settings = batch.config.settings
         again = keyed_generator(settings.seed, "sanity", other.layer, other.depth).initial_seed()
-        setup = replace(batch.setup, cut=other.cut, settings=replace(settings, seed=again), hiding=None, cache={})
-        self._places = torch.tensor(texts, device=batch.capture.mask.device)
+        config = replace(batch.config, cut=other.cut, settings=replace(settings, seed=again), hiding=None, cache={})
+        self._texts = torch.tensor(texts, device=batch.capture.mask.device)
         self._original = batch
-        inputs = select_texts(batch.inputs, len(batch.rows), self._places)
-        super().__init__(setup, [batch.rows[text] for text in texts], [batch.encoded[text] for text in texts], inputs)
+        inputs = select_texts(batch.inputs, len(batch.rows), self._texts)
+        super().__init__(config, [batch.rows[text] for text in texts], [batch.encoded[text] for text in texts], inputs)
 
     @cached_property
     def target(self) -> Tensor:
         """As of the original."""
-        return self._original.target[self._places]
+        return self._original.target[self._texts]
 
 
 @dataclass(frozen=True)
@@ -319,15 +323,15 @@ def score_with_models(batch: Batch, others: Sequence[ReinitializedModel], rankin
         rankings: registered ones; those that a user brings ask no model.
     """
     before = [batch.scores(ranking, ranking.level) for ranking in rankings]
-    found = [Answer(torch.empty_like(one, dtype=torch.float64), [""] * len(one)) for one in before]
+    result = [Answer(torch.empty_like(item, dtype=torch.float64), [""] * len(item)) for item in before]
     for turn, other in enumerate(others):
-        texts = [place for place, row in enumerate(batch.rows) if assigned_model(row.number, len(others)) == turn]
-        asked = _asked(batch, other, rankings, [one.shape[1] for one in before], texts) if texts else ()
-        for answer, part in zip(found, asked, strict=False):
+        texts = [index for index, row in enumerate(batch.rows) if assigned_model(row.number, len(others)) == turn]
+        asked = _scores_of_part(batch, other, rankings, [item.shape[1] for item in before], texts) if texts else ()
+        for answer, part in zip(result, asked, strict=False):
             answer.values[texts] = part.values
             for text, reason in zip(texts, part.reasons, strict=True):
                 answer.reasons[text] = reason
-    return found
+    return result
 
 
 def assigned_model(number: int, count: int) -> int:
@@ -340,7 +344,7 @@ def assigned_model(number: int, count: int) -> int:
     return keyed_generator("turn", number).initial_seed() % count
 
 
-def _asked(
+def _scores_of_part(
     batch: Batch, other: ReinitializedModel, rankings: Sequence[Ranking], widths: Sequence[int], texts: Sequence[int]
 ) -> list[Answer]:
     """In halves where some text has no finite numbers, so that the others keep theirs."""
@@ -353,10 +357,10 @@ def _asked(
         if len(texts) == 1:
             why = ["its numbers in the other model are not finite"]
             return [Answer(_nothing(batch, 1, width), why) for width in widths]
-    halves = [_asked(batch, other, rankings, widths, part) for part in _halves(texts)]
+    halves = [_scores_of_part(batch, other, rankings, widths, part) for part in _halves(texts)]
     return [
-        Answer(torch.cat([one.values, two.values]), [*one.reasons, *two.reasons])
-        for one, two in zip(*halves, strict=True)
+        Answer(torch.cat([first.values, second.values]), [*first.reasons, *second.reasons])
+        for first, second in zip(*halves, strict=True)
     ]
 
 

@@ -138,61 +138,61 @@ def layer_names(layers: Sequence[str]) -> list[str]:
         >>> layer_names(["model.decoder.layers.0", "model.encoder.layers.0"])
         ['decoder.layers.0', 'encoder.layers.0']
     """
-    found = []
+    result = []
     for layer in layers:
         parts = layer.split(".")
         tails = [".".join(parts[start:]) for start in reversed(range(len(parts)))]
-        unlike = (tail for tail in tails if sum(f".{one}".endswith(f".{tail}") for one in layers) == 1)
-        found.append(shortened(next((tail for tail in unlike if not tail.replace(".", "").isdigit()), layer), 22))
-    return found
+        unlike = (tail for tail in tails if sum(f".{item}".endswith(f".{tail}") for item in layers) == 1)
+        result.append(shortened(next((tail for tail in unlike if not tail.replace(".", "").isdigit()), layer), 22))
+    return result
 
 
 def _layers(table: pd.DataFrame) -> list[str]:
     """What stands in ``other``: depths and layers, from the top, and what has none at the end."""
-    there = {str(one) for one in table["other"] if one}
-    return sorted(there, key=lambda one: (one == RANDOM_LABELS, int(one.partition("/")[0]) if "/" in one else 0))
+    there = {str(item) for item in table["other"] if item}
+    return sorted(there, key=lambda item: (item == RANDOM_LABELS, int(item.partition("/")[0]) if "/" in item else 0))
 
 
 def _curve(axis: Axes, rows: pd.DataFrame, layers: list[str], look: LineStyle, *, solid: bool) -> tuple[float, float]:
     """One curve and its band, and a point for what has no place on it; where they end, and the mean height."""
     value, low, high = (_placed(rows, column, layers) for column in ("value", "low", "high"))
-    steps = [place for place, layer in enumerate(layers) if layer != RANDOM_LABELS]
+    steps = [index for index, layer in enumerate(layers) if layer != RANDOM_LABELS]
     over, shade = (5, 0.15) if look.highlighted else (3, 0.07)
     face = look.colour if solid else "white"
     marks: dict[str, Any] = {"marker": look.marker, "markersize": 3.2, "markerfacecolor": face, "markeredgewidth": 0.8}
-    across = np.array([0, *(place + 1 for place in steps)])
+    across = np.array([0, *(index + 1 for index in steps)])
     curve, under, above = (np.concatenate(([1.0], column[steps])) for column in (value, low, high))
     axis.fill_between(across, under, above, color=look.colour, alpha=shade, linewidth=0, zorder=over - 1)
     line: dict[str, Any] = {"color": look.colour, "linestyle": look.line, "linewidth": look.width, "zorder": over}
     axis.plot(across, curve, **line, **(marks if look.marker else {}), clip_on=False)
-    apart = [place for place in range(len(layers)) if place not in steps]
-    for place in apart:
-        axis.plot([place + 1.5] * 2, [low[place], high[place]], color=look.colour, linewidth=0.8, zorder=over)
+    apart = [index for index in range(len(layers)) if index not in steps]
+    for position in apart:
+        axis.plot([position + 1.5] * 2, [low[position], high[position]], color=look.colour, linewidth=0.8, zorder=over)
         point: dict[str, Any] = marks if look.marker else {"marker": ".", "markersize": 3.2}
-        axis.plot([place + 1.5], [value[place]], color=look.colour, linestyle="", zorder=over, **point)
+        axis.plot([position + 1.5], [value[position]], color=look.colour, linestyle="", zorder=over, **point)
     known = value[np.isfinite(value)]
     return float(known[-1]), float(known.mean())
 
 
 def _placed(rows: pd.DataFrame, column: str, layers: list[str]) -> Array:
-    found = np.full(len(layers), np.nan)
-    found[[layers.index(str(other)) for other in rows["other"]]] = numbers(rows[column])
-    return found
+    result = np.full(len(layers), np.nan)
+    result[[layers.index(str(other)) for other in rows["other"]]] = numbers(rows[column])
+    return result
 
 
 def _dress(axis: Axes, layers: list[str], lowest: float) -> None:
     """Limits, the line of chance, and the names of the layers."""
-    names = [visible(name) for name in layer_names([one.partition("/")[2] or one for one in layers])]
-    places = [place + (1.5 if layer == RANDOM_LABELS else 1.0) for place, layer in enumerate(layers)]
+    names = [visible(name) for name in layer_names([item.partition("/")[2] or item for item in layers])]
+    positions = [index + (1.5 if layer == RANDOM_LABELS else 1.0) for index, layer in enumerate(layers)]
     every = -(-len(names) // TICKS)
-    kept = [place for place in range(len(names)) if (len(names) - 1 - place) % every == 0]
-    axis.set_xticks([0, *(places[place] for place in kept)], [TRAINED, *(names[place] for place in kept)])
+    kept = [index for index in range(len(names)) if (len(names) - 1 - index) % every == 0]
+    axis.set_xticks([0, *(positions[index] for index in kept)], [TRAINED, *(names[index] for index in kept)])
     axis.tick_params(axis="x", labelrotation=90, labelsize=SMALL)
     for label in axis.get_xticklabels():
         label.set_parse_math(False)
     if RANDOM_LABELS in layers and len(layers) > 1:
-        axis.axvline(places[-1] - 0.75, color=MUTED, linewidth=0.6, linestyle=(0, (2, 2)))
-    axis.set_xlim(0, places[-1] + (0.25 if RANDOM_LABELS in layers else 0.0))
+        axis.axvline(positions[-1] - 0.75, color=MUTED, linewidth=0.6, linestyle=(0, (2, 2)))
+    axis.set_xlim(0, positions[-1] + (0.25 if RANDOM_LABELS in layers else 0.0))
     axis.set_ylim(max(lowest, -1.0), 1.0)
     axis.axhline(0, color=INK, linewidth=0.6, zorder=1)
     axis.grid(axis="y", color=RULE, linewidth=0.5)

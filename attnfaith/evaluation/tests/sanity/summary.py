@@ -101,14 +101,14 @@ def _ends(kept: Array, draws: Array) -> dict[str, Array]:
 def sentences(figures: SummaryLookup) -> Iterator[str]:
     """What attention, and which others, keep."""
     keys = figures.keys("", "kept")
-    key = next((one for one in sorted(keys) if one[1] == "attention"), None)
+    key = next((item for item in sorted(keys) if item[1] == "attention"), None)
     if key is not None:
         yield from _own(figures, key)
-    rankings = [one for one in keys if one != key and role_of(one) == "ordinary"]
-    others = [one for one in rankings if _verdict(figures, one) == "keeps"]
+    rankings = [item for item in keys if item != key and role_of(item) == "ordinary"]
+    others = [ranking for ranking in rankings if _verdict(figures, ranking) == "keeps"]
     if not others:
         return
-    names = listed(f"{display_name(one, keys)} ({said(figures.get('', 'kept', one))})" for one in others)
+    names = listed(f"{display_name(item, keys)} ({rho_text(figures.get('', 'kept', item))})" for item in others)
     if key is not None and _verdict(figures, key) == "keeps":
         yield f"The same holds for {names}."
     else:
@@ -117,8 +117,8 @@ def sentences(figures: SummaryLookup) -> Iterator[str]:
 
 def _own(figures: SummaryLookup, key: Key) -> Iterator[str]:
     keys, kept = figures.keys("", "kept"), figures.get("", "kept", key)
-    chance = figures.get("", "kept", next((one for one in keys if role_of(one) == "control"), ("", "")))
-    beside = f" (a random order: {said(chance)})" if chance.known else ""
+    chance = figures.get("", "kept", next((item for item in keys if role_of(item) == "control"), ("", "")))
+    beside = f" (a random order: {rho_text(chance)})" if chance.known else ""
     verdict = _verdict(figures, key)
     if not kept.known:
         yield (
@@ -127,32 +127,32 @@ def _own(figures: SummaryLookup, key: Key) -> Iterator[str]:
         )
     elif verdict == "keeps":
         yield (
-            f"With all layers re-initialised, attention still has a rank correlation of {said(kept)} with the "
-            f"original{beside}: it shows the input more than what the model has learned."
+            f"With all layers re-initialised, attention still has a rank correlation of {rho_text(kept)} with "
+            f"the original{beside}: it shows the input more than what the model has learned."
         )
     elif verdict == "notices":
         yield (
-            f"With all layers re-initialised, attention has a rank correlation of {said(kept)} with the "
-            f"original{beside}: it depends on what the model has learned."
+            f"With all layers re-initialised, attention has a rank correlation of {rho_text(kept)} with "
+            f"the original{beside}: it depends on what the model has learned."
         )
     else:
         yield (
-            f"With all layers re-initialised, attention has a rank correlation of {said(kept)} with the "
-            f"original{beside}."
+            f"With all layers re-initialised, attention has a rank correlation of {rho_text(kept)} with "
+            f"the original{beside}."
         )
     other = figures.get("", "spearman", key, (RANDOM_LABELS,))
     if other.known:
         yield (
-            f"In a model that was trained on random labels, attention has a rank correlation of {said(other)} with the "
-            "original."
+            f"In a model that was trained on random labels, attention has a rank correlation of {rho_text(other)} with "
+            "the original."
         )
 
 
-def said(figure: SummaryValue) -> str:
+def rho_text(figure: SummaryValue) -> str:
     """A correlation with its interval.
 
     Example:
-        >>> said(SummaryValue(0.619, 0.58, 0.66)), said(SummaryValue(-0.001))
+        >>> rho_text(SummaryValue(0.619, 0.58, 0.66)), rho_text(SummaryValue(-0.001))
         ('0.62 [0.58, 0.66]', '0.00')
     """
     value, low, high = (f"{round(number, 2) + 0.0:.2f}" for number in (figure.value, figure.low, figure.high))
@@ -172,14 +172,14 @@ def _verdict(figures: SummaryLookup, key: Key) -> str:
 def _last(pivot: Pivot, name: str) -> tuple[list[Key], Array]:
     """A column of the table where all layers were drawn anew: rankings, and ``[n, F]``."""
     depth = max((int(key[2]) for key in pivot.keys), default=0)
-    chosen = [place for place, key in enumerate(pivot.keys) if depth and key[2] == str(depth)]
-    return [pivot.keys[place][:2] for place in chosen], pivot.matrix(name)[:, chosen]
+    chosen = [index for index, key in enumerate(pivot.keys) if depth and key[2] == str(depth)]
+    return [pivot.keys[index][:2] for index in chosen], pivot.matrix(name)[:, chosen]
 
 
 def _reasons(sanity: pd.DataFrame) -> dict[Key, str]:
     """Why texts have no correlation, for each ranking and depth, and how many."""
     counts = sanity.dropna(subset=["reason"]).groupby([*_BY, "reason"]).size()
-    found: dict[Key, list[str]] = {}
+    result: dict[Key, list[str]] = {}
     for (*key, reason), count in counts.items():
-        found.setdefault(tuple(str(part) for part in key), []).append(f"{reason}: {count}")
-    return {key: "; ".join(parts) for key, parts in found.items()}
+        result.setdefault(tuple(str(part) for part in key), []).append(f"{reason}: {count}")
+    return {key: "; ".join(parts) for key, parts in result.items()}

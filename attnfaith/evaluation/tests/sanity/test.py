@@ -111,10 +111,10 @@ class Sanity(Test):
     def run(self, batch: Batch) -> Columns:
         """Every ranking is asked again of every other model."""
         rankings = _asked_of_models(batch)
-        items = {level: batch.erasable(level) for level in dict.fromkeys(one.level for one in rankings)}
+        items = {level: batch.erasable(level) for level in dict.fromkeys(element.level for element in rankings)}
         enough = [(mask.sum(1) >= 2).tolist() for mask in items.values()]
         texts = [text for text in range(len(batch.rows)) if any(line[text] for line in enough)]
-        decided = decision_cells(batch.setup.decision, batch.logits)
+        decided = decision_cells(batch.config.decision, batch.logits)
         rows: Columns = {name: [] for name, _ in COLUMNS}
         count = len(batch.rows)
         for others in self._others(batch) if texts else ():
@@ -128,9 +128,9 @@ class Sanity(Test):
             }
             for ranking, answer in zip(rankings, score_with_models(batch, others, rankings), strict=True):
                 named: Columns = {"ranking": [ranking.name] * count, "ranking_level": [ranking.level] * count}
-                found = about | named | _compared(batch, ranking, answer, items[ranking.level])
+                result = about | named | _compared(batch, ranking, answer, items[ranking.level])
                 for name, values in rows.items():
-                    values += [found[name][text] for text in texts]
+                    values += [result[name][text] for text in texts]
         return rows
 
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
@@ -144,15 +144,15 @@ class Sanity(Test):
 
     def _others(self, batch: Batch) -> list[list[ReinitializedModel]]:
         """The models to be asked, one of each list; made once for a run."""
-        setup = batch.setup
-        if self.name not in setup.cache:
+        config = batch.config
+        if self.name not in config.cache:
             trial = select_texts(batch.inputs, len(batch.rows), torch.tensor([0], device=batch.logits.device))
             settings: dict[str, Any] = {"how": self.how, "depths": self.depths, "draws": self.draws}
-            found = randomised(setup.cut, trial, seed=setup.settings.seed, **settings)
+            result = randomised(config.cut, trial, seed=config.settings.seed, **settings)
             if self.random_labels is not None:
-                found.append([retrained(setup.cut, trial, self._loaded(batch), summaries.RANDOM_LABELS)])
-            setup.cache[self.name] = found
-        others: list[list[ReinitializedModel]] = setup.cache[self.name]
+                result.append([retrained(config.cut, trial, self._loaded(batch), summaries.RANDOM_LABELS)])
+            config.cache[self.name] = result
+        others: list[list[ReinitializedModel]] = config.cache[self.name]
         return others
 
     def _loaded(self, batch: Batch) -> nn.Module:
@@ -176,7 +176,7 @@ class Sanity(Test):
 
 def _asked_of_models(batch: Batch) -> list[Ranking]:
     """The rankings of all levels, each once; scores that a user brings cannot be had of another model."""
-    every = [ranking for listed in batch.setup.rankings.values() for ranking in listed]
+    every = [ranking for listed in batch.config.rankings.values() for ranking in listed]
     return [ranking for ranking in dict.fromkeys(every) if ranking.level != YOURS]
 
 
@@ -185,14 +185,14 @@ def _compared(batch: Batch, ranking: Ranking, answer: Answer, mask: Tensor) -> d
     before = batch.scores(ranking, ranking.level).double()
     both = torch.stack((before, answer.values), dim=1)
     near = MARGIN * tolerance_of(batch.logits)
-    found = kendall(both, mask, near=near)
-    signed, absolute = (spearman(one, mask, near=near)[:, 0, 1] for one in (both, both.abs()))
-    items, undefined = found.items[:, 0, 1].tolist(), signed.isnan().tolist()
+    result = kendall(both, mask, near=near)
+    signed, absolute = (spearman(entry, mask, near=near)[:, 0, 1] for entry in (both, both.abs()))
+    items, undefined = result.items[:, 0, 1].tolist(), signed.isnan().tolist()
     return {
         "items": items,
         "spearman": signed.tolist(),
         "spearman_absolute": absolute.tolist(),
-        "tau": found.tau[:, 0, 1].tolist(),
+        "tau": result.tau[:, 0, 1].tolist(),
         "reason": [
             (reason or ("fewer than two items have scores" if count < 2 else "all items have the same score"))
             if missing

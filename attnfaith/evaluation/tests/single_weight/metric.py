@@ -60,10 +60,10 @@ class SingleWeight(Metric):
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
         """See the class."""
-        found = [
+        result = [
             _text(*map(torch.from_numpy, text)) for text in zip(*(columns[name] for name in self.inputs), strict=True)
         ]
-        delta, top, drawn = np.array(found).reshape(-1, 3).T
+        delta, top, drawn = np.array(result).reshape(-1, 3).T
         single = all(len(others) == 1 for others in columns["others"])
         shares, means = differences(delta, top, drawn, expected=not single)
         return TextQuantities(

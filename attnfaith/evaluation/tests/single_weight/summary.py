@@ -82,4 +82,4 @@ def quantities(single_weight: pd.DataFrame) -> Quantities:
     for name, values in cells(top, columns["expected_drawn_flips"]).items():
         means.append(Mean(f"expected_{name}", values, keys=keys))
     every = [*shares, Share("marginal", columns["marginal"], keys=keys), *means]
-    return Quantities(pivot.text_ids, lambda indices: [one.take(indices) for one in every], LEVEL)
+    return Quantities(pivot.text_ids, lambda indices: [item.take(indices) for item in every], LEVEL)

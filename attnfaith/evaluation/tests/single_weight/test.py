@@ -80,7 +80,7 @@ class SingleWeight(Test):
 
     def run(self, batch: Batch) -> Columns:
         """All single erasures are one pass of the tail, shared with the other tests."""
-        decision, eraser = batch.setup.decision, AttentionEraser(batch)
+        decision, eraser = batch.config.decision, AttentionEraser(batch)
         without = batch.request.without_each
         before = batch.logits.unsqueeze(1)
         divergence = decision.divergence(before, without).double()
@@ -93,20 +93,20 @@ class SingleWeight(Test):
         sums = [(values * eraser.erasable.cpu().numpy()).sum(1) for values in (moved, flips)]
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text, row in enumerate(batch.rows):
-            number = eraser.everything[text].cumsum(0).sub(1).tolist()  # an item's place among the text's own
-            places = eraser.erasable[text].nonzero().flatten().cpu().numpy()
-            for name, top in zip(RANKINGS, (line[text] for line in tops), strict=True) if len(places) >= 2 else ():
-                pool = places if self.reference == "released-code" else places[places != top]
+            number = eraser.items[text].cumsum(0).sub(1).tolist()  # an item's place among the text's own
+            indices = eraser.erasable[text].nonzero().flatten().cpu().numpy()
+            for name, top in zip(RANKINGS, (line[text] for line in tops), strict=True) if len(indices) >= 2 else ():
+                pool = indices if self.reference == "released-code" else indices[indices != top]
                 drawn = int(pool[self._draw(len(pool), batch, text, name)])
-                itself = len(pool) < len(places)  # the top item is not among those that are drawn from
+                itself = len(pool) < len(indices)  # the top item is not among those that are drawn from
                 js, flipped = (
-                    (total[text] - itself * one[text, top]) / len(pool)
-                    for total, one in zip(sums, (moved, flips), strict=True)
+                    (total[text] - itself * item[text, top]) / len(pool)
+                    for total, item in zip(sums, (moved, flips), strict=True)
                 )
                 values = {
                     "text_id": row.number,
                     "ranking": name,
-                    "items": len(places),
+                    "items": len(indices),
                     "prediction": decided[text],
                     "gold": to_cell(row.label),
                     "top": number[top],
@@ -139,7 +139,7 @@ class SingleWeight(Test):
             )
 
     def _draw(self, count: int, batch: Batch, text: int, ranking: str) -> int:
-        generator = keyed_generator(batch.setup.settings.seed, batch.rows[text].number, self.name, ranking)
+        generator = keyed_generator(batch.config.settings.seed, batch.rows[text].number, self.name, ranking)
         return int(torch.randint(count, (), generator=generator))
 
 

@@ -20,11 +20,11 @@ SEARCH, KNOWN = "#0072b2", "#d55e00"
 def made(texts=600, classes=2, seed=0, known="exact"):
     """The less far, the more weight the heaviest item has."""
     draw = np.random.default_rng(seed)
-    weight, said = draw.beta(1.2, 2.0, texts).clip(0.02, 1), draw.integers(classes, size=texts)
+    weight, predicted = draw.beta(1.2, 2.0, texts).clip(0.02, 1), draw.integers(classes, size=texts)
     most = math.log(2) * (1 - weight * draw.beta(1, 4, texts))
     table = pd.DataFrame({"text_id": range(texts), "max_weight": weight, "js": most * draw.beta(9, 2, texts)})
     low = {"exact": most, "bounds": (most + table.js) / 2, "none": np.nan}[known]
-    return table.assign(js_low=low, js_high=most if known != "none" else np.nan, prediction=said)
+    return table.assign(js_low=low, js_high=most if known != "none" else np.nan, prediction=predicted)
 
 
 def strip_of(table, strip):
@@ -35,32 +35,32 @@ def strip_of(table, strip):
 
 def groups(axis, kind):
     """What is drawn, by strip and colour."""
-    found = {}
+    result = {}
     for group in axis.collections:
         if isinstance(group, kind):
             corners = group.get_offsets() if kind is PathCollection else group.get_paths()[0].vertices
             middle = round(float(np.mean(corners[:, 1]) + (0.2 if to_hex(group.get_facecolor()[0]) == KNOWN else -0.2)))
-            found[middle, to_hex(group.get_facecolor()[0])] = np.asarray(corners)
-    return found
+            result[middle, to_hex(group.get_facecolor()[0])] = np.asarray(corners)
+    return result
 
 
 def medians(axis):
     """The median lines, by strip and side."""
     lines = [line for line in axis.lines if to_hex(line.get_color()) == "#1a1a1a"]
-    found = {}
+    result = {}
     for line in lines:
         base, tip = line.get_ydata()
-        found[round(base), "up" if tip > base else "down"] = float(line.get_xdata()[0])
-    return found
+        result[round(base), "up" if tip > base else "down"] = float(line.get_xdata()[0])
+    return result
 
 
 def test_few_texts_are_dots_each_in_its_half_of_its_strip():
     table = made(60)
-    found = groups(divergences(table), PathCollection)
+    result = groups(divergences(table), PathCollection)
     for strip in range(4):
         rows = strip_of(table, strip)
         for colour, values, side in ((SEARCH, rows.js, 1), (KNOWN, rows.js_high, -1)):
-            dots = found[strip, colour]
+            dots = result[strip, colour]
             np.testing.assert_allclose(np.sort(dots[:, 0]), np.sort(values))
             heights = side * (dots[:, 1] - strip)
             assert (heights > 0).all()
@@ -69,14 +69,14 @@ def test_few_texts_are_dots_each_in_its_half_of_its_strip():
 
 def test_many_texts_are_distributions_of_all_of_them():
     table = made(4000)
-    found = groups(divergences(table), PolyCollection)
-    assert len(found) == 8
+    result = groups(divergences(table), PolyCollection)
+    assert len(result) == 8
     edges = np.linspace(0, math.log(2), 46)
     for strip in range(4):
         rows = strip_of(table, strip)
         for colour, values, side in ((SEARCH, rows.js, 1), (KNOWN, rows.js_high, -1)):
             counts = np.histogram(values, edges)[0]
-            corners = found[strip, colour]
+            corners = result[strip, colour]
             top = [
                 (side * (corners[np.isclose(corners[:, 0], edge, atol=1e-9), 1] - strip)).max() for edge in edges[:-1]
             ]
@@ -125,8 +125,8 @@ def test_a_panel_for_each_class(tmp_path):
     assert figure.get_figwidth() == PAGE
     assert (tmp_path / "figure.png").exists()
     assert unreadable(figure) == []
-    for place, axis in enumerate(figure.axes):
-        assert any(text.startswith(f"{int((table.prediction == place).sum())} texts;") for text in texts_of(axis))
+    for index, axis in enumerate(figure.axes):
+        assert any(text.startswith(f"{int((table.prediction == index).sum())} texts;") for text in texts_of(axis))
 
 
 @pytest.mark.parametrize("kind", ["multilabel", "regression"])

@@ -25,40 +25,40 @@ NUMBERS = ("max_weight", "js", "tvd", "js_low", "js_high", "js_most")
 
 def rows_of(columns):
     """Rows by text; each is there once."""
-    found = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    table = {row["text_id"]: row for row in found}
-    assert len(table) == len(found)
+    result = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    table = {row["text_id"]: row for row in result}
+    assert len(table) == len(result)
     return table
 
 
 def js(left, right):
     total = 0.0
     for p, q in zip(left, right, strict=True):
-        total += sum(one * math.log(2 * one / (p + q)) for one in (p, q) if one > 0) / 2
+        total += sum(item * math.log(2 * item / (p + q)) for item in (p, q) if item > 0) / 2
     return total
 
 
 @pytest.fixture
 def spied(monkeypatch):
     """The weights that searches find, one batch after the other."""
-    found, search = [], test.search_adversary
+    result, search = [], test.search_adversary
 
     def spy(*args, **options):
-        found.append(search(*args, **options))
-        return found[-1]
+        result.append(search(*args, **options))
+        return result[-1]
 
     monkeypatch.setattr(test, "search_adversary", spy)
-    return found
+    return result
 
 
 @pytest.mark.parametrize("kind", list(SIZES))
 @pytest.mark.parametrize("family", ["FLANrnn", "bert", *slowly("HANrnn", "llama", "eurobert")])
-def test_what_is_found_is_as_far_and_moves_the_output_as_little_as_is_said(family, kind, spied):
+def test_the_weights_found_have_the_reported_divergence_and_output_change(family, kind, spied):
     batch = batch_of(family, kind)
     rows = rows_of(QUICK.run(batch))
-    (found,) = spied
+    (result,) = spied
     capture, epsilon = batch.capture, {"regression": TOLERANCE, "sigmoid": 0.01}.get(kind, 0.05)
-    after = batch.setup.cut.rerun(capture, weights=found.weights.unsqueeze(1))[:, 0].tolist()
+    after = batch.config.cut.rerun(capture, weights=result.weights.unsqueeze(1))[:, 0].tolist()
     groups = torch.ones(capture.shape[:2], dtype=torch.bool) if capture.groups is None else capture.groups
     effect = 0.0
     for text, count in enumerate(capture.lengths.tolist()):
@@ -71,7 +71,7 @@ def test_what_is_found_is_as_far_and_moves_the_output_as_little_as_is_said(famil
         assert row["tvd"] == pytest.approx(moved, abs=1e-6)
         lines = [
             (old.tolist(), new.tolist())
-            for old, new, there in zip(capture.weights[text], found.weights[text], groups[text], strict=True)
+            for old, new, there in zip(capture.weights[text], result.weights[text], groups[text], strict=True)
             if there
         ]
         assert row["js"] == pytest.approx(sum(js(*pair) for pair in lines) / len(lines), abs=1e-8)
@@ -89,14 +89,14 @@ def test_what_is_found_is_as_far_and_moves_the_output_as_little_as_is_said(famil
 def test_where_the_tail_is_affine_bounds_come_from_what_each_item_says_alone(family, kind):
     """The logits with everything on one item, through the model's own tail."""
     batch = batch_of(family, kind)
-    decision, capture = batch.setup.decision, batch.capture
+    decision, capture = batch.config.decision, batch.capture
     rows, gap = rows_of(QUICK.run(batch)), 0.0
     for text, row in rows.items():
-        own = capture.mask[text]
-        alone = torch.zeros(len(batch.rows), int(own.sum()), 1, len(own), dtype=torch.float64)
-        alone[text, :, 0] = torch.eye(len(own), dtype=torch.float64)[own]
-        corners = batch.setup.cut.rerun(capture, weights=alone)[text]
-        reach = divergence_range(capture.weights[text, 0, own], corners, decision, row["epsilon"])
+        inside = capture.mask[text]
+        alone = torch.zeros(len(batch.rows), int(inside.sum()), 1, len(inside), dtype=torch.float64)
+        alone[text, :, 0] = torch.eye(len(inside), dtype=torch.float64)[inside]
+        corners = batch.config.cut.rerun(capture, weights=alone)[text]
+        reach = divergence_range(capture.weights[text, 0, inside], corners, decision, row["epsilon"])
         assert row["js_high"] == pytest.approx(reach.high, abs=1e-9)
         assert row["js_low"] == pytest.approx(max(reach.low, row["js"]), abs=1e-9)
         assert row["js"] <= row["js_low"] + 1e-12
@@ -126,7 +126,7 @@ def test_the_affine_tail_is_the_tail(monkeypatch):
 
 
 @pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "bert", *slowly("eurobert")])
-def test_draws_hang_on_the_row_and_nothing_else(family):
+def test_draws_depend_on_the_row_only(family):
     numbers = [40, 7, 19, 3, 100, 12, 55, 8]
     inputs = inputs_of(model_of(family), lengths=LENGTHS, seed=2)
     together = rows_of(QUICK.run(batch_of(family, numbers=numbers, inputs=inputs)))
@@ -157,9 +157,9 @@ def test_protected_items_keep_their_weights(spied):
     special = batch.special_items
     assert special.any()
     rows = rows_of(QUICK.run(batch))
-    (found,) = spied
-    fixed = special.unsqueeze(1).expand_as(found.weights)
-    assert torch.equal(found.weights[fixed], batch.capture.weights[fixed])
+    (result,) = spied
+    fixed = special.unsqueeze(1).expand_as(result.weights)
+    assert torch.equal(result.weights[fixed], batch.capture.weights[fixed])
     free = rows_of(QUICK.run(batch_of("bert")))
     for text, row in rows.items():
         assert row["items"] == int((batch.capture.mask & ~special)[text].sum())
@@ -178,13 +178,13 @@ def test_protected_items_are_part_of_the_exact_solution(kind):
         weights, free = batch.capture.weights[text, 0], batch.capture.mask[text] & ~special[text]
         part = weights[free].sum()
         edited = weights.repeat(int(free.sum()), 1)
-        for place, item in enumerate(free.nonzero().flatten().tolist()):
-            edited[place, free] = 0
-            edited[place, item] = part
+        for index, item in enumerate(free.nonzero().flatten().tolist()):
+            edited[index, free] = 0
+            edited[index, item] = part
         padded = torch.zeros(len(batch.rows), len(edited), 1, len(weights), dtype=torch.float64)
         padded[text, :, 0] = edited
-        corners = batch.setup.cut.rerun(batch.capture, weights=padded)[text]
-        reach = divergence_range(weights[free] / part, corners, batch.setup.decision, row["epsilon"])
+        corners = batch.config.cut.rerun(batch.capture, weights=padded)[text]
+        reach = divergence_range(weights[free] / part, corners, batch.config.decision, row["epsilon"])
         assert row["js_high"] == pytest.approx(float(part) * reach.high, abs=1e-9)
         assert row["js"] <= row["js_high"] + 1e-9
 
@@ -197,8 +197,8 @@ def words(*lengths):
 
 
 def test_texts_of_one_item_have_no_row():
-    found = rows_of(QUICK.run(batch_of("FLANrnn", inputs=words(1, 4, 1, 2))))
-    assert {number: row["items"] for number, row in found.items()} == {1: 4, 3: 2}
+    result = rows_of(QUICK.run(batch_of("FLANrnn", inputs=words(1, 4, 1, 2))))
+    assert {number: row["items"] for number, row in result.items()} == {1: 4, 3: 2}
     assert QUICK.run(batch_of("FLANrnn", inputs=words(1, 1))) == {name: [] for name, _ in COLUMNS}
 
 
@@ -260,9 +260,11 @@ def test_a_regression_needs_a_tolerance():
 
 
 def test_more_room_lets_it_go_farther():
-    found = [rows_of(Adversarial(epsilon=one, steps=1).run(batch_of("FLANrnn", "sigmoid"))) for one in (1e-4, 0.05, 1)]
-    for text, row in found[0].items():
-        reached = [row["js_high"], found[1][text]["js_high"], found[2][text]["js_high"]]
+    result = [
+        rows_of(Adversarial(epsilon=item, steps=1).run(batch_of("FLANrnn", "sigmoid"))) for item in (1e-4, 0.05, 1)
+    ]
+    for text, row in result[0].items():
+        reached = [row["js_high"], result[1][text]["js_high"], result[2][text]["js_high"]]
         assert reached == sorted(reached)
         assert reached[2] == pytest.approx(row["js_most"])
         assert reached[0] < reached[2] - 1e-3
@@ -277,7 +279,7 @@ def test_coarser_numbers(dtype):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("epsilon", 0, "the adversarial test's epsilon to be a finite number above 0, got 0"),
         ("epsilon", math.nan, "epsilon"),
@@ -293,6 +295,6 @@ def test_coarser_numbers(dtype):
         ("near", True, "near"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(option, value, said):
-    with pytest.raises(InputError, match=said):
+def test_options_that_make_no_sense_are_refused(option, value, message):
+    with pytest.raises(InputError, match=message):
         Adversarial(**{option: value})

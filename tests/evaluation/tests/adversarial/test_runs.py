@@ -80,14 +80,14 @@ def test_the_command(folder, tmp_path):
 
 def test_a_transformer(tmp_path):
     folder = commands.save_bert(tmp_path / "bert")
-    found = af.Evaluator(folder).compute(ROWS, tests=[QUICK["adversarial"]], n_resamples=99, quiet=True)
-    table = found.table("adversarial")
+    result = af.Evaluator(folder).compute(ROWS, tests=[QUICK["adversarial"]], n_resamples=99, quiet=True)
+    table = result.table("adversarial")
     assert len(table) == 42  # without the empty text
     assert table.js_high.isna().all()
     assert table.js.max() > 0.05
     assert (table.tvd <= table.epsilon).all()
-    assert found.plot("adversarial").axes
-    figures = found.summary().figure
+    assert result.plot("adversarial").axes
+    figures = result.summary().figure
     assert not figures.str.endswith(("_exact", "_low", "_high")).any()
 
 

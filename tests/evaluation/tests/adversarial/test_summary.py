@@ -1,4 +1,4 @@
-"""Figures of the adversarial test against counts by hand, and what is said of them."""
+"""Figures of the adversarial test against counts by hand, and what is sentences_of of them."""
 
 import math
 
@@ -40,16 +40,16 @@ def values(summary, other=""):
 
 
 def test_figures_of_the_search_alone():
-    found = values(figures_of(made()))
-    assert (found["texts"], found["set_aside"], found["too_short"]) == (8, 1, 1)
-    assert (found["epsilon"], found["near"]) == (0.05, 0.9)
-    assert found["near_ln2"] == pytest.approx(2 / 6)
-    assert found["near_most"] == pytest.approx(4 / 5)  # of the last nothing else was possible: undefined
-    assert found["unsatisfied"] == pytest.approx(1 / 6)
-    assert found["js_mean"] == pytest.approx(1.89 / 6)
-    assert found["js_median"] == pytest.approx(0.25)
-    assert found["most_mean"] == pytest.approx(2.5 / 6)
-    assert not [name for name in found if name.endswith(("_exact", "_low", "_high"))]
+    result = values(figures_of(made()))
+    assert (result["texts"], result["set_aside"], result["too_short"]) == (8, 1, 1)
+    assert (result["epsilon"], result["near"]) == (0.05, 0.9)
+    assert result["near_ln2"] == pytest.approx(2 / 6)
+    assert result["near_most"] == pytest.approx(4 / 5)  # of the last nothing else was possible: undefined
+    assert result["unsatisfied"] == pytest.approx(1 / 6)
+    assert result["js_mean"] == pytest.approx(1.89 / 6)
+    assert result["js_median"] == pytest.approx(0.25)
+    assert result["most_mean"] == pytest.approx(2.5 / 6)
+    assert not [name for name in result if name.endswith(("_exact", "_low", "_high"))]
 
 
 def test_near_is_an_option_and_inclusive():
@@ -58,24 +58,24 @@ def test_near_is_an_option_and_inclusive():
     assert values(figures_of(table, near=0.51))["near_ln2"] == 0
 
 
-def test_exact_values_stand_beside_the_search():
+def test_exact_values_are_shown_with_the_search():
     exact = [0.11, 0.68, 0.67, 0.31, 0.69, 0.0]
-    found = values(figures_of(made(js_low=exact, js_high=np.array(exact) + 1e-13)))
-    assert found["near_ln2_exact"] == pytest.approx(3 / 6)
-    assert found["near_most_exact"] == 1
-    assert found["gap_exact"] == pytest.approx((sum(exact) - 1.89) / 6)
-    assert found["js_mean_exact"] == pytest.approx(sum(exact) / 6)
-    assert found["js_median_exact"] == pytest.approx(0.49)
-    assert not [name for name in found if name.endswith(("_low", "_high"))]
+    result = values(figures_of(made(js_low=exact, js_high=np.array(exact) + 1e-13)))
+    assert result["near_ln2_exact"] == pytest.approx(3 / 6)
+    assert result["near_most_exact"] == 1
+    assert result["gap_exact"] == pytest.approx((sum(exact) - 1.89) / 6)
+    assert result["js_mean_exact"] == pytest.approx(sum(exact) / 6)
+    assert result["js_median_exact"] == pytest.approx(0.49)
+    assert not [name for name in result if name.endswith(("_low", "_high"))]
 
 
-def test_bounds_stand_beside_the_search():
+def test_bounds_are_shown_with_the_search():
     low, high = [0.1, 0.66, 0.4, 0.3, 0.64, 0.0], [0.11, 0.69, 0.68, 0.31, 0.69, 0.0]
-    found = values(figures_of(made(js_low=low, js_high=high)))
-    assert (found["near_ln2_low"], found["near_ln2_high"]) == pytest.approx((2 / 6, 3 / 6))
-    assert (found["gap_low"], found["gap_high"]) == pytest.approx(((sum(low) - 1.89) / 6, (sum(high) - 1.89) / 6))
-    assert found["js_mean_high"] == pytest.approx(sum(high) / 6)
-    assert not [name for name in found if name.endswith("_exact")]
+    result = values(figures_of(made(js_low=low, js_high=high)))
+    assert (result["near_ln2_low"], result["near_ln2_high"]) == pytest.approx((2 / 6, 3 / 6))
+    assert (result["gap_low"], result["gap_high"]) == pytest.approx(((sum(low) - 1.89) / 6, (sum(high) - 1.89) / 6))
+    assert result["js_mean_high"] == pytest.approx(sum(high) / 6)
+    assert not [name for name in result if name.endswith("_exact")]
 
 
 def test_ranges_of_the_largest_weight():
@@ -102,28 +102,28 @@ def test_parts_of_the_texts_and_order_of_the_rows():
 
 
 def test_no_rows_at_all():
-    found = values(figures_of(made()[:0]))
-    assert found["too_short"] == 7
-    assert "js_mean" not in found
+    result = values(figures_of(made()[:0]))
+    assert result["too_short"] == 7
+    assert "js_mean" not in result
 
 
 def test_two_runs_are_compared_by_the_numbers_of_the_summary():
     low = [0.1, 0.66, 0.4, 0.3, 0.64, 0.0]
     table = made(js_low=low, js_high=low)
-    side, found = compared("adversarial", table)[""], values(figures_of(table))
+    side, result = compared("adversarial", table)[""], values(figures_of(table))
     assert side["text_ids"].tolist() == [0, 1, 2, 3, 4, 5]
     for (name, _), column in side["columns"].items():
         middle = np.median if "median" in name else np.nanmean
-        assert found[name] == pytest.approx(middle(column)), name
+        assert result[name] == pytest.approx(middle(column)), name
     assert {name for name, _ in side["columns"]} >= {"js_mean", "js_mean_exact", "js_median", "gap_exact"}
 
 
-def said(table, **facts):
+def sentences_of(table, **facts):
     return list(sentences(SummaryLookup(figures_of(table), "adversarial"), facts))
 
 
 def test_sentences():
-    first, meaning, median, most = said(made())
+    first, meaning, median, most = sentences_of(made())
     assert first.startswith("On 33 % [")
     assert meaning == (
         "'Entirely different' is a Jensen-Shannon divergence of at least 90 % of ln 2, and 'the same' a total "
@@ -133,16 +133,16 @@ def test_sentences():
     assert "possible" not in median
     assert most.startswith("If the output may change, ")
     exact = [0.11, 0.68, 0.67, 0.31, 0.69, 0.0]
-    first, meaning, median, _ = said(made(js_low=exact, js_high=exact), decision="regression")
+    first, meaning, median, _ = sentences_of(made(js_low=exact, js_high=exact), decision="regression")
     assert first.startswith("On 50 % [")
     assert "the search finds such weights on 33 % [" in first
     assert meaning.endswith("a value that moves by at most 0.05.")
     assert ", of 0.49 nats [" in median
-    first, _, median, _ = said(made(js_low=[0.1, 0.66, 0.4, 0.3, 0.64, 0.0], js_high=exact))
+    first, _, median, _ = sentences_of(made(js_low=[0.1, 0.66, 0.4, 0.3, 0.64, 0.0], js_high=exact))
     assert first.startswith("On at least 33 % [")
     assert "] and at most 50 % [" in first
     assert "the largest possible is between" in median
-    assert said(made()[:0]) == []
+    assert sentences_of(made()[:0]) == []
 
 
 def test_divergences_in_words():

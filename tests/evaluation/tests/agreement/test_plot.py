@@ -13,15 +13,15 @@ MEASURES = [("input", "gradient_attention_fixed"), ("input", "leave_one_out")]
 
 def table(texts=200, levels=("input",), classes=2, seed=0, others=(*MEASURES, ("input", "random"))):
     """Taus made up, text by text."""
-    draw, lots = np.random.default_rng(seed), []
+    draw, tables = np.random.default_rng(seed), []
     for level in levels:
-        for place, (other_level, other) in enumerate(others):
-            tau = np.clip(draw.normal(0.35 - 0.1 * place, 0.25, texts), -1, 1)
+        for index, (other_level, other) in enumerate(others):
+            tau = np.clip(draw.normal(0.35 - 0.1 * index, 0.25, texts), -1, 1)
             tau[: texts // 20] = np.nan
             rows = {"text_id": range(texts), "level": level, "ranking_level": level, "ranking": "attention"}
             rows |= {"other_level": other_level, "other": other, "tau": tau, "p": draw.random(texts)}
-            lots.append(pd.DataFrame(rows | {"prediction": draw.integers(0, classes, texts)}))
-    return pd.concat(lots, ignore_index=True)
+            tables.append(pd.DataFrame(rows | {"prediction": draw.integers(0, classes, texts)}))
+    return pd.concat(tables, ignore_index=True)
 
 
 @pytest.mark.parametrize("classes", [1, 2, 4])
@@ -33,15 +33,15 @@ def test_outlines_are_shares_of_each_class(classes):
         rows = made[(made.other == other) & made.tau.notna()]
         outlines = [patch for patch in axis.patches if patch.get_label() and not patch.get_label().startswith("_")]
         assert len(outlines) == classes
-        for place, outline in enumerate(outlines):
-            own = rows[rows.prediction == place].tau
+        for index, outline in enumerate(outlines):
+            of_class = rows[rows.prediction == index].tau
             values, edges, _ = outline.get_data()
             assert len(values) == 20
             assert values.sum() == pytest.approx(1)
-            assert outline.get_label() == f"{['bad', 'good', 'fair', 'poor'][place]} ({own.mean():.2f})".replace(
+            assert outline.get_label() == f"{['bad', 'good', 'fair', 'poor'][index]} ({of_class.mean():.2f})".replace(
                 "-", "−"
             )
-            assert values[10] == pytest.approx(((own >= 0) & (own < 0.1)).mean())
+            assert values[10] == pytest.approx(((of_class >= 0) & (of_class < 0.1)).mean())
             assert (edges[0], edges[-1]) == (-1, 1)
         assert axis.get_title(loc="left").endswith(f"mean τ {rows.tau.mean():.2f}")
         assert any("190 texts, undefined on 10 texts" in text for text in texts_of(axis))
@@ -63,7 +63,7 @@ def test_many_classes_and_other_decisions_are_one_outline(kind, classes):
     assert all(len(axis.patches) == 2 and axis.get_legend() is None for axis in figure.axes)
 
 
-def test_other_rankings_can_be_asked_for_and_levels_are_named():
+def test_other_rankings_can_be_chosen_and_levels_are_named():
     both = table(levels=("attention", "input"))
     figure = agreement_distributions(both, others=["random"])
     titles = [axis.get_title(loc="left") for axis in figure.axes]
@@ -78,7 +78,7 @@ def test_other_rankings_can_be_asked_for_and_levels_are_named():
     )
 
 
-def test_names_of_a_users_own_are_text():
+def test_user_names_are_drawn_as_plain_text():
     made = table(others=[("yours", "$cost$_of_the_second_annotator_here")])
     figure = agreement_distributions(made, ["$a$", "$a$"])
     assert unreadable(figure) == []

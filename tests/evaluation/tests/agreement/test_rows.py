@@ -29,39 +29,39 @@ MEASURES = ["input/gradient_attention_fixed", "input/leave_one_out"]
 
 
 def rows_of(columns):
-    found = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    result = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     names = ("text_id", "level", "ranking_level", "ranking", "other_level", "other")
-    table = {tuple(row[name] for name in names): row for row in found}
-    assert len(table) == len(found)
+    table = {tuple(row[name] for name in names): row for row in result}
+    assert len(table) == len(result)
     return table
 
 
 def levelled(line):
     """Scores as whole numbers; neighbours that differ by rounding only are the same."""
-    found, number, before = {}, 0, None
+    result, number, before = {}, 0, None
     for value in sorted(value for value in line if not math.isnan(value)):
         number += before is not None and not math.isclose(value, before, rel_tol=5e-12, abs_tol=0.0)
-        found[value], before = number, value
-    return [found.get(value, math.nan) for value in line]
+        result[value], before = number, value
+    return [result.get(value, math.nan) for value in line]
 
 
 def first(line, items, count):
-    return set(sorted(items, key=lambda place: (-line[place], place))[:count])
+    return set(sorted(items, key=lambda index: (-line[index], index))[:count])
 
 
 def assert_rows(batch, rows, top):
     """Every row is what scipy says of the two rankings' scores, on the items that both of them score."""
     compared, undefined = 0, 0
     for (number, level, *names), row in rows.items():
-        text = [one.number for one in batch.rows].index(number)
+        text = [entry.number for entry in batch.rows].index(number)
         mask = batch.capture.mask[text] if level == "attention" else batch.inputs["attention_mask"][text].bool()
         special = batch.special_items[text] if level == "attention" else batch.special[text]
-        affine = batch.setup.cut.adapter.mechanism == "pooled"
-        if batch.setup.special_tokens == "protect" or (affine and level == "input"):
+        affine = batch.config.cut.adapter.mechanism == "pooled"
+        if batch.config.special_tokens == "protect" or (affine and level == "input"):
             mask = mask & ~special
         scores = [batch.scores(Ranking(name, at), level)[text].tolist() for at, name in (names[:2], names[2:])]
         items = [
-            place for place in mask.nonzero().flatten().tolist() if not any(math.isnan(line[place]) for line in scores)
+            index for index in mask.nonzero().flatten().tolist() if not any(math.isnan(line[index]) for line in scores)
         ]
         left, right = (np.array(levelled(line))[items] for line in scores)
         assert row["items"] == len(items)
@@ -75,7 +75,7 @@ def assert_rows(batch, rows, top):
         count = min(len(items), top if top >= 1 else max(1, math.ceil(round(top * len(items), 9))))
         common = len(first(scores[0], items, count) & first(scores[1], items, count)) / count if count else math.nan
         assert row["overlap"] == pytest.approx(common, nan_ok=True)
-        assert row["prediction"] == decided(batch.setup.decision.kind, batch.logits[text].tolist())
+        assert row["prediction"] == decided(batch.config.decision.kind, batch.logits[text].tolist())
         compared += not math.isnan(row["tau"])
         undefined += math.isnan(row["tau"])
     assert compared > 50
@@ -125,7 +125,7 @@ def pairs_of(columns, level):
 
 def test_which_pairs_there_are():
     columns = Agreement().run(batch_of("FLANrnn", rankings=FLAN))
-    names = ["attention/attention", *MEASURES, *(str(one) for one in FLAN["attention"])]
+    names = ["attention/attention", *MEASURES, *(str(item) for item in FLAN["attention"])]
     assert pairs_of(columns, "attention") == list(itertools.combinations(names, 2))
     assert set(columns["level"]) == {"attention"}
     only = Agreement(pairs="attention").run(batch_of("FLANrnn", rankings=FLAN))
@@ -147,7 +147,7 @@ def test_tokens_are_compared_once_and_sentences_by_themselves():
     assert set(alone["level"]) == {"attention"}
 
 
-def test_what_a_model_does_not_have_is_left_out_and_said():
+def test_rankings_a_model_does_not_have_are_left_out_with_a_note():
     torch.manual_seed(0)
     model = af.models.from_preset("FLANnoenc", num_labels=2, vocab_size=64, normaliser="sparsemax").double()
     inputs = inputs_of(model, lengths=LENGTHS, seed=2)
@@ -177,8 +177,8 @@ def test_batches_and_padding_change_nothing(family):
     together = rows_of(Agreement().run(batch_of(family, rankings=rankings, numbers=numbers, inputs=inputs)))
     apart = {}
     for text in reversed(range(len(numbers))):
-        one = batch_of(family, rankings=rankings, numbers=[numbers[text]], inputs=one_of(inputs, text))
-        apart |= rows_of(Agreement().run(one))
+        item = batch_of(family, rankings=rankings, numbers=[numbers[text]], inputs=one_of(inputs, text))
+        apart |= rows_of(Agreement().run(item))
     assert together.keys() == apart.keys()
     for key, row in together.items():
         for name, value in row.items():
@@ -188,7 +188,7 @@ def test_batches_and_padding_change_nothing(family):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"pairs": "some"}, "'all' or 'attention'"),
         ({"top": 0}, "top to be a share between 0 and 1 or a whole number of at least 1"),
@@ -199,8 +199,8 @@ def test_batches_and_padding_change_nothing(family):
         ({"alpha": 1.0}, "alpha to be between 0 and 1"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, said):
-    with pytest.raises(InputError, match=said):
+def test_options_that_make_no_sense_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
         Agreement(**options)
 
 
@@ -227,9 +227,9 @@ def summary_for(attended):
     cut.model.load_state_dict(model.state_dict())
     table = pd.DataFrame(Agreement().run(batch_of("planted", cut=cut, inputs=inputs, rankings=FLAN)))
     texts = pd.DataFrame({"text_id": range(40), "aside": None})
-    found = summarised("agreement", table, texts, n_resamples=99)
-    found = found[(found.ranking == "attention")]
-    return found.set_index(["other", "figure"]).value
+    result = summarised("agreement", table, texts, n_resamples=99)
+    result = result[(result.ranking == "attention")]
+    return result.set_index(["other", "figure"]).value
 
 
 def test_an_attention_that_decides_agrees_and_one_that_does_not_agrees_less():
@@ -243,13 +243,13 @@ def test_an_attention_that_decides_agrees_and_one_that_does_not_agrees_less():
 
 
 def test_a_uniform_attention_agrees_with_nothing_and_that_is_counted():
-    found = summary_for(None)
-    others = {name for name, _ in found.index}
+    result = summary_for(None)
+    others = {name for name, _ in result.index}
     assert len(others) == 5
     for name in others:
-        assert found[name, "undefined"] == 1
+        assert result[name, "undefined"] == 1
         for figure in ("tau", "tau_sd", "significant", "spearman"):
-            assert math.isnan(found[name, figure])
+            assert math.isnan(result[name, figure])
 
 
 WORDS = "good bad fine dull long short film plot cast story very not quite never the a".split()
@@ -268,7 +268,7 @@ def evaluated(tmp_path_factory):
     model.eval().save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     sizes = torch.randint(1, 12, (60,)).tolist()
-    texts = [" ".join(WORDS[place] for place in torch.randint(16, (size,)).tolist()) for size in sizes]
+    texts = [" ".join(WORDS[index] for index in torch.randint(16, (size,)).tolist()) for size in sizes]
     data = pd.DataFrame({"text": texts, "label": [number % 3 for number in range(60)]})
     data.to_csv(folder / "data.csv", index=False)
     evaluator = af.Evaluator(model, tokenizer)
@@ -318,11 +318,11 @@ def test_two_runs_are_compared_by_what_attention_agrees_with(evaluated):
 
     _, results, _, _ = evaluated
     tables = {name: results.table(name) for name in ("texts", "agreement")}
-    found = compare(tables, tables, paired=True, n_resamples=99)
-    found = found[found.test == "agreement"]
-    assert set(found.figure) >= {"tau:input/leave_one_out", "tau:attention/gradient"}
-    assert (found.difference == 0).all()
-    assert set(found.ranking) == {"attention"}
+    result = compare(tables, tables, paired=True, n_resamples=99)
+    result = result[result.test == "agreement"]
+    assert set(result.figure) >= {"tau:input/leave_one_out", "tau:attention/gradient"}
+    assert (result.difference == 0).all()
+    assert set(result.ranking) == {"attention"}
 
 
 def test_the_command_line(evaluated, tmp_path):

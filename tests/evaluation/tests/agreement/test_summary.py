@@ -26,19 +26,19 @@ def tables(count=60, level="attention", seed=0, undefined=0.2):
     texts = pd.DataFrame({"text_id": range(count + 2), "aside": None, "items": 9, "confidence": 0.7})
     texts["prediction"] = draw.integers(0, 2, len(texts))
     for text in draw.permutation(count).tolist():
-        for place, key in enumerate(KEYS):
+        for index, key in enumerate(KEYS):
             lost = draw.random() < undefined
-            tau = math.nan if lost else float(np.clip(0.3 * place + 0.2 * draw.normal(), -1, 1))
+            tau = math.nan if lost else float(np.clip(0.3 * index + 0.2 * draw.normal(), -1, 1))
             row = {"text_id": text, "level": level, **dict(zip(PAIR, key, strict=True))}
-            p = math.nan if lost else draw.random() ** (1 + 3 * place)
+            p = math.nan if lost else draw.random() ** (1 + 3 * index)
             rows.append(row | {"tau": tau, "p": p, "spearman": 1.2 * tau, "overlap": draw.random()})
     return pd.DataFrame(rows), texts
 
 
 def figure(summary, key, name):
-    found = summary[(summary.figure == name) & (summary.other == "/".join(key[2:])) & (summary.ranking == key[1])]
-    assert len(found) == 1
-    return found.iloc[0]
+    result = summary[(summary.figure == name) & (summary.other == "/".join(key[2:])) & (summary.ranking == key[1])]
+    assert len(result) == 1
+    return result.iloc[0]
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.5])
@@ -64,12 +64,12 @@ def test_figures_are_means_over_the_texts_where_they_are_defined(by, alpha):
                 "undefined": (rows.tau.isna().mean(), len(rows)),
             }
             for name, (value, count) in expected.items():
-                found = figure(of_part, key, name)
-                assert found.value == pytest.approx(value, abs=1e-12)
-                assert found.texts == count
-                assert found.low <= found.value <= found.high
-                assert found.low < found.high
-                assert (found.erase_level, found.ranking_level) == ("attention", key[0])
+                result = figure(of_part, key, name)
+                assert result.value == pytest.approx(value, abs=1e-12)
+                assert result.texts == count
+                assert result.low <= result.value <= result.high
+                assert result.low < result.high
+                assert (result.erase_level, result.ranking_level) == ("attention", key[0])
         assert of_part[of_part.figure == "too_short"].value.tolist() == [ids.isin([60, 61]).sum()]
 
 
@@ -95,8 +95,8 @@ def test_the_interval_of_the_spread_is_that_of_resamples_made_one_by_one():
         for times in counts.astype(int):
             spreads.append(np.nanstd(np.repeat(rows.tau.to_numpy(), times)))
     assert len(spreads) == 40
-    found = figure(summary, KEYS[1], "tau_sd")
-    np.testing.assert_allclose([found.low, found.high], np.quantile(spreads, [0.025, 0.975]), rtol=1e-12)
+    result = figure(summary, KEYS[1], "tau_sd")
+    np.testing.assert_allclose([result.low, result.high], np.quantile(spreads, [0.025, 0.975]), rtol=1e-12)
 
 
 def test_alpha_itself_is_significant_and_so_is_the_opposite_order():
@@ -120,9 +120,9 @@ def test_what_never_has_a_value_is_counted_and_nan():
         assert figure(summary, key, "undefined").value == 1
         assert "constant" in figure(summary, key, "undefined").note
         for name in ("tau", "tau_sd", "significant", "spearman"):
-            found = figure(summary, key, name)
-            assert math.isnan(found.value)
-            assert found.texts == 0
+            result = figure(summary, key, name)
+            assert math.isnan(result.value)
+            assert result.texts == 0
     assert not list(sentences(SummaryLookup(summary, "agreement")))
 
 
@@ -144,15 +144,15 @@ def test_a_pair_that_is_there_twice_is_refused():
         summarised("agreement", pd.concat((table, table.head(1))), texts)
 
 
-def test_levels_are_told_apart():
-    (one, texts), (two, _) = tables(level="attention"), tables(level="input", seed=1)
-    summary = summarised("agreement", pd.concat((one, two)), texts, n_resamples=99)
-    alone = summarised("agreement", two, texts, n_resamples=99)
+def test_levels_are_distinguished():
+    (first, texts), (second, _) = tables(level="attention"), tables(level="input", seed=1)
+    summary = summarised("agreement", pd.concat((first, second)), texts, n_resamples=99)
+    alone = summarised("agreement", second, texts, n_resamples=99)
     pd.testing.assert_frame_equal(
         summary[summary.erase_level == "input"].reset_index(drop=True),
         alone[alone.erase_level == "input"].reset_index(drop=True),
     )
-    assert set(compared("agreement", pd.concat((one, two)))) == {"attention", "input"}
+    assert set(compared("agreement", pd.concat((first, second)))) == {"attention", "input"}
 
 
 def test_two_runs_are_compared_by_the_tau_of_attention():
@@ -165,7 +165,7 @@ def test_two_runs_are_compared_by_the_tau_of_attention():
     np.testing.assert_array_equal(side["text_ids"], rows.text_id)
 
 
-def said(taus, *, texts=100, level="attention", lost=0.0, others=None):
+def summary_with(taus, *, texts=100, level="attention", lost=0.0, others=None):
     """Sentences of attention's pairs whose mean tau, with its interval, is given."""
     rows, same = [], {"test": "agreement", "slice": "all", "erase_level": level, "note": "", "texts": texts}
     same |= {"ranking": "attention", "ranking_level": level}
@@ -176,8 +176,8 @@ def said(taus, *, texts=100, level="attention", lost=0.0, others=None):
     return pd.DataFrame(rows)
 
 
-def test_what_is_said():
-    summary = said([(0.34, 0.33, 0.35), (0.8, CLOSE + 0.01, 0.9)])
+def test_sentences():
+    summary = summary_with([(0.34, 0.33, 0.35), (0.8, CLOSE + 0.01, 0.9)])
     assert list(sentences(SummaryLookup(summary, "agreement"))) == [
         "Attention has a mean Kendall's tau of 0.34 [0.33, 0.35] with gradient (attention held constant), "
         "significant on 50 % [40, 60] of the texts: little agreement.",
@@ -197,24 +197,24 @@ def test_what_is_said():
     ],
 )
 def test_how_much_agreement_it_is_called(low, high, words):
-    found = " ".join(sentences(SummaryLookup(said([((low + high) / 2, low, high)] * 2), "agreement")))
-    assert found.count(words) == 2
-    few = " ".join(sentences(SummaryLookup(said([((low + high) / 2, low, high)] * 2, texts=19), "agreement")))
+    result = " ".join(sentences(SummaryLookup(summary_with([((low + high) / 2, low, high)] * 2), "agreement")))
+    assert result.count(words) == 2
+    few = " ".join(sentences(SummaryLookup(summary_with([((low + high) / 2, low, high)] * 2, texts=19), "agreement")))
     assert "agreement." not in few
 
 
 def test_undefined_texts_are_mentioned_where_they_are_many():
-    many, few = (said([(0.3, 0.2, 0.35)] * 2, lost=lost) for lost in (0.12, 0.01))
+    many, few = (summary_with([(0.3, 0.2, 0.35)] * 2, lost=lost) for lost in (0.12, 0.01))
     assert sum("undefined" in sentence for sentence in sentences(SummaryLookup(many, "agreement"))) == 2
     assert not any("undefined" in sentence for sentence in sentences(SummaryLookup(few, "agreement")))
 
 
-def test_sentences_stand_for_themselves_and_levels_are_named_where_there_are_two():
-    alone = said([(0.3, 0.2, 0.35)] * 2, others=["attention/gradient", "attention/gradient_x_attention"])
+def test_sentences_name_levels_where_there_are_two():
+    alone = summary_with([(0.3, 0.2, 0.35)] * 2, others=["attention/gradient", "attention/gradient_x_attention"])
     first, second, _ = sentences(SummaryLookup(alone, "agreement"))
     assert "with gradient," in first
     assert "with gradient x attention," in second
-    both = pd.concat((alone, said([(0.3, 0.2, 0.35)] * 2, level="input")))
+    both = pd.concat((alone, summary_with([(0.3, 0.2, 0.35)] * 2, level="input")))
     levels = [sentence.split(" has ")[0] for sentence in sentences(SummaryLookup(both, "agreement"))][:-1]
     assert levels == ["Attention at the final attention"] * 2 + ["Attention at the input level"] * 2
     assert not list(sentences(SummaryLookup(alone.iloc[:0], "agreement")))

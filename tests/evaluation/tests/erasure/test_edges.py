@@ -42,7 +42,7 @@ def test_the_optimum_counts_what_underflowed(dtype, spread, generator):
     underflowed, sizes = 0, []
     for _ in range(60):
         batch = drawn(generator, spread, dtype)
-        capture, cut = batch.capture, batch.setup.cut
+        capture, cut = batch.capture, batch.config.cut
         underflowed += bool((capture.weights == 0).any())
         least = None
         for gone in itertools.chain.from_iterable(itertools.combinations(range(5), size) for size in range(1, 6)):
@@ -74,13 +74,13 @@ def test_no_ranking_of_the_panel_is_better_than_the_upper_bound(family, kind):
             cut=cut_of(family, kind, seed),
         )
         if kind == "regression":
-            setup = replace(batch.setup, decision=Decision("regression", tolerance=tolerance))
-            batch = Batch(setup, batch.rows, batch.encoded, batch.inputs)
+            config = replace(batch.config, decision=Decision("regression", tolerance=tolerance))
+            batch = Batch(config, batch.rows, batch.encoded, batch.inputs)
         for row in table(Erasure(bounds=True).run(batch)).values():
             if not row["censored"]:
                 flips += row["removed"] > 3
                 assert row["minimum_low"] <= row["removed"]
-                if row["ranking"] in {one.name for one in PANEL["attention"]}:
+                if row["ranking"] in {item.name for item in PANEL["attention"]}:
                     assert row["flippable"] is True
                     assert row["minimum_low"] <= row["minimum_high"] <= row["removed"]
     assert flips > 5 or kind == "multilabel"
@@ -93,12 +93,12 @@ def test_a_short_text_of_which_every_set_was_tried_cannot_be_flipped():
         batch = batch_of(family, lengths=(3, 4, 3, 8), cut=cut_of(family, "multiclass", seed))
         paid, free = (Sizes(batch, bounds=bounds) for bounds in (True, False))
         for text, count in enumerate((3, 4, 3, 8)):
-            places = range(count)
-            sets = [one for size in range(1, count + 1) for one in itertools.combinations(places, size)]
+            indices = range(count)
+            sets = [item for size in range(1, count + 1) for item in itertools.combinations(indices, size)]
             keep = batch.capture.mask[text].repeat(len(sets), 1)
             for row, gone in enumerate(sets):
                 keep[row, list(gone)] = False
-            logits = batch.setup.cut.rerun_sets(batch.capture, torch.full((len(sets),), text), keep)
+            logits = batch.config.cut.rerun_sets(batch.capture, torch.full((len(sets),), text), keep)
             never = bool((logits.argmax(-1) == batch.logits[text].argmax()).all())
             assert (paid.flippable[text] is False) == (never and count <= 3)
             assert free.flippable[text] is not False
@@ -110,7 +110,7 @@ def test_a_short_text_of_which_every_set_was_tried_cannot_be_flipped():
     assert unknown
 
 
-def test_a_decision_that_hangs_by_a_thread_is_marginal_in_both_tests():
+def test_a_decision_near_a_tie_is_marginal_in_both_tests():
     """The words say so little that both classes are equal but for rounding; taking any of them away is clear."""
     model = af.models.from_preset("FLANnoenc", num_labels=2, vocab_size=64, embedding_size=4).double().eval()
     with torch.no_grad():

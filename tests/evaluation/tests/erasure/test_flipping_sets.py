@@ -23,17 +23,17 @@ MANY = {
 
 def least_of(batch, level="attention"):
     """The size of each text's smallest flipping set, over every subset; None without one."""
-    slow, found = Slow(batch, level), []
+    slow, result = Slow(batch, level), []
     for text in range(len(batch.rows)):
         items, before, least = slow.erasable(text), batch.logits[text].tolist(), None
-        sets = [one for size in range(1, slow.last(text) + 1) for one in itertools.combinations(items, size)]
+        sets = [entry for size in range(1, slow.last(text) + 1) for entry in itertools.combinations(items, size)]
         for removed in sets:
             after = slow.logits(text, removed)
-            if flipped(batch.setup.decision.kind, before, after, TOLERANCE):
+            if flipped(batch.config.decision.kind, before, after, TOLERANCE):
                 least = len(removed)
                 break
-        found.append(least)
-    return found
+        result.append(least)
+    return result
 
 
 def margin(kind, before, after):
@@ -43,13 +43,13 @@ def margin(kind, before, after):
     if kind == "multilabel":
         return min(new if old > 0 else -new for old, new in zip(before, after, strict=True))
     before, after = ([0.0, row[0]] if kind == "sigmoid" else row for row in (before, after))
-    own = before.index(max(before))
-    return after[own] - max(value for place, value in enumerate(after) if place != own)
+    original = before.index(max(before))
+    return after[original] - max(value for index, value in enumerate(after) if index != original)
 
 
 def searched(batch, level):
     """The sizes that the search finds, one set at a time; None where it finds none."""
-    slow, kind, found = Slow(batch, level), batch.setup.decision.kind, []
+    slow, kind, result = Slow(batch, level), batch.config.decision.kind, []
     for text in range(len(batch.rows)):
         items, before = slow.erasable(text), batch.logits[text].tolist()
 
@@ -64,7 +64,7 @@ def searched(batch, level):
             while again:
                 again = False
                 for item in reversed(removed):
-                    smaller = [one for one in removed if one != item]
+                    smaller = [entry for entry in removed if entry != item]
                     if smaller and flips(smaller):
                         removed, again = smaller, True
             return removed
@@ -78,9 +78,9 @@ def searched(batch, level):
                 sizes.append(1)
             elif level == "input":
                 order = sorted(items, key=lambda item: (margin(kind, before, singly[item]), item))
-                sizes += [len(pruned(one)) for one in [shortest(order)] if one is not None]
-        found.append(min(sizes, default=None))
-    return found
+                sizes += [len(pruned(entry)) for entry in [shortest(order)] if entry is not None]
+        result.append(min(sizes, default=None))
+    return result
 
 
 @pytest.mark.parametrize("kind", list(SIZES))
@@ -105,7 +105,7 @@ def test_the_search_equals_the_one_with_loops(family, level, kind):
 
 
 @pytest.mark.parametrize(("family", "level"), [("bert", "attention"), ("bert", "input"), ("HANrnn", "input")])
-def test_what_else_is_asked_for_does_not_change_the_search(family, level):
+def test_other_options_do_not_change_the_search(family, level):
     many = MANY[level] if family == "bert" else ranked("input/occlusion", "input/lrp", "input/random")
     few = Sizes(batch_of(family, rankings={level: RANDOM[level]}), level)
     more = Sizes(batch_of(family, rankings={level: many}), level)
@@ -119,7 +119,7 @@ def test_attention_and_the_random_order_never_beat_the_search():
         rows = table(Erasure().run(batch_of("bert", rankings={level: names})))
         for row in rows.values():
             assert row["censored"] or row["minimum_high"] <= row["removed"]
-        assert {one.name for one in PANEL[level]} >= {"attention", "random"}
+        assert {item.name for item in PANEL[level]} >= {"attention", "random"}
 
 
 def test_single_items_are_tried_in_texts_that_are_not_too_long():
@@ -197,7 +197,7 @@ def test_where_they_meet_they_are_certified_and_the_set_exists():
 
 @pytest.mark.parametrize("bounds", [False, True])
 @pytest.mark.parametrize("family", ["bert", "FLANrnn"])
-def test_what_is_asked_for_changes_nobodys_minimum(family, bounds):
+def test_options_do_not_change_the_minimum(family, bounds):
     few, many = ranked("attention/random"), ranked("attention/random", "attention/greedy", "attention/occlusion")
     first, second = (
         table(Erasure(bounds=bounds).run(batch_of(family, rankings={"attention": rankings})))
@@ -206,7 +206,7 @@ def test_what_is_asked_for_changes_nobodys_minimum(family, bounds):
     for key, row in first.items():
         for name in ("minimum_low", "minimum_high", "flippable", "items", "removed"):
             assert row[name] == second[key][name]
-    assert {(one.level, one.name) for panel in PANEL.values() for one in panel} <= set(methods)
+    assert {(item.level, item.name) for panel in PANEL.values() for item in panel} <= set(methods)
 
 
 @pytest.mark.parametrize("family", ["bert", "llama"])
@@ -255,9 +255,9 @@ def test_the_optimum_weighs_what_underflowed_by_its_scores(spread, generator):
             kept = [item for item in range(count) if item not in removed]
             return int((bias + (scores[kept].softmax(-1) @ push[kept] if kept else 0)).argmax())
 
-        own = label(())
-        sets = [one for size in range(1, count + 1) for one in itertools.combinations(range(count), size)]
-        least = min((len(one) for one in sets if label(one) != own), default=None)
+        original = label(())
+        sets = [entry for size in range(1, count + 1) for entry in itertools.combinations(range(count), size)]
+        least = min((len(entry) for entry in sets if label(entry) != original), default=None)
         got = Sizes(batch)
         assert got.low[0] == got.high[0] == least
         flips += least is not None

@@ -21,26 +21,26 @@ BEFORE = [0, 1, 0, 2, 0, 1, 1]
 
 
 def test_figures_of_a_hand_made_case():
-    found = DecisionFlip().compute(predictions=DECISIONS, references=BEFORE, per_text=True)
-    assert found["texts"] == 7
-    assert found["too_short"] == 2
-    assert found["undefined"] == 0
-    assert found["never_flipped"] == pytest.approx(1 / 5)
-    assert found["flipped_at_all"] == pytest.approx(2 / 5)
-    assert found["median_fraction"] == 1
-    assert found["mean_fraction"] == pytest.approx((1 / 2 + 1 + 1 / 2 + 1 + 1) / 5)
-    removed = found["per_text"]["removed"]
+    result = DecisionFlip().compute(predictions=DECISIONS, references=BEFORE, per_text=True)
+    assert result["texts"] == 7
+    assert result["too_short"] == 2
+    assert result["undefined"] == 0
+    assert result["never_flipped"] == pytest.approx(1 / 5)
+    assert result["flipped_at_all"] == pytest.approx(2 / 5)
+    assert result["median_fraction"] == 1
+    assert result["mean_fraction"] == pytest.approx((1 / 2 + 1 + 1 / 2 + 1 + 1) / 5)
+    removed = result["per_text"]["removed"]
     assert removed[:4] == [2, math.inf, 2, 2]
     assert math.isnan(removed[4])
     assert math.isnan(removed[5])
     assert removed[6] == 3
-    assert found["per_text"]["fraction"][0] == 0.5
+    assert result["per_text"]["fraction"][0] == 0.5
 
 
 def test_a_median_that_fewer_than_half_reach_is_not_reached():
-    found = DecisionFlip().compute(predictions=[[0, 0], [0, 0], [1, 0]], references=[0, 0, 0])
-    assert found["median_fraction"] == math.inf
-    assert found["mean_fraction"] == pytest.approx((1 + 1 + 0.5) / 3)
+    result = DecisionFlip().compute(predictions=[[0, 0], [0, 0], [1, 0]], references=[0, 0, 0])
+    assert result["median_fraction"] == math.inf
+    assert result["mean_fraction"] == pytest.approx((1 + 1 + 0.5) / 3)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_a_median_that_fewer_than_half_reach_is_not_reached():
 )
 def test_where_no_decision_was_made_the_flip_is_known_or_it_is_not(after, expected):
     assert first_flip(np.array(after, dtype=float), np.array(0.0)) == pytest.approx(expected, nan_ok=True)
-    found = DecisionFlip().compute(predictions=[after, [1, 1]], references=[0, 0])
-    assert found["undefined"] == math.isnan(expected)
-    assert found["never_flipped"] == (0.5 if expected == math.inf else 0)
+    result = DecisionFlip().compute(predictions=[after, [1, 1]], references=[0, 0])
+    assert result["undefined"] == math.isnan(expected)
+    assert result["never_flipped"] == (0.5 if expected == math.inf else 0)
 
 
 @pytest.mark.parametrize("ranking", ["attention", "gradient", "random"])
@@ -67,15 +67,17 @@ def test_equals_the_summary_of_the_erasure_test(ranking):
     """From decisions along the rankings' orders, through the tail; and from the table of the test."""
     batch = texts_of()
     table, summary = summary_of(Erasure(), batch)
-    scores = batch.scores(next(one for one in batch.setup.rankings["attention"] if one.name == ranking), "attention")
-    prefixes = batch.setup.cut.prefixes(batch.capture, order_of(scores, batch.capture.mask)).argmax(-1)
+    scores = batch.scores(
+        next(item for item in batch.config.rankings["attention"] if item.name == ranking), "attention"
+    )
+    prefixes = batch.config.cut.prefixes(batch.capture, order_of(scores, batch.capture.mask)).argmax(-1)
     counts = batch.capture.lengths.tolist()
     after = [row[1 : count + 1].tolist() for row, count in zip(prefixes, counts, strict=True)]
-    found = DecisionFlip(**INTERVALS).compute(predictions=after, references=batch.logits.argmax(-1))
-    assert found["too_short"] == 1
-    assert found["never_flipped"] < 1
+    result = DecisionFlip(**INTERVALS).compute(predictions=after, references=batch.logits.argmax(-1))
+    assert result["too_short"] == 1
+    assert result["never_flipped"] < 1
     assert table.censored.any()
-    agree(found, summary, *FIGURES, ranking=ranking)
+    agree(result, summary, *FIGURES, ranking=ranking)
     rows = table[table.ranking == ranking].sort_values("text_id")
     rebuilt = [
         [row.prediction] * row.items
@@ -105,9 +107,9 @@ def test_equals_the_search_of_the_erasure_test(generator):
     flips = first_flips(lanes, before, Decision(), from_prefixes(logits))
     expected = torch.where(flips.flips, flips.removed.double(), torch.inf).tolist()
     decided = logits.argmax(-1)
-    found = DecisionFlip(per_text=True).compute(predictions=decided[:, 1:], references=decided[:, 0])
-    assert found["per_text"]["removed"] == expected
-    assert 0 < found["never_flipped"] < 1
+    result = DecisionFlip(per_text=True).compute(predictions=decided[:, 1:], references=decided[:, 0])
+    assert result["per_text"]["removed"] == expected
+    assert 0 < result["never_flipped"] < 1
 
 
 @pytest.mark.parametrize(

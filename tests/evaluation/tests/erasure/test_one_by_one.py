@@ -29,7 +29,7 @@ def test_the_final_attention_one_removal_at_a_time(family, kind):
 @pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "bert", "llama", "bart", *slowly("gpt2")])
 def test_the_whole_model_one_removal_at_a_time(family, kind):
     batch = batch_of(family, kind, rankings={"input": RANKINGS["input"]})
-    assert batch.setup.hiding.way == ("delete" if family in (*AFFINE, "bart") else "attention_mask")
+    assert batch.config.hiding.hide == ("delete" if family in (*AFFINE, "bart") else "attention_mask")
     assert_telling(*check(batch, "input"))
 
 
@@ -83,25 +83,25 @@ def test_the_deciding_token_can_be_protected(family):
         assert row["items"] == more[key]["items"] - (key[3] == "input")
 
 
-@pytest.mark.parametrize(("family", "way"), [("bart", None), ("bert", "delete"), ("bert", "pad"), ("llama", "pad")])
-def test_a_deciding_token_that_stays_as_it_is_is_no_item(family, way):
+@pytest.mark.parametrize(("family", "hide"), [("bart", None), ("bert", "delete"), ("bert", "pad"), ("llama", "pad")])
+def test_a_deciding_token_that_stays_as_it_is_is_no_item(family, hide):
     """Its removal would change nothing, and would count as one."""
-    batch = batch_of(family, rankings=RANKINGS, way=way)
-    check(batch, "input") if way != "pad" else None
+    batch = batch_of(family, rankings=RANKINGS, hide=hide)
+    check(batch, "input") if hide != "pad" else None
     rows = table(Erasure().run(batch))
     lengths = batch.inputs["attention_mask"].sum(1).tolist()
     for (text, _, _, level), row in rows.items():
         assert row["items"] == lengths[text] - (level == "input")
 
 
-@pytest.mark.parametrize("way", ["attention_mask", "mask_token", "zero"])
-def test_a_deciding_token_that_can_be_hidden_is_an_item(way):
-    batch = batch_of("bert", rankings={"input": RANKINGS["input"]}, way=way)
+@pytest.mark.parametrize("hide", ["attention_mask", "mask_token", "zero"])
+def test_a_deciding_token_that_can_be_hidden_is_an_item(hide):
+    batch = batch_of("bert", rankings={"input": RANKINGS["input"]}, hide=hide)
     rows = table(Erasure().run(batch))
     lengths = batch.inputs["attention_mask"].sum(1).tolist()
     assert {row["items"] - lengths[key[0]] for key, row in rows.items()} == {0}
     eraser = ERASERS["input"](batch)
-    everything = eraser.everything
+    everything = eraser.items
     without = everything.clone()
     without.scatter_(1, eraser.deciding.unsqueeze(1), False)
     logits = eraser.logits_of(torch.arange(len(without)), without)

@@ -18,7 +18,7 @@ def test_the_optimum_is_the_least_of_all_sets(family, kind):
     batch = batch_of(family, kind, rankings={"attention": ranked(*names)}, lengths=(8, 7, 8, 4, 5, 6, 8, 6))
     rows = table(Erasure().run(batch))
     slow = Slow(batch, "attention")
-    found = 0
+    result = 0
     for text in range(8):
         items, before = slow.erasable(text), batch.logits[text].tolist()
         if len(items) < 2:
@@ -40,8 +40,8 @@ def test_the_optimum_is_the_least_of_all_sets(family, kind):
                 assert (row["minimum_low"], row["minimum_high"]) == (least, least)
                 assert row["flippable"] == (least is not None)
                 assert row["censored"] or row["removed"] >= least
-        found += least is not None
-    assert found >= 2
+        result += least is not None
+    assert result >= 2
 
 
 def test_the_optimum_with_special_tokens_that_stay():

@@ -44,15 +44,15 @@ def test_one_decisive_word_is_the_right_answer_in_closed_form(length):
     batch = batch_of("FLANnoenc", cut=cut, inputs=inputs, rankings=rankings)
     assert batch.capture.weights.allclose(torch.tensor(1 / length, dtype=torch.float64))
     rows = table(Erasure().run(batch))
-    for text, place in ((0, 2), (1, length - 1)):
+    for text, index in ((0, 2), (1, length - 1)):
         for name in ("gradient_x_attention", "occlusion", "optimal", "greedy", "gradient"):
             row = rows[text, "attention", name, "attention"]
             assert (row["removed"], row["fraction"], row["new_label"]) == (1, 1 / length, 0), name
             assert row["mass"] == pytest.approx(1 / length)
         ties = rows[text, "attention", "attention", "attention"]  # all alike: by position
-        assert (ties["removed"], ties["ties"]) == (place + 1, length - 1)
+        assert (ties["removed"], ties["ties"]) == (index + 1, length - 1)
         order = random_order(batch, text)
-        assert rows[text, "attention", "random", "attention"]["removed"] == order.index(place) + 1
+        assert rows[text, "attention", "random", "attention"]["removed"] == order.index(index) + 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -79,11 +79,11 @@ def test_scores_spread_so_far_that_their_weights_underflow(spread, dtype):
             top = max((scores[item] for item in kept), default=0.0)
             shares = [math.exp(scores[item] - top) for item in kept]
             value = sum(s * pushes[item] for s, item in zip(shares, kept, strict=True)) / sum(shares) if kept else 0.0
-            for found in (got[step], also[step]):
-                assert found.tolist() == pytest.approx([bias, value], abs=1e-5 if dtype == torch.float32 else 1e-12)
+            for result in (got[step], also[step]):
+                assert result.tolist() == pytest.approx([bias, value], abs=1e-5 if dtype == torch.float32 else 1e-12)
 
 
-def test_marginal_is_what_hangs_by_a_thread():
+def test_a_decision_near_a_tie_is_marginal():
     """A bias moved until one step is a tie: that text is marginal under the rankings that come through it."""
     cut = af.cut(af.models.from_preset("FLANnoenc", num_labels=2, vocab_size=64, embedding_size=16).double().eval())
     with torch.no_grad():

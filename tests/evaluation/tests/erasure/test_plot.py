@@ -27,11 +27,11 @@ def test_a_panel_for_each_level():
 
 def test_each_level_has_its_own_unit():
     units = {"attention": "pooled", "input": "words"}
-    said = [axis.get_xlabel() for axis in erasure_figure(CURVES, SUMMARY, unit=units).axes]
-    assert [label.split(" removed")[0] for label in said] == ["pooled items", "words"]
-    said = [axis.get_xlabel() for axis in efficiency_figure(SUMMARY, unit=units).axes]
-    assert said[0].startswith("pooled items of the smallest set")
-    assert said[1].startswith("words removed until")
+    labels = [axis.get_xlabel() for axis in erasure_figure(CURVES, SUMMARY, unit=units).axes]
+    assert [label.split(" removed")[0] for label in labels] == ["pooled items", "words"]
+    labels = [axis.get_xlabel() for axis in efficiency_figure(SUMMARY, unit=units).axes]
+    assert labels[0].startswith("pooled items of the smallest set")
+    assert labels[1].startswith("words removed until")
     assert erasure_figure(CURVES, unit={"input": "words"}).axes[0].get_xlabel().startswith("items removed")
 
 
@@ -78,9 +78,9 @@ def test_more_rankings_than_fit_beside_each_other_go_below():
     names = ("attention", "gradient", "gradient_x_attention", "lrp")
     figure = single_weight_figure(made_up_tables.single_weight(50, rankings=names))
     assert len(figure.axes) == 8
-    one = single_weight_figure(made_up_tables.single_weight(50, rankings=("attention",)))
-    assert one.get_size_inches()[0] == pytest.approx(3.5)
-    assert titles(one)[0].startswith("attention: ")
+    item = single_weight_figure(made_up_tables.single_weight(50, rankings=("attention",)))
+    assert item.get_size_inches()[0] == pytest.approx(3.5)
+    assert titles(item)[0].startswith("attention: ")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_empty_figure_says_so(draw, table):
 
 
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
-def test_a_figure_is_written_where_it_is_asked_to_be(tmp_path, kind):
+def test_a_figure_is_written_to_the_given_path(tmp_path, kind):
     path = tmp_path / f"figure.{kind}"
     starts = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
     draws = {

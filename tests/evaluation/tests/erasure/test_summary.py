@@ -55,9 +55,9 @@ def test_a_user_s_ranking_better_than_the_upper_bound_has_efficiency_one():
 def test_a_ranking_that_flips_what_the_search_does_not_has_efficiency_one_there_and_changes_no_other():
     rows, about = made(4)
     erasure, texts = frames(rows, about)
-    own = erasure.text_id == erasure[~erasure.censored & (erasure.ranking == "shap")].text_id.iloc[0]
-    erasure.loc[own, ["minimum_low", "minimum_high"]] = NAN
-    erasure.loc[own & (erasure.ranking != "shap"), "censored"] = True
+    same_text = erasure.text_id == erasure[~erasure.censored & (erasure.ranking == "shap")].text_id.iloc[0]
+    erasure.loc[same_text, ["minimum_low", "minimum_high"]] = NAN
+    erasure.loc[same_text & (erasure.ranking != "shap"), "censored"] = True
     with_it = summarise_erasure(erasure, texts, n_resamples=20)
     without = summarise_erasure(erasure[erasure.ranking != "shap"], texts, n_resamples=20)
     for key in (ATTENTION, KEYS[1]):
@@ -154,7 +154,7 @@ def test_the_order_of_rows_does_not_matter():
     pd.testing.assert_frame_equal(curves(erasure), curves(shuffled[0]))
 
 
-def test_adding_a_ranking_changes_nobody_s_numbers():
+def test_adding_a_ranking_changes_no_other_rankings_numbers():
     rows, about = made(8)
     fewer = [row for row in rows if row["ranking"] != "shap"]
     all_of_them, some = (summarise_erasure(*frames(part, about), n_resamples=100) for part in (rows, fewer))
@@ -167,10 +167,10 @@ def test_adding_a_ranking_changes_nobody_s_numbers():
 
 def test_the_seed_moves_intervals_and_not_figures():
     tables = frames(*made(9))
-    one, two, again = (summarise_erasure(*tables, n_resamples=100, seed=seed) for seed in (1, 2, 1))
-    pd.testing.assert_frame_equal(one, again)
-    assert one.value.equals(two.value)
-    assert not one.low.equals(two.low)
+    first, second, again = (summarise_erasure(*tables, n_resamples=100, seed=seed) for seed in (1, 2, 1))
+    pd.testing.assert_frame_equal(first, again)
+    assert first.value.equals(second.value)
+    assert not first.low.equals(second.low)
 
 
 def test_a_wider_confidence_has_wider_intervals():
@@ -186,10 +186,10 @@ def test_a_wider_confidence_has_wider_intervals():
 def test_one_text_has_figures_and_few_intervals():
     rows, about = made(13, texts=1)
     table = summarise_erasure(*frames(rows, about), n_resamples=50)
-    found = look(table, "mean_fraction", key=KEYS[1])
-    assert found.texts == 1
-    assert not math.isnan(found.value)
-    assert math.isnan(found.low)
+    result = look(table, "mean_fraction", key=KEYS[1])
+    assert result.texts == 1
+    assert not math.isnan(result.value)
+    assert math.isnan(result.low)
     assert not math.isnan(look(table, "never_flipped", key=KEYS[1]).high)
 
 

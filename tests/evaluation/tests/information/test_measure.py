@@ -67,12 +67,12 @@ def as_logits(output):
 
 
 def test_known_information_is_found_at_each_rank(tmp_path):
-    output, said = variables()
-    table = measured(stored(tmp_path / "run", as_vectors(said), as_logits(output)), clusters=40, kmeans_seeds=2)
+    output, codes = variables()
+    table = measured(stored(tmp_path / "run", as_vectors(codes), as_logits(output)), clusters=40, kmeans_seeds=2)
     assert table.shape[0] == 2 * 3
     for (_, rank), rows in table.groupby(["kmeans_seed", "rank"]):
         (row,) = rows.to_dict("records")
-        exact = mutual_info_score(said[:, rank], output)
+        exact = mutual_info_score(codes[:, rank], output)
         assert row["mi"] == pytest.approx(exact, abs=1e-9)
         assert row["corrected"] == pytest.approx(row["mi"] - np.mean(row["null"]), abs=1e-12)
         assert (row["null_mean"], row["null_sd"]) == pytest.approx((np.mean(row["null"]), np.std(row["null"])))
@@ -91,11 +91,11 @@ def test_known_information_is_found_at_each_rank(tmp_path):
 
 def test_where_each_cluster_must_have_two_vectors_the_number_says_so(tmp_path):
     """Twelve vectors, each often there: all numbers from 50 on come to the same twelve clusters."""
-    output, said = variables()
-    store = stored(tmp_path / "run", as_vectors(said), as_logits(output))
+    output, codes = variables()
+    store = stored(tmp_path / "run", as_vectors(codes), as_logits(output))
     assert set(measured(store, kmeans_seeds=1).clusters) == {200}
     assert set(measured(store, kmeans_seeds=1, clusters="paper").clusters) == {50}
-    alone = as_vectors(said)
+    alone = as_vectors(codes)
     alone[7, 1] = 1000.0
     table = measured(stored(tmp_path / "other", alone, as_logits(output)), kmeans_seeds=1)
     assert set(table.clusters) == {50}
@@ -109,17 +109,17 @@ def test_every_rank_has_the_same_texts(tmp_path):
     count, ranks = 600, 8
     lengths = draw.choice([2, 3, 4, 6, 8], count, p=[0.04, 0.04, 0.3, 0.3, 0.32]).tolist()
     output = draw.integers(0, 3, count)
-    said = draw.integers(0, 9, (count, ranks))
-    said[:, 3] = output
+    codes = draw.integers(0, 9, (count, ranks))
+    codes[:, 3] = output
     weights = np.sort(draw.dirichlet(np.ones(ranks), count))[:, ::-1]
-    store = stored(tmp_path / "run", as_vectors(said), as_logits(output), lengths=lengths, weights=weights)
+    store = stored(tmp_path / "run", as_vectors(codes), as_logits(output), lengths=lengths, weights=weights)
     table = measured(store, clusters=20, kmeans_seeds=1)
     there = [text for text in range(count) if lengths[text] >= 4]
     assert table["rank"].tolist() == [0, 1, 2, 3]
     assert set(table.samples) == {len(there)}
     assert set(table.ranks_by_length) == {4}
     for rank in range(4):
-        assert table.mi[rank] == pytest.approx(mutual_info_score(said[there, rank], output[there]), abs=1e-9)
+        assert table.mi[rank] == pytest.approx(mutual_info_score(codes[there, rank], output[there]), abs=1e-9)
         assert table.mean_weight[rank] == pytest.approx(weights[there, rank].mean())
     longer = measured(store, clusters=20, kmeans_seeds=1, ranks=6)
     assert longer["rank"].tolist() == list(range(6))
@@ -127,9 +127,9 @@ def test_every_rank_has_the_same_texts(tmp_path):
 
 
 def test_ranks_without_attention_are_not_looked_at(tmp_path):
-    output, said = variables(400)
+    output, codes = variables(400)
     weights = np.tile([1.0, 0.1, 1e-9], (400, 1))
-    table = measured(stored(tmp_path / "run", as_vectors(said), as_logits(output), weights=weights), clusters=12)
+    table = measured(stored(tmp_path / "run", as_vectors(codes), as_logits(output), weights=weights), clusters=12)
     assert set(table["rank"]) == {0, 1}
     assert set(table.ranks_by_weight) == {2}
 
@@ -143,7 +143,7 @@ def test_outputs_are_clustered_where_there_is_one_number_to_them(tmp_path, kind)
     shift = 50 * draw.normal(size=500)
     logits = {"multiclass": np.stack([shift, shift + number], 1), "multilabel": draw.normal(size=(500, 2))}
     sets = [[], [0], [1], [0, 1], [1, 2]]
-    predictions = {"multilabel": [sets[one] for one in output], "regression": number.tolist()}
+    predictions = {"multilabel": [sets[item] for item in output], "regression": number.tolist()}
     store = stored(
         tmp_path / "run",
         as_vectors(np.stack([output, draw.integers(0, 5, 500)], 1)),
@@ -159,8 +159,8 @@ def test_outputs_are_clustered_where_there_is_one_number_to_them(tmp_path, kind)
 
 
 def test_too_few_texts_are_refused_with_the_reason(tmp_path):
-    output, said = variables(99)
-    store = stored(tmp_path / "run", as_vectors(said), as_logits(output))
+    output, codes = variables(99)
+    store = stored(tmp_path / "run", as_vectors(codes), as_logits(output))
     table = measured(store)
     assert table.mi.isna().all()
     assert set(table.note) == {"99 texts of 3 items or more are too few: 100 are needed"}
@@ -171,8 +171,8 @@ def test_too_few_texts_are_refused_with_the_reason(tmp_path):
 
 
 def test_one_output_for_all_texts_is_refused_with_the_reason(tmp_path):
-    _, said = variables(200)
-    table = measured(stored(tmp_path / "run", as_vectors(said), np.tile([2.0, 0.0, 1.0], (200, 1))))
+    _, codes = variables(200)
+    table = measured(stored(tmp_path / "run", as_vectors(codes), np.tile([2.0, 0.0, 1.0], (200, 1))))
     assert table.mi.isna().all()
     assert set(table.note) == {SAME}
 
@@ -183,8 +183,8 @@ def test_no_text_at_all_is_no_row(tmp_path):
 
 
 def test_of_many_texts_some_are_drawn_by_the_seed(tmp_path):
-    output, said = variables(900)
-    store = stored(tmp_path / "run", as_vectors(said), as_logits(output))
+    output, codes = variables(900)
+    store = stored(tmp_path / "run", as_vectors(codes), as_logits(output))
     tables = [measured(store, most_texts=300, clusters=12, kmeans_seeds=1, seed=seed) for seed in (0, 0, 1)]
     assert set(tables[0].samples) == {300}
     pd.testing.assert_frame_equal(tables[0], tables[1])
@@ -196,17 +196,17 @@ def test_seeds_decide_and_each_clustering_has_its_own(tmp_path):
     output = draw.integers(0, 3, 300)
     vectors = draw.normal(size=(300, 3, 4)) + output[:, None, None]
     store = stored(tmp_path / "run", vectors, as_logits(output))
-    one, same, other = (measured(store, seed=seed, clusters=25) for seed in (0, 0, 1))
-    pd.testing.assert_frame_equal(one, same)
-    assert not np.allclose(one.mi, other.mi)
-    by_seed = one.pivot_table(index="rank", columns="kmeans_seed", values="mi")
+    first, same, other = (measured(store, seed=seed, clusters=25) for seed in (0, 0, 1))
+    pd.testing.assert_frame_equal(first, same)
+    assert not np.allclose(first.mi, other.mi)
+    by_seed = first.pivot_table(index="rank", columns="kmeans_seed", values="mi")
     assert all(len(set(row)) > 1 for row in by_seed.to_numpy().tolist())
     fewer = measured(store, clusters=25, kmeans_seeds=2)
-    pd.testing.assert_frame_equal(fewer, one[one.kmeans_seed < 2].reset_index(drop=True))
+    pd.testing.assert_frame_equal(fewer, first[first.kmeans_seed < 2].reset_index(drop=True))
 
 
 @pytest.mark.parametrize("rule", [None, "paper"])
-def test_a_number_that_is_asked_for_gives_what_the_rule_that_chooses_it_gives(tmp_path, rule):
+def test_a_number_of_clusters_given_equals_the_same_number_chosen(tmp_path, rule):
     """Equal settings, equal numbers: at every start, and the chosen number is what the rule promises."""
     draw = np.random.default_rng(0)
     output = draw.integers(0, 3, 400)

@@ -41,40 +41,40 @@ def test_equals_the_summary_of_the_information_test(labels):
     columns = {"predictions": [], "attention": [], "vectors": []}
     shuffle = np.random.default_rng(1)
     for _, rows in table.sort_values(["text_id", "rank"]).groupby("text_id"):
-        place = shuffle.permutation(len(rows))  # the module ranks them itself
+        index = shuffle.permutation(len(rows))  # the module ranks them itself
         columns["predictions"].append(rows["logits"].iloc[0])
-        columns["attention"].append(rows["weight"].to_numpy()[place])
-        columns["vectors"].append(np.stack(list(rows["vector"]))[place])
+        columns["attention"].append(rows["weight"].to_numpy()[index])
+        columns["vectors"].append(np.stack(list(rows["vector"]))[index])
     module = RankInformation(**OPTIONS, n_resamples=9, confidence_level=0.9, random_state=SEED)
-    found = module.compute(**columns)
+    result = module.compute(**columns)
     whole = summary[summary.other == ""].set_index("figure")
     for name in SCALARS:
         for key, end in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
-            assert found[key] == pytest.approx(whole.loc[name, end], abs=1e-6), key
+            assert result[key] == pytest.approx(whole.loc[name, end], abs=1e-6), key
     for name in (*COUNTS, "output_entropy"):
-        assert found[name] == pytest.approx(whole.loc[name, "value"]), name
+        assert result[name] == pytest.approx(whole.loc[name, "value"]), name
     for name in RANKS:
         rows = summary[(summary.figure == name) & (summary.other != "")]
-        assert found["by_rank"][name] == pytest.approx(rows["value"].tolist(), abs=1e-6), name
+        assert result["by_rank"][name] == pytest.approx(rows["value"].tolist(), abs=1e-6), name
     for name, information in (("weighted_kendall", "mi"), ("weighted_kendall_corrected", "mi_corrected")):
-        by_rank = found["by_rank"]
-        assert found[name] == pytest.approx(weighted_kendall(by_rank["mean_weight"], by_rank[information])), name
-    assert found["ranks"] == len(found["by_rank"]["mi"]) == 3
-    assert "reason" not in found
+        by_rank = result["by_rank"]
+        assert result[name] == pytest.approx(weighted_kendall(by_rank["mean_weight"], by_rank[information])), name
+    assert result["ranks"] == len(result["by_rank"]["mi"]) == 3
+    assert "reason" not in result
 
 
-def planted(place):
+def planted(index):
     """Outputs that one of three items says, whose attention is .6, .3 and .1."""
     rng = np.random.default_rng(0)
-    said = rng.integers(3, size=150)
+    codes = rng.integers(3, size=150)
     vectors = rng.normal(size=(150, 3, 2))
-    vectors[:, place] += 9 * np.array([[0, 0], [0, 1], [1, 0]])[said]
-    return {"predictions": np.eye(3)[said], "attention": [[0.6, 0.3, 0.1]] * 150, "vectors": vectors}
+    vectors[:, index] += 9 * np.array([[0, 0], [0, 1], [1, 0]])[codes]
+    return {"predictions": np.eye(3)[codes], "attention": [[0.6, 0.3, 0.1]] * 150, "vectors": vectors}
 
 
-def test_attention_on_what_decides_is_told_from_attention_elsewhere():
+def test_attention_on_what_decides_is_distinguished_from_attention_elsewhere():
     module = RankInformation(clusters=3, kmeans_seeds=1, permutations=50)
-    right, wrong = (module.compute(**planted(place)) for place in (0, 2))
+    right, wrong = (module.compute(**planted(index)) for index in (0, 2))
     assert right["informative"] == wrong["informative"] == 1
     assert right["by_rank"]["mi_corrected"][0] == pytest.approx(right["output_entropy"], abs=0.1)
     assert abs(right["by_rank"]["mi_corrected"][2]) < 0.05
@@ -83,9 +83,9 @@ def test_attention_on_what_decides_is_told_from_attention_elsewhere():
 
 
 def test_too_few_texts_have_no_figures_but_a_reason():
-    found = RankInformation().compute(predictions=[[0, 1]] * 5, attention=[[1.0]] * 5, vectors=[[[1.0]]] * 5)
-    assert math.isnan(found["weighted_kendall"])
-    assert "too few: 100 are needed" in found["reason"]
+    result = RankInformation().compute(predictions=[[0, 1]] * 5, attention=[[1.0]] * 5, vectors=[[[1.0]]] * 5)
+    assert math.isnan(result["weighted_kendall"])
+    assert "too few: 100 are needed" in result["reason"]
     same = RankInformation(fewest=4).compute(
         predictions=[[0, 0, 1]] * 9, attention=[[0.6, 0.4]] * 9, vectors=[[[1.0], [2.0]]] * 9
     )
@@ -96,8 +96,8 @@ def test_texts_without_items_or_with_nan_are_undefined():
     given = planted(0)
     given["attention"] = [*given["attention"][:148], [math.nan] * 3, []]
     given["vectors"] = [*given["vectors"][:149], []]
-    found = RankInformation(clusters=3, kmeans_seeds=1, permutations=20).compute(**given)
-    assert (found["texts"], found["undefined"], found["samples"]) == (150, 2, 148)
+    result = RankInformation(clusters=3, kmeans_seeds=1, permutations=20).compute(**given)
+    assert (result["texts"], result["undefined"], result["samples"]) == (150, 2, 148)
     nothing = RankInformation().compute(predictions=[[0.0, 1.0]], attention=[[]], vectors=[[]])
     assert nothing["reason"] == "no text has an item to look at"
 

@@ -45,8 +45,8 @@ def planted_batches(model, longest, count=480, seed=1):
         ids = torch.zeros(40, 9, dtype=torch.long)
         for text, length in enumerate(lengths):
             ids[text, :length] = torch.randint(12, WORDS + 4, (length,), generator=draw)
-            place = int(torch.randint(length, (), generator=draw))
-            ids[text, place] = int(torch.randint(4, 12, (), generator=draw))
+            index = int(torch.randint(length, (), generator=draw))
+            ids[text, index] = int(torch.randint(4, 12, (), generator=draw))
         inputs = {"input_ids": ids, "attention_mask": (ids > 0).long()}
         yield batch_of("FLANnoenc", cut=cut, inputs=inputs, numbers=list(range(start, start + 40)))
 
@@ -90,8 +90,8 @@ def test_attention_that_is_uniform_and_ignored_has_no_order_to_compare(tmp_path)
     tau = figure(summary, "weighted_kendall")
     assert math.isnan(tau["value"])
     assert tau["note"] == "the mean attention of all ranks is alike"
-    said = [figure(summary, "mi_corrected", str(rank))["value"] for rank in range(6)]
-    assert max(said) < 0.5 * figure(summary, "output_entropy")["value"]
+    message = [figure(summary, "mi_corrected", str(rank))["value"] for rank in range(6)]
+    assert max(message) < 0.5 * figure(summary, "output_entropy")["value"]
 
 
 def test_a_model_that_attends_to_all_but_the_deciding_word_says_it_last(tmp_path):

@@ -8,7 +8,14 @@ from matplotlib.colors import to_hex
 from attnfaith.errors import InputError
 from attnfaith.evaluation.tests.information.plot import information as plot
 from attnfaith.plots import attention_by_rank, information_figure, information_heads_figure
-from tests.evaluation.tests.information.test_summary import found, refused, summarise, summary_of_heads, table_of, texts
+from tests.evaluation.tests.information.test_summary import (
+    estimate,
+    refused,
+    summarise,
+    summary_of_heads,
+    table_of,
+    texts,
+)
 from tests.helpers.reading_figures import smallest_type, texts_of, unreadable
 
 
@@ -27,23 +34,23 @@ def test_lines_bands_and_bars_are_those_of_the_summary(summary):
     figure = information_figure(summary)
     upper, lower = figure.axes
     by_rank = {
-        name: [found(summary, name, str(rank))["value"] for rank in range(8)]
+        name: [estimate(summary, name, str(rank))["value"] for rank in range(8)]
         for name in ("mi", "mi_corrected", "null", "mean_weight")
     }
     drawn = lines_of(upper)
     for colour, name in (("#0072b2", "mi"), ("#d55e00", "mi_corrected"), ("#5f5f5f", "null")):
         np.testing.assert_allclose(drawn[colour], by_rank[name])
     band = upper.collections[0].get_paths()[0].get_extents()
-    ends = [found(summary, "null", str(rank)) for rank in range(8)]
+    ends = [estimate(summary, "null", str(rank)) for rank in range(8)]
     assert (band.y0, band.y1) == pytest.approx((min(e["low"] for e in ends), max(e["high"] for e in ends)))
     assert [bar.get_height() for bar in lower.patches] == pytest.approx(by_rank["mean_weight"])
     assert upper.get_xlim() == lower.get_xlim()
-    said = " ".join(texts_of(figure))
-    tau = found(summary, "weighted_kendall_corrected")
-    assert f"weighted Kendall's τ {tau['value']:.2f} [{tau['low']:.2f}, {tau['high']:.2f}] beyond chance" in said
-    assert "400 texts, 60 clusters" in said
+    shown = " ".join(texts_of(figure))
+    tau = estimate(summary, "weighted_kendall_corrected")
+    assert f"weighted Kendall's τ {tau['value']:.2f} [{tau['low']:.2f}, {tau['high']:.2f}] beyond chance" in shown
+    assert "400 texts, 60 clusters" in shown
     assert {"as measured", "by chance", "beyond chance"} <= set(texts_of(figure))
-    assert "attention rank (0 = attended most)" in said
+    assert "attention rank (0 = attended most)" in shown
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 8, 32])
@@ -65,7 +72,7 @@ def test_heads_have_a_panel_each_at_one_scale(heads):
     shown = summary[summary.figure.isin(["mi", "mi_corrected", "null"]) & (summary.ranking != "all")]
     assert low < shown.low.min() < shown.high.max() < high
     for head, axis in enumerate(figure.axes):
-        expected = [found(summary, "mi", str(rank), str(head))["value"] for rank in range(6)]
+        expected = [estimate(summary, "mi", str(rank), str(head))["value"] for rank in range(6)]
         np.testing.assert_allclose(lines_of(axis)["#0072b2"], expected)
     assert unreadable(figure) == []
 
@@ -77,7 +84,7 @@ def test_a_single_head_can_be_drawn_by_itself():
         plot(summary, group="7")
 
 
-def test_what_was_not_measured_is_said_and_attention_is_drawn_all_the_same():
+def test_what_was_not_measured_is_noted_and_attention_is_drawn():
     figure = information_figure(summarise(refused(), texts()))
     assert "Nothing was measured:\n12 texts are too few" in texts_of(figure)
     assert len(figure.axes[1].patches) == 3
@@ -85,14 +92,16 @@ def test_what_was_not_measured_is_said_and_attention_is_drawn_all_the_same():
 
 
 def test_a_reason_stands_in_the_panel_of_a_head():
-    one = refused("99 texts of 14 items or more are too few: 100 are needed").assign(group="1")
-    summary = summarise(pd.concat([table_of([0.3, 0.2, 0.1, 0.0]), table_of([0.3, 0.2, 0.1], group="0"), one]), texts())
+    item = refused("99 texts of 14 items or more are too few: 100 are needed").assign(group="1")
+    summary = summarise(
+        pd.concat([table_of([0.3, 0.2, 0.1, 0.0]), table_of([0.3, 0.2, 0.1], group="0"), item]), texts()
+    )
     figure = information_heads_figure(summary)
     assert unreadable(figure) == []
     assert any("are too few" in text.replace("\n", " ") for text in texts_of(figure.axes[1]))
 
 
-def test_a_reason_of_all_heads_is_said_once():
+def test_a_reason_shared_by_all_heads_is_shown_once():
     long = "99 texts of 14 items or more are too few: 100 are needed"
     all_heads = [refused(long).assign(group=str(head)) for head in range(12)]
     figure = information_heads_figure(summarise(pd.concat([refused(long), *all_heads]), texts()))
@@ -100,7 +109,7 @@ def test_a_reason_of_all_heads_is_said_once():
     assert unreadable(figure) == []
 
 
-def test_no_heads_and_no_figures_are_said(summary):
+def test_no_heads_and_no_estimates_are_noted(summary):
     assert "no heads were measured" in " ".join(texts_of(information_heads_figure(summary)))
     nothing = summarise(refused().iloc[:0], texts())
     assert "no text has an item to look at" in " ".join(texts_of(information_figure(nothing)))

@@ -16,23 +16,23 @@ from tests.helpers.removal_batches import LENGTHS, batch_of, cut_of, model_of, o
 
 def rows_of(columns):
     """Rows by (text, group, rank); each is there once."""
-    found = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    table = {(row["text_id"], row["group"], row["rank"]): row for row in found}
-    assert len(table) == len(found)
+    result = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    table = {(row["text_id"], row["group"], row["rank"]): row for row in result}
+    assert len(table) == len(result)
     return table
 
 
 def slow_rows(batch, text, number, group, heads, protected=()):
     """The items of one text in the order of a group's weights: (weight, vector), the first of equals first."""
     capture = batch.capture
-    vectors = batch.setup.cut.adapter.attended(capture)[text].tolist()
+    vectors = batch.config.cut.adapter.attended(capture)[text].tolist()
     weights, count = capture.weights[text].tolist(), len(vectors)
     there = [True] * len(weights) if capture.groups is None else capture.groups[text].tolist()
     per_head = len(weights) // count
-    own = range(len(weights)) if group == "all" else range(number * per_head, (number + 1) * per_head)
-    own = [place for place in own if there[place]]
+    numbers = range(len(weights)) if group == "all" else range(number * per_head, (number + 1) * per_head)
+    numbers = [index for index in numbers if there[index]]
     items = [item for item, real in enumerate(capture.mask[text].tolist()) if real and item not in protected]
-    mean = {item: sum(weights[place][item] for place in own) / len(own) for item in items}
+    mean = {item: sum(weights[index][item] for index in numbers) / len(numbers) for item in items}
     chosen = range(count) if group == "all" else [number]
     return [
         (mean[item], [entry for head in chosen for entry in vectors[head][item]])
@@ -47,7 +47,7 @@ def slow_rows(batch, text, number, group, heads, protected=()):
 def test_rows_are_the_items_in_the_order_of_their_weights(family, kind):
     batch = batch_of(family, kind, lengths=(*LENGTHS, 3))
     rows = rows_of(Information(most_ranks=6).run(batch))
-    heads = batch.setup.cut.adapter.attended(batch.capture).shape[1]
+    heads = batch.config.cut.adapter.attended(batch.capture).shape[1]
     groups = ["all", *map(str, range(heads if heads > 1 else 0))]
     assert heads == 1 or not family.startswith(("FLAN", "HAN"))
     total = 0
@@ -85,7 +85,7 @@ def test_mean_pooling_means_over_the_rows_that_exist():
     pooled = tiny_model("modernbert", dtype=torch.float64)
     pooled.config.classifier_pooling = "mean"
     batch = batch_of("modernbert", cut=af.cut(pooled), lengths=(9, 4))
-    heads = batch.setup.cut.adapter.attended(batch.capture).shape[1]
+    heads = batch.config.cut.adapter.attended(batch.capture).shape[1]
     assert batch.capture.shape[1] == 9 * heads
     rows = rows_of(Information().run(batch))
     for text, number in ((0, 0), (1, 0), (1, heads - 1)):
@@ -110,8 +110,8 @@ def test_protected_tokens_have_no_rank():
     assert special.any()
     rows = rows_of(Information(heads=False).run(batch))
     assert {group for _, group, _ in rows} == {"all"}
-    for text, places in enumerate(special):
-        protected = places.nonzero().flatten().tolist()
+    for text, indices in enumerate(special):
+        protected = indices.nonzero().flatten().tolist()
         expected = slow_rows(batch, text, -1, "all", 4, protected)
         mine = [rows[text, "all", rank] for rank in range(len(expected))]
         assert [row["weight"] for row in mine] == pytest.approx([weight for weight, _ in expected])

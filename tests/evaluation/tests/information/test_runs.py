@@ -20,7 +20,7 @@ def data_of(count, seed=0):
     draw = torch.Generator().manual_seed(seed)
     lengths = torch.randint(4, 14, (count,), generator=draw).tolist()
     return [
-        {"text": " ".join(WORDS[one] for one in torch.randint(50, (length,), generator=draw).tolist()), "label": 0}
+        {"text": " ".join(WORDS[item] for item in torch.randint(50, (length,), generator=draw).tolist()), "label": 0}
         for length in lengths
     ]
 
@@ -128,7 +128,7 @@ def test_heads_are_measured_together_and_by_themselves(tokenizer, family):
     summary = results.summary()
     assert {"", "all", *heads} == set(summary.ranking)
     assert len(results.plot("information", kind="heads").axes) == len(heads)
-    wide = results.table("information").groupby("group").vector.apply(lambda rows: {len(one) for one in rows})
+    wide = results.table("information").groupby("group").vector.apply(lambda rows: {len(row) for row in rows})
     assert wide["all"] == {len(heads) * next(iter(wide["0"]))}
     alone = evaluated(model, tokenizer, data_of(200), options={"heads": False})
     assert set(alone.summary().ranking) == {"", "all"}
@@ -152,7 +152,7 @@ def test_every_kind_of_decision_runs(tokenizer, name, kind):
     str(results)
 
 
-def test_too_few_texts_are_said_and_nothing_is_made_up(flan, tokenizer):
+def test_too_few_texts_are_noted_and_have_no_value(flan, tokenizer):
     results = evaluated(flan, tokenizer, data_of(40))
     row = figure(results.summary(), "weighted_kendall")
     assert math.isnan(row["value"])

@@ -15,13 +15,13 @@ from attnfaith.functional.information import weighted_kendall
 FACTS = {"unit": {"attention": "tokens", "input": "tokens"}}
 
 
-def table_of(said, *, chance=0.1, weights=None, seeds=3, group="all", noise=0.01, draws=80, note="", key=0):
+def table_of(information, *, chance=0.1, weights=None, seeds=3, group="all", noise=0.01, draws=80, note="", key=0):
     """Rows as they are measured, each rank about as informative as is said."""
-    draw, rows = np.random.default_rng([key, len(said)]), []
-    weights = np.arange(len(said), 0, -1) / sum(range(len(said) + 1)) if weights is None else weights
-    shared = draw.normal(size=(draws, len(said)))
+    draw, rows = np.random.default_rng([key, len(information)]), []
+    weights = np.arange(len(information), 0, -1) / sum(range(len(information) + 1)) if weights is None else weights
+    shared = draw.normal(size=(draws, len(information)))
     for seed in range(seeds):
-        for rank, value in enumerate(said):
+        for rank, value in enumerate(information):
             null = chance + 0.01 * draw.normal(size=draws)
             row = {"group": group, "rank": rank, "kmeans_seed": seed, "mean_weight": weights[rank]}
             mi = value + chance + 0.001 * seed
@@ -50,11 +50,13 @@ def texts(count=450):
 
 def summary_of_heads(count, ranks=6):
     draw = np.random.default_rng(0)
-    lots = [table_of(draw.random(ranks) * 0.3, seeds=1, group=str(head), key=head, noise=0.04) for head in range(count)]
-    return summarise(pd.concat([table_of(np.linspace(0.4, 0.1, ranks)), *lots]), texts())
+    tables = [
+        table_of(draw.random(ranks) * 0.3, seeds=1, group=str(head), key=head, noise=0.04) for head in range(count)
+    ]
+    return summarise(pd.concat([table_of(np.linspace(0.4, 0.1, ranks)), *tables]), texts())
 
 
-def found(summary, figure, rank="", ranking="all"):
+def estimate(summary, figure, rank="", ranking="all"):
     chosen = summary[(summary.figure == figure) & (summary.other == rank) & (summary.ranking == ranking)]
     (row,) = chosen.to_dict("records")
     return row
@@ -68,24 +70,24 @@ def test_figures_are_means_over_the_clusterings():
     for rank in range(3):
         rows = table[table["rank"] == rank]
         for figure, column in (("mi", "mi"), ("mi_corrected", "corrected"), ("mi_miller_madow", "miller_madow")):
-            assert found(summary, figure, str(rank))["value"] == pytest.approx(rows[column].mean())
+            assert estimate(summary, figure, str(rank))["value"] == pytest.approx(rows[column].mean())
         null = np.mean(rows["null"].tolist(), axis=0)
-        row = found(summary, "null", str(rank))
+        row = estimate(summary, "null", str(rank))
         assert (row["value"], row["low"], row["high"]) == pytest.approx(
             (null.mean(), *np.quantile(null, [0.025, 0.975]))
         )
         halves = np.mean(rows["halves"].tolist(), axis=0)
         low, high = np.quantile(halves, [0.025, 0.975]) - halves.mean()
         for figure in ("mi", "mi_corrected"):
-            row = found(summary, figure, str(rank))
+            row = estimate(summary, figure, str(rank))
             assert (row["low"], row["high"]) == pytest.approx((row["value"] + low, row["value"] + high))
-        assert found(summary, "singletons", str(rank))["value"] == 1
-        assert found(summary, "mean_weight", str(rank))["value"] == pytest.approx((3 - rank) / 6)
+        assert estimate(summary, "singletons", str(rank))["value"] == 1
+        assert estimate(summary, "mean_weight", str(rank))["value"] == pytest.approx((3 - rank) / 6)
     known = {"samples": 400, "left_out": 50, "ranks": 3, "ranks_by_length": 9, "ranks_by_weight": 12, "clusters": 60}
     known |= {"outputs": 5, "output_entropy": 1.5, "informative": 2}
-    assert {name: found(summary, name)["value"] for name in known} == known
-    assert [found(summary, "p", str(rank))["value"] for rank in (0, 1)] == pytest.approx([1 / 81] * 2)
-    assert found(summary, "p", "2")["value"] > 0.3
+    assert {name: estimate(summary, name)["value"] for name in known} == known
+    assert [estimate(summary, "p", str(rank))["value"] for rank in (0, 1)] == pytest.approx([1 / 81] * 2)
+    assert estimate(summary, "p", "2")["value"] > 0.3
 
 
 def with_information(table, lines):
@@ -102,10 +104,10 @@ def test_tau_is_of_the_information_that_is_shown():
     """The figure beside a descending curve of information is 1, however much the single starts differ."""
     starts = [[0.210, 0.204, 0.181, 0.175], [0.190, 0.214, 0.171, 0.185], [0.230, 0.194, 0.191, 0.165]]
     summary = summarise(with_information(table_of([0.5, 0.4, 0.3, 0.2]), starts), texts())
-    shown = [found(summary, "mi", str(rank))["value"] for rank in range(4)]
+    shown = [estimate(summary, "mi", str(rank))["value"] for rank in range(4)]
     assert shown == pytest.approx([0.210, 0.204, 0.181, 0.175])
-    assert found(summary, "weighted_kendall")["value"] == 1.0
-    seeds = found(summary, "weighted_kendall_seeds")
+    assert estimate(summary, "weighted_kendall")["value"] == 1.0
+    seeds = estimate(summary, "weighted_kendall_seeds")
     assert seeds["value"] < 0.8
     assert (seeds["low"], seeds["high"]) == (pytest.approx(weighted_kendall([4, 3, 2, 1], starts[1])), 1.0)
 
@@ -118,30 +120,30 @@ def test_tau_is_of_mean_information_with_an_interval_over_halves(form):
     weights = np.array([0.4, 0.3, 0.2, 0.1])
     by_rank = [rows for _, rows in table.groupby("rank")]
     for figure, column in (("weighted_kendall", "mi"), ("weighted_kendall_corrected", "corrected")):
-        row = found(summary, figure)
+        row = estimate(summary, figure)
         means = [rows[column].mean() for rows in by_rank]
         assert row["value"] == pytest.approx(weighted_kendall(weights, means, form))
         shown = "mi" if column == "mi" else "mi_corrected"
-        assert means == pytest.approx([found(summary, shown, str(rank))["value"] for rank in range(4)])
+        assert means == pytest.approx([estimate(summary, shown, str(rank))["value"] for rank in range(4)])
         halves = []
         for half in range(80):
             drawn = [np.mean([line[half] - np.mean(line) for line in rows["halves"]]) for rows in by_rank]
             halves.append(weighted_kendall(weights, np.add(means, drawn), form))
         assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(halves, [0.025, 0.975])), abs=1e-9)
         assert row["low"] < row["value"] <= row["high"]
-    seeds = found(summary, "weighted_kendall_seeds")
+    seeds = estimate(summary, "weighted_kendall_seeds")
     taus = [weighted_kendall(weights, rows.sort_values("rank")["mi"], form) for _, rows in table.groupby("kmeans_seed")]
     assert min(taus) < max(taus)
     assert (seeds["value"], seeds["low"], seeds["high"]) == pytest.approx((np.mean(taus), min(taus), max(taus)))
     wide, narrow = (summarise(table, texts(), confidence_level=level) for level in (0.99, 0.5))
-    assert found(wide, "weighted_kendall")["low"] <= found(narrow, "weighted_kendall")["low"]
-    assert found(wide, "null", "0")["high"] > found(narrow, "null", "0")["high"]
+    assert estimate(wide, "weighted_kendall")["low"] <= estimate(narrow, "weighted_kendall")["low"]
+    assert estimate(wide, "null", "0")["high"] > estimate(narrow, "null", "0")["high"]
 
 
 def test_a_start_without_a_tau_is_counted():
     flat = with_information(table_of([0.5, 0.4, 0.3]), [[0.3, 0.3, 0.3], [0.5, 0.4, 0.3], [0.5, 0.3, 0.4]])
     summary = summarise(flat, texts())
-    row = found(summary, "weighted_kendall_seeds")
+    row = estimate(summary, "weighted_kendall_seeds")
     assert "undefined at 1 of 3" in row["note"]
     assert row["high"] == pytest.approx(1)
     assert row["low"] < row["value"] < row["high"]
@@ -153,9 +155,9 @@ def test_the_order_of_rows_and_of_groups_does_not_matter():
     summary = summarise(table, texts())
     shuffled = summarise(table.sample(frac=1, random_state=0), texts())
     columns = ["ranking", "other", "figure"]
-    left, right = (one.sort_values(columns).reset_index(drop=True) for one in (summary, shuffled))
+    left, right = (item.sort_values(columns).reset_index(drop=True) for item in (summary, shuffled))
     pd.testing.assert_frame_equal(left, right)
-    assert found(summary, "weighted_kendall", ranking="3")["value"] == -1
+    assert estimate(summary, "weighted_kendall", ranking="3")["value"] == -1
     assert set(summary.ranking) == {"", "all", "3"}
     assert "weighted_kendall_seeds" not in set(summary[summary.ranking == "3"].figure)
 
@@ -169,7 +171,7 @@ def test_the_order_of_rows_and_of_groups_does_not_matter():
     ],
 )
 def test_where_there_is_no_order_tau_is_undefined_and_says_why(table, note):
-    row = found(summarise(table, texts()), "weighted_kendall")
+    row = estimate(summarise(table, texts()), "weighted_kendall")
     assert math.isnan(row["value"])
     assert math.isnan(row["low"])
     assert row["note"] == note
@@ -178,16 +180,16 @@ def test_where_there_is_no_order_tau_is_undefined_and_says_why(table, note):
 def test_what_was_refused_has_a_reason_and_no_numbers():
     summary = summarise(refused(), texts())
     for figure in ("weighted_kendall", "weighted_kendall_corrected", "informative"):
-        row = found(summary, figure)
+        row = estimate(summary, figure)
         assert math.isnan(row["value"])
         assert row["note"] == "12 texts are too few"
-    assert found(summary, "mean_weight", "0")["value"] == 0.3
+    assert estimate(summary, "mean_weight", "0")["value"] == 0.3
     assert not set(summary.figure) & {"mi", "mi_corrected", "null", "p", "clusters"}
 
 
 def test_an_empty_table_says_so():
     summary = summarise(refused().iloc[:0], texts())
-    assert found(summary, "weighted_kendall")["note"] == "no text has an item to look at"
+    assert estimate(summary, "weighted_kendall")["note"] == "no text has an item to look at"
 
 
 def test_parts_of_the_texts_have_no_figures_but_a_reason():
@@ -224,7 +226,7 @@ def test_sentences_say_what_is_undefined():
     (same,) = said_of(refused(outputs=1))
     assert same.endswith("was not measured: the output never changes.")
     table = table_of([0.0, 0.001, 0.0005])
-    assert found(summarise(table, texts()), "weighted_kendall")["note"].startswith("no rank says more than chance")
+    assert estimate(summarise(table, texts()), "weighted_kendall")["note"].startswith("no rank says more than chance")
     assert said_of(table) == ["At no rank of attention do the tokens say more about the output than chance."]
     assert said_of(table_of([0.4, 0.2], weights=[0.5, 0.5]))[2].startswith("Whether more attention goes with more")
     assert len(said_of(table_of([0.4]))) == 1

@@ -19,23 +19,23 @@ from tests.helpers.metric_runs import INTERVALS, agree, summary_of, texts_of
 
 def test_permutations_equal_a_loop(generator):
     before = torch.randn(30, 3, generator=generator).softmax(-1).double().numpy()
-    after = [torch.randn(1 + place % 4, 3, generator=generator).softmax(-1).double().numpy() for place in range(30)]
-    moved = [[sum(abs(p - q)) / 2 for p in lot] for lot, q in zip(after, before, strict=True)]
-    flips = [[p.argmax() != q.argmax() for p in lot] for lot, q in zip(after, before, strict=True)]
-    found = PermutationDistance(per_text=True).compute(predictions=after, references=before)
-    assert found["per_text"]["median_tvd"] == pytest.approx([np.median(lot) for lot in moved])
-    assert found["median_tvd"] == pytest.approx(np.median([np.median(lot) for lot in moved]))
-    assert found["median_tvd_mean"] == pytest.approx(np.mean([np.median(lot) for lot in moved]))
-    assert found["max_tvd"] == pytest.approx(np.median([max(lot) for lot in moved]))
-    assert found["flips"] == pytest.approx(np.mean([np.mean(lot) for lot in flips]))
-    assert found["never_changes"] == pytest.approx(np.mean([not any(lot) for lot in flips]))
+    after = [torch.randn(1 + index % 4, 3, generator=generator).softmax(-1).double().numpy() for index in range(30)]
+    moved = [[sum(abs(p - q)) / 2 for p in part] for part, q in zip(after, before, strict=True)]
+    flips = [[p.argmax() != q.argmax() for p in part] for part, q in zip(after, before, strict=True)]
+    result = PermutationDistance(per_text=True).compute(predictions=after, references=before)
+    assert result["per_text"]["median_tvd"] == pytest.approx([np.median(part) for part in moved])
+    assert result["median_tvd"] == pytest.approx(np.median([np.median(part) for part in moved]))
+    assert result["median_tvd_mean"] == pytest.approx(np.mean([np.median(part) for part in moved]))
+    assert result["max_tvd"] == pytest.approx(np.median([max(part) for part in moved]))
+    assert result["flips"] == pytest.approx(np.mean([np.mean(part) for part in flips]))
+    assert result["never_changes"] == pytest.approx(np.mean([not any(part) for part in flips]))
 
 
 def test_equals_the_summary_of_the_permutation_test():
     batch = texts_of()
     test = Permutation(permutations=7)
     table, summary = summary_of(test, batch)
-    seed, cut, capture = batch.setup.settings.seed, batch.setup.cut, batch.capture
+    seed, cut, capture = batch.config.settings.seed, batch.config.cut, batch.capture
     drawn = torch.stack(
         [
             random_permutations(there, 7, keyed_generator(seed, row.number, test.name))
@@ -45,23 +45,23 @@ def test_equals_the_summary_of_the_permutation_test():
     after = cut.rerun(capture, weights=permute(capture.weights, drawn)).softmax(-1)
     chosen = table.text_id.tolist()
     assert len(chosen) == len(batch.rows) - 1
-    found = PermutationDistance(**INTERVALS).compute(
+    result = PermutationDistance(**INTERVALS).compute(
         predictions=after[chosen], references=batch.logits[chosen].softmax(-1)
     )
-    agree(found, summary, "median_tvd", "median_tvd_mean", "max_tvd", "never_changes", "flips")
-    assert found["median_tvd"] > 0.01
+    agree(result, summary, "median_tvd", "median_tvd_mean", "max_tvd", "never_changes", "flips")
+    assert result["median_tvd"] > 0.01
 
 
 def test_permuting_constant_attention_changes_nothing():
-    found = PermutationDistance().compute(predictions=[[[0.7, 0.3]] * 5] * 3, references=[[0.7, 0.3]] * 3)
-    assert (found["median_tvd"], found["max_tvd"], found["never_changes"]) == (0, 0, 1)
+    result = PermutationDistance().compute(predictions=[[[0.7, 0.3]] * 5] * 3, references=[[0.7, 0.3]] * 3)
+    assert (result["median_tvd"], result["max_tvd"], result["never_changes"]) == (0, 0, 1)
 
 
 def test_a_text_without_shuffles_or_with_nan_is_undefined():
     after = [[[0.5, 0.5]], [], [[math.nan, math.nan], [0.5, 0.5]]]
-    found = PermutationDistance().compute(predictions=after, references=[[0.75, 0.25]] * 3)
-    assert (found["texts"], found["undefined"], found["median_tvd"]) == (3, 2, 0.25)
-    assert found["never_changes"] == 1
+    result = PermutationDistance().compute(predictions=after, references=[[0.75, 0.25]] * 3)
+    assert (result["texts"], result["undefined"], result["median_tvd"]) == (3, 2, 0.25)
+    assert result["never_changes"] == 1
 
 
 def best(others, weights, outputs, output, epsilon):
@@ -85,12 +85,12 @@ def test_divergences_equal_a_loop_with_scipy(classes, epsilon, generator):
     limit = epsilon or {2: 0.01, 3: 0.05}[classes]
     expected = [best(*text, limit) for text in texts]
     columns = dict(zip(AdversarialDivergence.inputs, zip(*texts, strict=True), strict=True))
-    found = AdversarialDivergence(epsilon=epsilon, per_text=True).compute(**columns)
-    assert found["per_text"]["js"] == pytest.approx(expected, abs=1e-7)
-    assert found["js_mean"] == pytest.approx(np.mean(expected), abs=1e-7)
-    assert found["js_median"] == pytest.approx(np.median(expected), abs=1e-7)
+    result = AdversarialDivergence(epsilon=epsilon, per_text=True).compute(**columns)
+    assert result["per_text"]["js"] == pytest.approx(expected, abs=1e-7)
+    assert result["js_mean"] == pytest.approx(np.mean(expected), abs=1e-7)
+    assert result["js_median"] == pytest.approx(np.median(expected), abs=1e-7)
     assert max(expected) > 0.05
-    assert found["unsatisfied"] == np.mean([count == 0 for count in found["per_text"]["satisfied"]])
+    assert result["unsatisfied"] == np.mean([count == 0 for count in result["per_text"]["satisfied"]])
 
 
 def test_equals_the_summary_of_the_adversarial_test(monkeypatch):
@@ -98,21 +98,21 @@ def test_equals_the_summary_of_the_adversarial_test(monkeypatch):
     kept = []
 
     def search(*given, **options):
-        kept.append(found := real(*given, **options))
-        return found
+        kept.append(results := real(*given, **options))
+        return results
 
     real = searching.search_adversary
     monkeypatch.setattr(searching, "search_adversary", search)
     batch = texts_of(kind="sigmoid")
     table, summary = summary_of(Adversarial(steps=40, rate=0.1, epsilon=0.1, near=0.3), batch)
-    (found,), cut, capture = kept, batch.setup.cut, batch.capture
+    (outcome,), cut, capture = kept, batch.config.cut, batch.capture
     after, before = (
-        torch.sigmoid(logits) for logits in (cut.rerun(capture, weights=found.weights.unsqueeze(1)), capture.logits)
+        torch.sigmoid(logits) for logits in (cut.rerun(capture, weights=outcome.weights.unsqueeze(1)), capture.logits)
     )
     columns = {"predictions": [], "references": [], "outputs": [], "original_output": []}
     for text in table.text_id:
         there = capture.mask[text]
-        columns["predictions"].append(found.weights[text, :, there])
+        columns["predictions"].append(outcome.weights[text, :, there])
         columns["references"].append(capture.weights[text, 0, there])
         columns["outputs"].append(torch.cat((1 - after[text], after[text]), -1))
         columns["original_output"].append(torch.cat((1 - before[text], before[text]), -1))
@@ -139,24 +139,24 @@ def test_only_what_is_within_epsilon_counts_and_the_identity_always_does():
 
 
 def test_heads_side_by_side_have_the_mean_divergence(generator):
-    one, other = torch.randn(2, 4, 6, generator=generator).softmax(-1).double()
+    first, other = torch.randn(2, 4, 6, generator=generator).softmax(-1).double()
     output = [[0.5, 0.5]]
     each = AdversarialDivergence().compute(
-        predictions=other, references=one, outputs=[output] * 4, original_output=output * 4
+        predictions=other, references=first, outputs=[output] * 4, original_output=output * 4
     )
     together = AdversarialDivergence().compute(
-        predictions=[other.flatten() / 4], references=[one.flatten() / 4], outputs=[output], original_output=output
+        predictions=[other.flatten() / 4], references=[first.flatten() / 4], outputs=[output], original_output=output
     )
     assert together["js_mean"] == pytest.approx(each["js_mean"])
     assert each["js_mean"] > 0.05
 
 
 def test_a_text_without_items_is_too_short():
-    found = AdversarialDivergence().compute(
+    result = AdversarialDivergence().compute(
         predictions=[[], [[1.0]]], references=[[], [1.0]], outputs=[[], [[0.5, 0.5]]], original_output=[[0.5, 0.5]] * 2
     )
-    assert (found["texts"], found["too_short"], found["undefined"]) == (2, 2, 0)
-    assert math.isnan(found["js_mean"])
+    assert (result["texts"], result["too_short"], result["undefined"]) == (2, 2, 0)
+    assert math.isnan(result["js_mean"])
 
 
 GOOD = {

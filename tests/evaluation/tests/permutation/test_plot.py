@@ -26,10 +26,10 @@ LONG = [
 def made(texts=600, classes=2, seed=0):
     """Many near 0, and further away the more weight the heaviest item has."""
     draw = np.random.default_rng(seed)
-    weight, said = draw.beta(1.2, 2.0, texts).clip(0.02, 1), draw.integers(classes, size=texts)
-    moved = (draw.beta(0.5, 4, texts) * (0.3 + weight) * (1 + said / classes)).clip(0, 1)
+    weight, predicted = draw.beta(1.2, 2.0, texts).clip(0.02, 1), draw.integers(classes, size=texts)
+    moved = (draw.beta(0.5, 4, texts) * (0.3 + weight) * (1 + predicted / classes)).clip(0, 1)
     columns = {"text_id": range(texts), "max_weight": weight, "median_tvd": moved}
-    return pd.DataFrame(columns | {"never_changes": draw.random(texts) > 2 * moved, "prediction": said})
+    return pd.DataFrame(columns | {"never_changes": draw.random(texts) > 2 * moved, "prediction": predicted})
 
 
 def strip_of(table, strip):
@@ -53,11 +53,11 @@ def test_few_texts_are_dots_each_in_its_strip():
     axis = shuffles(table)
     dots = [np.asarray(group.get_offsets()) for group in axis.collections if isinstance(group, PathCollection)]
     assert sum(map(len, dots)) == 60
-    for strip, found in enumerate(dots):
+    for strip, result in enumerate(dots):
         rows = strip_of(table, strip)
-        np.testing.assert_allclose(np.sort(found[:, 0]), np.sort(rows.median_tvd))
-        assert (abs(found[:, 1] - strip) < 0.45).all()
-        near = [(a, b) for place, a in enumerate(found) for b in found[:place]]
+        np.testing.assert_allclose(np.sort(result[:, 0]), np.sort(rows.median_tvd))
+        assert (abs(result[:, 1] - strip) < 0.45).all()
+        near = [(a, b) for index, a in enumerate(result) for b in result[:index]]
         assert all(abs(a[0] - b[0]) > 1e-4 or abs(a[1] - b[1]) > 0.02 for a, b in near), "one over the other"
 
 
@@ -113,9 +113,9 @@ def test_the_axis_is_that_of_the_distance_and_of_a_regression_that_of_its_values
 
 def test_shares_never_read_as_none_or_all_by_rounding():
     table = made(1000).assign(median_tvd=0.001, max_weight=0.1)
-    for place, never in ((0, False), (0, True)):
+    for index, never in ((0, False), (0, True)):
         column = [not never] * 1000
-        column[place] = never
+        column[index] = never
         axis = shuffles(table.assign(never_changes=column))
         assert ("\n0.1 % never" if never else "\n99.9 % never") in beside(axis)[0]
         assert axis.get_title(loc="left").endswith("median under 0.01")
@@ -132,7 +132,7 @@ def test_a_panel_for_each_predicted_class():
         assert titles[number].endswith(f"median {rows.median_tvd.median():.2f}")
 
 
-def test_classes_of_one_name_are_told_apart():
+def test_classes_of_the_same_name_are_distinguished():
     figure = permutation_figure(made(100), ["same", "same"])
     assert [axis.get_title(loc="left").split(":")[0] for axis in figure.axes] == ["same (0)", "same (1)"]
 
@@ -143,15 +143,15 @@ def test_of_very_many_classes_the_most_predicted_have_a_panel():
     assert len(figure.axes) == PANELS
     counts = table.prediction.value_counts()
     titles = [axis.get_title(loc="left").split("\n")[0] for axis in figure.axes]
-    assert titles == [*(f"class {one}" for one in sorted(counts.index[: PANELS - 1])), "12 other classes"]
+    assert titles == [*(f"class {item}" for item in sorted(counts.index[: PANELS - 1])), "12 other classes"]
     drawn = sum(int(note.split()[0].replace(",", "")) for axis in figure.axes for note in beside(axis).values())
     assert drawn == 3000
 
 
 @pytest.mark.parametrize("kind", ["multilabel", "regression"])
 def test_what_has_no_classes_has_one_panel(kind):
-    said = [[0, 2], []] if kind == "multilabel" else [0.3, 2.5]
-    table = made(50).assign(prediction=pd.Series(said * 25))
+    predicted = [[0, 2], []] if kind == "multilabel" else [0.3, 2.5]
+    table = made(50).assign(prediction=pd.Series(predicted * 25))
     figure = permutation_figure(table, ["a", "b", "c"], kind=kind)
     assert len(figure.axes) == 1
     assert figure.axes[0].get_title(loc="left").startswith("Shuffled attention: median")

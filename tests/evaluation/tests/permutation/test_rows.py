@@ -23,7 +23,7 @@ SHORT = (5, 3, 4)
 @pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "bert", "llama", "FLANnoenc"])
 def test_equals_loops_and_full_forward_passes(family, kind):
     lengths = (3, *LENGTHS) if family.startswith(("FLAN", "HAN")) else SHORT
-    batch = batch_of(family, kind, lengths=lengths, numbers=[7 * place + 2 for place in range(len(lengths))])
+    batch = batch_of(family, kind, lengths=lengths, numbers=[7 * index + 2 for index in range(len(lengths))])
     effect, flips = compare(batch, kind)
     assert effect > 1e-4  # far above what is allowed for rounding
     assert flips > 0 or not family.startswith("FLAN")
@@ -49,7 +49,7 @@ def test_protected_items_keep_their_weights():
 
 
 @pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "bert", "eurobert", "llama"])
-def test_rows_hang_on_the_text_and_nothing_else(family):
+def test_rows_depend_on_the_text_only(family):
     """One by one, in another order and without padding; another seed shuffles otherwise."""
     numbers = [40, 7, 19, 3, 100, 12, 55, 8]
     inputs = inputs_of(model_of(family), lengths=LENGTHS, seed=2)
@@ -73,8 +73,8 @@ def test_padding_on_the_left_is_like_padding_on_the_right():
         batch_of("llama", inputs=inputs_of(model_of("llama"), lengths=(9, 5), seed=2, side=side)) for side in sides
     )
     assert not left.capture.mask[1, 0]
-    one, other = (rows_of(Permutation(20).run(batch)) for batch in (right, left))
-    for number, row in one.items():
+    first, other = (rows_of(Permutation(20).run(batch)) for batch in (right, left))
+    for number, row in first.items():
         assert row["mean_tvd"] > 1e-4
         for name in NUMBERS:
             assert other[number][name] == pytest.approx(row[name], abs=1e-6), name
@@ -83,7 +83,7 @@ def test_padding_on_the_left_is_like_padding_on_the_right():
 @pytest.mark.parametrize("family", ["FLANrnn", "bert", "eurobert"])
 def test_little_memory_means_more_passes_and_the_same_rows(family):
     batch, tight = batch_of(family), batch_of(family, cut=af.cut(model_of(family), memory=1))
-    whole, parts = (rows_of(Permutation(9).run(one)) for one in (batch, tight))
+    whole, parts = (rows_of(Permutation(9).run(item)) for item in (batch, tight))
     for number, row in whole.items():
         assert [parts[number][name] for name in NUMBERS] == pytest.approx([row[name] for name in NUMBERS], abs=1e-12)
 
@@ -91,8 +91,8 @@ def test_little_memory_means_more_passes_and_the_same_rows(family):
 def test_more_shuffles_begin_with_the_same_ones():
     """The largest distance can only grow."""
     batch = batch_of("FLANrnn")
-    found = [rows_of(Permutation(count).run(batch)) for count in (1, 10, 100)]
-    for few, more in itertools.pairwise(found):
+    result = [rows_of(Permutation(count).run(batch)) for count in (1, 10, 100)]
+    for few, more in itertools.pairwise(result):
         assert all(few[number]["max_tvd"] <= more[number]["max_tvd"] for number in few)
         assert any(few[number]["max_tvd"] < more[number]["max_tvd"] for number in few)
 
@@ -105,8 +105,8 @@ def words(*lengths):
 
 
 def test_texts_of_one_item_have_no_row():
-    found = rows_of(Permutation(SHUFFLES).run(batch_of("FLANrnn", inputs=words(1, 4, 1, 2))))
-    assert {number: row["items"] for number, row in found.items()} == {1: 4, 3: 2}
+    result = rows_of(Permutation(SHUFFLES).run(batch_of("FLANrnn", inputs=words(1, 4, 1, 2))))
+    assert {number: row["items"] for number, row in result.items()} == {1: 4, 3: 2}
     compare(batch_of("FLANrnn", inputs=words(1, 4, 1, 2)), "multiclass")
     assert Permutation().run(batch_of("FLANrnn", inputs=words(1, 1))) == {name: [] for name, _ in COLUMNS}
 
@@ -161,8 +161,8 @@ def planted(weights, pushes, bias=0.0):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-        for place, push in enumerate(pushes):
-            model.get_input_embeddings().weight[5 + place, 0] = push
+        for index, push in enumerate(pushes):
+            model.get_input_embeddings().weight[5 + index, 0] = push
         model.classifier.weight[1, 0] = 1.0
         model.classifier.bias[0] = bias
     cut = af.cut(model, check=False)
@@ -174,7 +174,7 @@ def planted(weights, pushes, bias=0.0):
     return batch
 
 
-def test_attention_that_decides_is_told_from_attention_that_is_ignored():
+def test_attention_that_decides_is_distinguished_from_attention_that_is_ignored():
     """One heavy word speaks for class 1 and all others against it: only where it stays is the decision the same."""
     count, shuffles = 8, 1000
     heavy = [0.93] + [0.01] * (count - 1)

@@ -73,8 +73,8 @@ def test_the_command(folder, tmp_path):
 
 def test_a_transformer(tmp_path):
     folder = commands.save_bert(tmp_path / "bert")
-    found = af.Evaluator(folder).compute(ROWS, tests=["permutation"], n_resamples=99, quiet=True)
-    table = found.table("permutation")
+    result = af.Evaluator(folder).compute(ROWS, tests=["permutation"], n_resamples=99, quiet=True)
+    table = result.table("permutation")
     assert len(table) == 42  # without the empty text
     assert table["items"].min() == 3  # of a text of one word: special tokens are items
     protected = af.Evaluator(folder).compute(
@@ -82,7 +82,7 @@ def test_a_transformer(tmp_path):
     )
     fewer = protected.table("permutation").set_index("text_id")["items"]
     assert (table.set_index("text_id")["items"][fewer.index] - fewer == 2).all()
-    assert found.plot("permutation").axes
+    assert result.plot("permutation").axes
 
 
 @pytest.mark.parametrize("kind", KINDS)

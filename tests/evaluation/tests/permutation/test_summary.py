@@ -11,7 +11,7 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.estimates.weight_bins import BINS, bins_of
 from attnfaith.evaluation.comparison import compare
-from attnfaith.evaluation.tests.permutation.summary import said, sentences
+from attnfaith.evaluation.tests.permutation.summary import distance_text, sentences
 from attnfaith.evaluation.tests.permutation.test import Permutation
 from tests.helpers.seeded_tables import NAN, look
 from tests.helpers.summaries import summarised
@@ -60,15 +60,15 @@ FIGURES = {
 def check(summary, rows, part):
     where = {"level": "", "test": "permutation", "part": part}
     for figure, of in FIGURES.items():
-        found = look(summary, figure, **where)
-        assert found.value == pytest.approx(of(rows)), figure
-        assert found.texts == len(rows)
-        assert found.low <= found.value <= found.high
+        result = look(summary, figure, **where)
+        assert result.value == pytest.approx(of(rows)), figure
+        assert result.texts == len(rows)
+        assert result.low <= result.value <= result.high
         for name, (low, high) in zip(BINS, ENDS, strict=True):
             chosen = [row for row in rows if low <= row["max_weight"] < high]
-            found = look(summary, figure, other=f"max_weight={name}", **where)
-            assert found.texts == len(chosen)
-            assert found.value == (pytest.approx(of(chosen)) if chosen else pytest.approx(NAN, nan_ok=True))
+            result = look(summary, figure, other=f"max_weight={name}", **where)
+            assert result.texts == len(chosen)
+            assert result.value == (pytest.approx(of(chosen)) if chosen else pytest.approx(NAN, nan_ok=True))
 
 
 def test_every_figure_equals_a_loop_also_by_weight_and_class():
@@ -90,8 +90,8 @@ def test_a_share_of_all_or_none_has_an_interval():
     rows, texts = made(40)
     table = pd.DataFrame(rows).assign(never_changes=True, median_tvd=0.0, max_tvd=0.0)
     summary = summarised("permutation", table, texts, **QUICK)
-    found = look(summary, "never_changes", "", test="permutation")
-    assert 0.85 < found.low < found.value == found.high == 1
+    result = look(summary, "never_changes", "", test="permutation")
+    assert 0.85 < result.low < result.value == result.high == 1
     assert look(summary, "median_tvd", "", test="permutation")[["value", "low", "high"]].tolist() == [0, 0, 0]
 
 
@@ -108,7 +108,7 @@ def test_bins_begin_at_their_lower_ends():
     assert bins_of(weights).tolist() == [0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 3]
 
 
-def test_what_is_asked_for_wrongly_is_refused():
+def test_wrong_arguments_are_refused():
     rows, texts = made(10)
     with pytest.raises(InputError, match="by to be one of"):
         summarised("permutation", pd.DataFrame(rows), texts, by="weight")
@@ -143,7 +143,7 @@ OFTEN, SELDOM, HALF = (0.9, 0.88, 0.92), (0.1, 0.08, 0.12), (0.5, 0.46, 0.54)
         ((0.04, 0.03, 0.06), OFTEN, "Which item gets which weight matters on some of the texts only."),
     ],
 )
-def test_what_is_said(moved, never, words):
+def test_sentences(moved, never, words):
     value, low, high = moved
     share, least, most = (f"{100 * end:.0f}" for end in never)
     assert spoken(moved, never) == [
@@ -162,9 +162,9 @@ def test_few_texts_are_not_judged_and_a_regression_has_a_unit_of_its_own():
     assert third == "Which item gets which weight hardly matters."
 
 
-def test_nothing_that_is_not_0_is_said_to_be_0():
-    assert said(SummaryValue(0.0, 0.0, 0.0)) == "0.000 [0.000, 0.000]"
-    assert said(SummaryValue(1e-4)) == "less than 0.001"
+def test_a_number_above_0_is_never_shown_as_0():
+    assert distance_text(SummaryValue(0.0, 0.0, 0.0)) == "0.000 [0.000, 0.000]"
+    assert distance_text(SummaryValue(1e-4)) == "less than 0.001"
 
 
 def test_two_runs_are_compared_by_the_same_figures():
@@ -172,9 +172,9 @@ def test_two_runs_are_compared_by_the_same_figures():
     for seed in (0, 1):
         rows, texts = made(80, seed)
         tables.append({"texts": texts, "permutation": pd.DataFrame(rows).sample(frac=1, random_state=seed)})
-    found = compare(*tables, paired=True, n_resamples=99)
-    found = found[found.test == "permutation"].set_index("figure")
-    assert set(found.index) == set(FIGURES)
+    result = compare(*tables, paired=True, n_resamples=99)
+    result = result[result.test == "permutation"].set_index("figure")
+    assert set(result.index) == set(FIGURES)
     for figure, of in FIGURES.items():
         for side, seed in (("a", 0), ("b", 1)):
-            assert found[side][figure] == pytest.approx(of(made(80, seed)[0])), figure
+            assert result[side][figure] == pytest.approx(of(made(80, seed)[0])), figure

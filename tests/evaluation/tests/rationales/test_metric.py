@@ -55,7 +55,7 @@ def test_drops_equal_the_summary_of_the_rationales_test(results):
     agree(gone, summary, *names, "aopc_comprehensiveness", ranking="gradient")
     assert gone["comprehensiveness"] > 0.01
     emptied = rows["confidence"] - rows["all_erased"]
-    kept = [np.concatenate(([one], some)) for one, some in zip(emptied, left["sufficiency"], strict=True)]
+    kept = [np.concatenate(([item], some)) for item, some in zip(emptied, left["sufficiency"], strict=True)]
     kept = Sufficiency(shares=(0, *SHARES), **INTERVALS).compute(kept=kept, references=before)
     names = [f"sufficiency{end}" for end in ("", "_at_10%", "_at_50%")]
     agree(kept, summary, *names, "aopc_sufficiency", ranking="gradient")
@@ -77,52 +77,52 @@ def test_agreement_equals_the_summary_of_the_rationales_test(results, top):
         summary = Rationales(shares=SHARES, top=top).summarise(tables.__getitem__, by=None, seed=SEED, **STATISTICS)
     scores = [(-np.argsort(row.order)).tolist() for row in rows.itertuples()]
     marks = [marks_of(row) for row in rows.itertuples()]
-    found = RationaleAgreement(top=top, **INTERVALS).compute(predictions=scores, references=marks)
+    result = RationaleAgreement(top=top, **INTERVALS).compute(predictions=scores, references=marks)
     whole = summary.set_index("figure")
     for name in ("rationale_share", "top_share", "without_rationale"):
-        assert found[name] == pytest.approx(float(whole.loc[name, "value"])), name
-    assert found["undefined"] == 1 == whole.loc["whole_rationale", "value"]
-    agree(found, summary, "token_f1", "auprc", "iou_f1", ranking="gradient")
-    assert 0 < found["iou_f1"] < 1
+        assert result[name] == pytest.approx(float(whole.loc[name, "value"])), name
+    assert result["undefined"] == 1 == whole.loc["whole_rationale", "value"]
+    agree(result, summary, "token_f1", "auprc", "iou_f1", ranking="gradient")
+    assert 0 < result["iou_f1"] < 1
 
 
 def test_agreement_equals_scikit_learn(generator):
     scores = [torch.randn(size, generator=generator).double().round(decimals=1).tolist() for size in range(3, 40)]
-    marks = [(torch.rand(len(one), generator=generator) < 0.4).int().tolist() for one in scores]
+    marks = [(torch.rand(len(score), generator=generator) < 0.4).int().tolist() for score in scores]
     marks[2], marks[5] = [0] * len(marks[2]), [1] * len(marks[5])
-    found = RationaleAgreement(top=0.3, per_text=True).compute(predictions=scores, references=marks)
-    for text, (one, gold) in enumerate(zip(scores, marks, strict=True)):
+    result = RationaleAgreement(top=0.3, per_text=True).compute(predictions=scores, references=marks)
+    for text, (entry, gold) in enumerate(zip(scores, marks, strict=True)):
         mixed = 0 < sum(gold) < len(gold)
-        expected = average_precision_score(gold, one) if mixed else math.nan
-        assert found["per_text"]["auprc"][text] == pytest.approx(expected, nan_ok=True)
-        first = sorted(range(len(one)), key=lambda item: (-one[item], item))[: math.ceil(0.3 * len(one) - 1e-9)]
-        chosen = [int(item in first) for item in range(len(one))]
+        expected = average_precision_score(gold, entry) if mixed else math.nan
+        assert result["per_text"]["auprc"][text] == pytest.approx(expected, nan_ok=True)
+        first = sorted(range(len(entry)), key=lambda item: (-entry[item], item))[: math.ceil(0.3 * len(entry) - 1e-9)]
+        chosen = [int(item in first) for item in range(len(entry))]
         expected = f1_score(gold, chosen) if any(gold) else math.nan
-        assert found["per_text"]["token_f1"][text] == pytest.approx(expected, nan_ok=True)
-    assert (found["texts"], found["without_rationale"]) == (37, sum(not any(gold) for gold in marks))
-    assert found["undefined"] == sum(all(gold) for gold in marks)
-    assert found["auprc"] == pytest.approx(np.nanmean(found["per_text"]["auprc"]))
+        assert result["per_text"]["token_f1"][text] == pytest.approx(expected, nan_ok=True)
+    assert (result["texts"], result["without_rationale"]) == (37, sum(not any(gold) for gold in marks))
+    assert result["undefined"] == sum(all(gold) for gold in marks)
+    assert result["auprc"] == pytest.approx(np.nanmean(result["per_text"]["auprc"]))
 
 
 def test_masks_may_be_booleans_and_scores_may_be_missing():
     scores, marks = [[0.5, math.nan, 0.1]], [[True, True, False]]
-    found = RationaleAgreement().compute(predictions=scores, references=np.array(marks))
-    assert found["token_f1"] == 0.5  # what has no score comes last
-    assert found["auprc"] == pytest.approx((1 + 2 / 3) / 2)
+    result = RationaleAgreement().compute(predictions=scores, references=np.array(marks))
+    assert result["token_f1"] == 0.5  # what has no score comes last
+    assert result["auprc"] == pytest.approx((1 + 2 / 3) / 2)
 
 
 def test_probabilities_of_nan_are_undefined():
-    found = Comprehensiveness(shares=[0.1, 0.5]).compute(without=[[math.nan, 0.1], [0.5, 0.25]], references=[1, 1])
-    assert (found["texts"], found["undefined"]) == (2, 1)
-    assert found["comprehensiveness"] == pytest.approx(0.625)
-    assert found["comprehensiveness_at_50%"] == pytest.approx((0.9 + 0.75) / 2)
+    result = Comprehensiveness(shares=[0.1, 0.5]).compute(without=[[math.nan, 0.1], [0.5, 0.25]], references=[1, 1])
+    assert (result["texts"], result["undefined"]) == (2, 1)
+    assert result["comprehensiveness"] == pytest.approx(0.625)
+    assert result["comprehensiveness_at_50%"] == pytest.approx((0.9 + 0.75) / 2)
 
 
 def test_without_nothing_kept_there_is_no_aopc():
-    found = Sufficiency().compute(kept=[[0.1, 0.2, 0.3, 0.4, 0.5]], references=[0.5])
-    assert found["sufficiency"] == pytest.approx(0.2)
-    assert "aopc_sufficiency" not in found
-    assert list(found)[3:] == [f"sufficiency_at_{share}%" for share in (1, 5, 10, 20, 50)]
+    result = Sufficiency().compute(kept=[[0.1, 0.2, 0.3, 0.4, 0.5]], references=[0.5])
+    assert result["sufficiency"] == pytest.approx(0.2)
+    assert "aopc_sufficiency" not in result
+    assert list(result)[3:] == [f"sufficiency_at_{share}%" for share in (1, 5, 10, 20, 50)]
 
 
 @pytest.mark.parametrize(

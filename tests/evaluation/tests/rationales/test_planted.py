@@ -19,8 +19,8 @@ def corpus(count, seed=0):
     for _ in range(count):
         label = draw.randrange(2)
         words = draw.choices(REST, k=draw.randint(8, 20))
-        for place in draw.sample(range(len(words)), draw.randint(1, 2)):
-            words[place] = draw.choice((DULL, FINE)[label])
+        for index in draw.sample(range(len(words)), draw.randint(1, 2)):
+            words[index] = draw.choice((DULL, FINE)[label])
         marks = [int(word in FINE + DULL) for word in words]
         rows.append({"text": " ".join(words), "label": label, "marks": marks})
     return rows
@@ -54,49 +54,49 @@ def judged(request):
 
 def figures(results, level="attention"):
     summary = results.summary()
-    own = summary[(summary.erase_level == level) & (summary.ranking_level.isin(["attention", ""]))]
-    return own.set_index(["figure", "ranking"])
+    of_attention = summary[(summary.erase_level == level) & (summary.ranking_level.isin(["attention", ""]))]
+    return of_attention.set_index(["figure", "ranking"])
 
 
 def test_gradient_x_attention_finds_the_deciding_words_in_both(judged):
     _, results = judged
-    found = figures(results)
-    assert found.value["auprc", "gradient_x_attention"] == pytest.approx(1)
-    gap = found.loc[("comprehensiveness_difference", "gradient_x_attention")]
+    result = figures(results)
+    assert result.value["auprc", "gradient_x_attention"] == pytest.approx(1)
+    gap = result.loc[("comprehensiveness_difference", "gradient_x_attention")]
     assert gap.other == "attention/random"
     assert gap.low > 0.05
-    assert found.high["sufficiency_difference", "gradient_x_attention"] < -0.05
-    assert found.low["auprc_difference", "gradient_x_attention"] > 0.5
+    assert result.high["sufficiency_difference", "gradient_x_attention"] < -0.05
+    assert result.low["auprc_difference", "gradient_x_attention"] > 0.5
 
 
 def test_attention_does_where_it_decides_and_not_where_it_is_ignored(judged):
     attends, results = judged
-    found = figures(results)
-    share = found.value["rationale_share", ""]
+    result = figures(results)
+    share = result.value["rationale_share", ""]
     assert 0.05 < share < 0.2
-    assert found.value["top_share", ""] == pytest.approx(share)
-    gap = found.loc[("comprehensiveness_difference", "attention")]
+    assert result.value["top_share", ""] == pytest.approx(share)
+    gap = result.loc[("comprehensiveness_difference", "attention")]
     if attends:
-        assert found.value["auprc", "attention"] == pytest.approx(1)
+        assert result.value["auprc", "attention"] == pytest.approx(1)
         assert gap.low > 0.05
-        assert found.low["token_f1", "attention"] > 0.7
-        assert found.low["iou_f1", "attention"] > 0.4
+        assert result.low["token_f1", "attention"] > 0.7
+        assert result.low["iou_f1", "attention"] > 0.4
     else:  # ties all along: the share of the marked words, text by text
-        assert found.value["auprc", "attention"] < 0.2
+        assert result.value["auprc", "attention"] < 0.2
         assert gap.low < 0 < gap.high
-        assert found.high["token_f1", "attention"] < 0.4
-    chance = found.loc[("auprc", "random")]
+        assert result.high["token_f1", "attention"] < 0.4
+    chance = result.loc[("auprc", "random")]
     assert chance.low - 0.1 < share < chance.high
 
 
-def test_what_is_said(judged):
+def test_sentences(judged):
     attends, results = judged
-    said = str(results)
+    message = str(results)
     told = "more than a random order's" if attends else "not clearly different from a random order's"
-    assert told in said
+    assert told in message
     assert len(results.verdict.parts["rationales"]) in (2, 3)
     for trap in ("nan", "inf ", "None"):
-        assert trap not in said
+        assert trap not in message
 
 
 def test_the_run_can_be_saved_drawn_and_sliced(judged, tmp_path):
@@ -125,11 +125,11 @@ def test_runs_are_compared_by_what_hangs_on_no_option(tmp_path):
     ]
     from attnfaith.evaluation.comparison import compare
 
-    found = compare(*(one.tables for one in runs), paired=True, n_resamples=200)
-    own = found[(found.test == "rationales") & (found.ranking == "attention")].set_index("figure")
-    assert set(own.index) == {"comprehensiveness", "sufficiency", "auprc", "undefined_scores"}
-    assert own.high["auprc"] < -0.5
-    assert own.b["auprc"] < own.a["auprc"] == pytest.approx(1)
+    result = compare(*(run.tables for run in runs), paired=True, n_resamples=200)
+    of_attention = result[(result.test == "rationales") & (result.ranking == "attention")].set_index("figure")
+    assert set(of_attention.index) == {"comprehensiveness", "sufficiency", "auprc", "undefined_scores"}
+    assert of_attention.high["auprc"] < -0.5
+    assert of_attention.b["auprc"] < of_attention.a["auprc"] == pytest.approx(1)
 
 
 def test_without_marks_there_are_no_figures_of_them():
@@ -152,17 +152,17 @@ def test_texts_without_marks_are_counted_and_left_out():
     results = af.Evaluator(*flan(attends=True)).compute(
         rows, rationale_column="marks", tests=["rationales"], rankings=["attention"], n_resamples=20, quiet=True
     )
-    found = figures(results)
-    assert found.value["without_rationale", ""] == 3
-    assert found.value["whole_rationale", ""] == 1
-    assert found.texts["auprc", "attention"] == 8
-    assert found.texts["token_f1", "attention"] == 9
-    assert found.note["auprc", "attention"] == "without 3 texts in which nothing is marked"
+    result = figures(results)
+    assert result.value["without_rationale", ""] == 3
+    assert result.value["whole_rationale", ""] == 1
+    assert result.texts["auprc", "attention"] == 8
+    assert result.texts["token_f1", "attention"] == 9
+    assert result.note["auprc", "attention"] == "without 3 texts in which nothing is marked"
     marked = [sum(row["marks"]) for row in rows if row["marks"] is not None]
     words = [len(row["marks"]) for row in rows if row["marks"] is not None]
-    assert found.value["rationale_share", ""] == pytest.approx(sum(marked) / sum(words))
-    assert found.texts["rationale_share", ""] == 10
-    assert not math.isnan(found.low["iou_f1", "attention"])
+    assert result.value["rationale_share", ""] == pytest.approx(sum(marked) / sum(words))
+    assert result.texts["rationale_share", ""] == 10
+    assert not math.isnan(result.low["iou_f1", "attention"])
 
 
 def test_options_change_what_they_say():
@@ -171,11 +171,11 @@ def test_options_change_what_they_say():
     results = af.Evaluator(*flan(attends=True)).compute(
         rows, rationale_column="marks", tests=tests, rankings=["attention"], n_resamples=20, quiet=True
     )
-    found = figures(results)
-    assert found.value["top_share", ""] == 0.5
-    assert found.note["top_share", ""] == "as asked"
-    assert {name for name, _ in found.index if "_at_" in name} == {
+    result = figures(results)
+    assert result.value["top_share", ""] == 0.5
+    assert result.note["top_share", ""] == "as asked"
+    assert {name for name, _ in result.index if "_at_" in name} == {
         f"{measure}_at_{share}%" for measure in ("comprehensiveness", "sufficiency") for share in (25, 100)
     }
-    assert found.value["comprehensiveness_at_100%", "attention"] == pytest.approx(found.value["all_erased", ""])
-    assert found.value["sufficiency_at_100%", "attention"] == pytest.approx(0, abs=1e-12)
+    assert result.value["comprehensiveness_at_100%", "attention"] == pytest.approx(result.value["all_erased", ""])
+    assert result.value["sufficiency_at_100%", "attention"] == pytest.approx(0, abs=1e-12)

@@ -20,14 +20,14 @@ def summary(levels=("attention", "input"), *, marked=True, shares=SHARES):
     for level in levels:
         row = {"test": "rationales", "erase_level": level, "slice": "all", "other": "", "texts": 150, "note": ""}
         for (ranking_level, ranking), median in made_up_tables.LEVELS[level][0].items():
-            own = row | {"ranking_level": ranking_level, "ranking": ranking}
+            line = row | {"ranking_level": ranking_level, "ranking": ranking}
             worth = (1 - median) ** 2
             for share in shares:
                 way = (share / 50) ** 0.5
-                rows.append(own | spread(f"comprehensiveness_at_{share}%", 0.7 * worth * way, 0.03))
-                rows.append(own | spread(f"sufficiency_at_{share}%", 0.5 - 0.5 * worth - 0.2 * way, 0.04))
-            for place, figure in enumerate(("auprc", "token_f1", "iou_f1")) if marked else ():
-                rows.append(own | spread(figure, (0.25 + 0.4 * worth) / (1 + place), 0.05))
+                rows.append(line | spread(f"comprehensiveness_at_{share}%", 0.7 * worth * way, 0.03))
+                rows.append(line | spread(f"sufficiency_at_{share}%", 0.5 - 0.5 * worth - 0.2 * way, 0.04))
+            for index, figure in enumerate(("auprc", "token_f1", "iou_f1")) if marked else ():
+                rows.append(line | spread(figure, (0.25 + 0.4 * worth) / (1 + index), 0.05))
     return pd.DataFrame(rows)
 
 
@@ -43,8 +43,8 @@ def test_curves_are_those_of_the_table(measure):
     lines = {line.get_label(): line for line in axis.lines if len(line.get_xdata()) == len(SHARES)}
     assert lines.keys() == set(labels_for(keys).values())
     for key, label in labels_for(keys).items():
-        own = table[(table.erase_level == "input") & (table.ranking_level == key[0]) & (table.ranking == key[1])]
-        expected = [own[own.figure == f"{measure}_at_{share}%"].value.item() for share in SHARES]
+        selected = table[(table.erase_level == "input") & (table.ranking_level == key[0]) & (table.ranking == key[1])]
+        expected = [selected[selected.figure == f"{measure}_at_{share}%"].value.item() for share in SHARES]
         assert lines[label].get_ydata().tolist() == expected
         assert lines[label].get_xdata().tolist() == pytest.approx([share / 100 for share in SHARES])
     assert len(axis.collections) == len(keys)  # a band each
@@ -56,9 +56,9 @@ def test_bands_are_the_intervals():
     table = table[table.ranking == "lrp"]
     (band,) = carried(table).collections
     corners = band.get_paths()[0].vertices
-    own = table[table.figure == "comprehensiveness_at_20%"]
+    selected = table[table.figure == "comprehensiveness_at_20%"]
     there = corners[np.isclose(corners[:, 0], 0.2), 1]
-    assert (there.min(), there.max()) == pytest.approx((own.low.item(), own.high.item()))
+    assert (there.min(), there.max()) == pytest.approx((selected.low.item(), selected.high.item()))
 
 
 def test_titles_say_what_was_done_and_which_way_is_good():
@@ -99,11 +99,11 @@ def test_agreement_is_that_of_the_table_in_one_order():
         assert names == list(labels.values())
         assert not any(label.get_text() for axis in rest for label in axis.get_yticklabels())
         for axis, name in zip((first, *rest), ("auprc", "token_f1", "iou_f1"), strict=True):
-            own = table[(table.erase_level == level) & (table.figure == name)]
-            values = own.set_index(["ranking_level", "ranking"]).value
+            selected = table[(table.erase_level == level) & (table.figure == name)]
+            values = selected.set_index(["ranking_level", "ranking"]).value
             drawn = {line.get_ydata()[0]: line.get_xdata()[0] for line in axis.lines if len(line.get_xdata()) == 1}
-            for place, key in enumerate(labels):
-                assert drawn[place] == values[key]
+            for index, key in enumerate(labels):
+                assert drawn[index] == values[key]
 
 
 FIGURES = {
@@ -127,7 +127,7 @@ def test_all_can_be_read(name, tmp_path):
     figure.savefig(tmp_path / "figure.pdf")
 
 
-def test_what_is_not_there_is_said():
+def test_missing_values_have_a_note():
     assert "Nothing to draw" in " ".join(texts_of(rationales_figure(summary().head(0))))
     assert "people marked nothing" in " ".join(texts_of(plausibility_figure(summary(marked=False))))
     bare = summary(("attention",))
@@ -147,7 +147,7 @@ def test_what_cannot_be_drawn_is_refused():
         carried(summary(("attention",)), highlight=["shap"])
 
 
-def test_a_file_is_written_where_asked(tmp_path):
+def test_a_file_is_written_to_the_given_path(tmp_path):
     for draw in (rationales_figure, plausibility_figure):
         draw(summary(("attention",)), path=tmp_path / "figure.png")
         assert (tmp_path / "figure.png").stat().st_size > 10_000

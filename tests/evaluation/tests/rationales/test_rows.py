@@ -26,15 +26,15 @@ def marked_batch(family, kind="multiclass", **more):
     return with_words(batch, drawn_marks(batch))
 
 
-def close(found, expected, tolerance=1e-9):
+def close(result, expected, tolerance=1e-9):
     if isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            close(one, other, tolerance)
+        assert len(result) == len(expected)
+        for first, other in zip(result, expected, strict=True):
+            close(first, other, tolerance)
     elif expected is None or isinstance(expected, str | int):
-        assert found == expected
+        assert result == expected
     else:
-        assert found == pytest.approx(expected, abs=tolerance, nan_ok=True)
+        assert result == pytest.approx(expected, abs=tolerance, nan_ok=True)
 
 
 @pytest.mark.parametrize("kind", list(SIZES))
@@ -92,16 +92,16 @@ def test_a_batch_is_its_texts_one_by_one_and_padding_changes_nothing(family):
 
 @pytest.mark.parametrize("family", ["FLANrnn", *slowly("llama")])
 def test_the_side_of_the_padding_changes_nothing(family):
-    model, found = model_of(family), []
+    model, result = model_of(family), []
     for side in ("right", "left"):
         batch = marked_batch(family, inputs=inputs_of(model, lengths=(9, 5, 7, 6), seed=2, side=side))
-        hiding = hiding_of(batch.setup.cut, batch.inputs, left=side == "left")
-        batch.setup = replace(batch.setup, hiding=hiding)
-        found.append(table(Rationales().run(batch)))
-    for key, row in found[0].items():
+        hiding = hiding_of(batch.config.cut, batch.inputs, left=side == "left")
+        batch.config = replace(batch.config, hiding=hiding)
+        result.append(table(Rationales().run(batch)))
+    for key, row in result[0].items():
         for name, value in row.items():
             if key[2] != "random":  # drawn by position
-                close(found[1][key][name], value, 1e-6)
+                close(result[1][key][name], value, 1e-6)
 
 
 @pytest.mark.parametrize("family", ["FLANrnn", "bert", *slowly("HANrnn", "llama")])
@@ -144,7 +144,7 @@ def test_rankings_that_agree_are_run_once(kind, monkeypatch):
     monkeypatch.setattr(
         AttentionEraser, "logits_of", lambda self, texts, keep: counted.append(len(texts)) or run(self, texts, keep)
     )
-    for rankings in ((UP,), (UP, yours("twice", lambda count: [2 * one for one in range(count)])), (UP, DOWN)):
+    for rankings in ((UP,), (UP, yours("twice", lambda count: [2 * item for item in range(count)])), (UP, DOWN)):
         Rationales().run(with_words(batch_of("FLANnoenc", kind, rankings={"attention": rankings}, lengths=(7, 12))))
     assert counted[0] == counted[1] < counted[2]
 
@@ -156,9 +156,9 @@ def test_no_other_ranking_has_more_than_the_best_first_step():
         batch = batch_of(family, rankings={"attention": ranked(*names)})
         rows = table(Rationales(shares=(0.01,)).run(batch))
         for text in range(len(LENGTHS)):
-            found = {name: rows[text, "attention", name.split("/")[1], "attention"] for name in names}
-            best = found["attention/occlusion"]["comprehensiveness"]
-            assert all(row["comprehensiveness"] <= best + 1e-12 for row in found.values())
+            result = {name: rows[text, "attention", name.split("/")[1], "attention"] for name in names}
+            best = result["attention/occlusion"]["comprehensiveness"]
+            assert all(row["comprehensiveness"] <= best + 1e-12 for row in result.values())
 
 
 @pytest.mark.parametrize("level", ["attention", "input"])
@@ -167,7 +167,7 @@ def test_protected_tokens_stay_in_every_set(level):
     batch = marked_batch("bert", special_tokens="protect")
     slow = SlowRationales(batch, level)
     rows = table(Rationales().run(batch))
-    for text, ranking in ((text, one) for text in range(len(LENGTHS)) for one in RANKINGS[level]):
+    for text, ranking in ((text, item) for text in range(len(LENGTHS)) for item in RANKINGS[level]):
         row = rows[text, ranking.level, ranking.name, level]
         assert row["items"] == len(slow.slow.erasable(text)) < len(slow.slow.items[text])
         without, alone = slow.drops(ranking, text)
@@ -190,8 +190,8 @@ def test_numbers_that_are_not_finite_set_the_batch_aside(monkeypatch):
 
 def test_texts_that_are_too_short_have_no_rows():
     inputs = {"input_ids": torch.tensor([[5], [6]]), "attention_mask": torch.ones(2, 1, dtype=torch.long)}
-    found = Rationales().run(with_words(batch_of("FLANnoenc", rankings={"attention": (UP,)}, inputs=inputs)))
-    assert found == {name: [] for name, _ in COLUMNS}
+    result = Rationales().run(with_words(batch_of("FLANnoenc", rankings={"attention": (UP,)}, inputs=inputs)))
+    assert result == {name: [] for name, _ in COLUMNS}
 
 
 def test_ranges_of_characters_stay_apart_where_they_touch():
@@ -205,8 +205,8 @@ def test_ranges_in_one_sentence_are_one_range_of_sentences():
     spans = batch.capture.items.spans[0].tolist()
     assert len(spans) > 2
     words = [match.span() for match in re.finditer(r"\S+", batch.encoded[0].text)]
-    ordinary = [place for place, own in enumerate(batch.encoded[0].segments) if own is not None]
-    inside = [words[number] for number, place in enumerate(ordinary) if spans[1][0] <= place < spans[1][1]]
+    ordinary = [index for index, segment in enumerate(batch.encoded[0].segments) if segment is not None]
+    inside = [words[number] for number, index in enumerate(ordinary) if spans[1][0] <= index < spans[1][1]]
     assert len(inside) > 1
     batch = with_words(batch, [Rationale(tuple(inside), "spans")])
     assert Rationales().run(batch)["rationale"] == [[(1, 2)]]

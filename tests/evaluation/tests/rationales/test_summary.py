@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from attnfaith.estimates.lookup import SummaryLookup
-from attnfaith.evaluation.tests.rationales.summary import said
+from attnfaith.evaluation.tests.rationales.summary import sentences
 from attnfaith.functional.statistics import Resamples
 from tests.helpers.summaries import compared, summarised
 
@@ -32,10 +32,10 @@ def made(seed=0, texts=24, levels=("attention", "input")):
         size = int(draw.integers(3, 12))
         marked = np.flatnonzero(draw.random(size) < 0.4)
         marked = {1: np.arange(0), 2: np.arange(size)}.get(text % 8, marked)
-        spans = [[int(place), int(place) + 1] for place in marked]
-        for place in range(len(spans) - 2, -1, -1):
-            if spans[place][1] == spans[place + 1][0]:
-                spans[place][1] = spans.pop(place + 1)[1]
+        spans = [[int(index), int(index) + 1] for index in marked]
+        for position in range(len(spans) - 2, -1, -1):
+            if spans[position][1] == spans[position + 1][0]:
+                spans[position][1] = spans.pop(position + 1)[1]
         known = text % 6 != 3
         for level in levels:
             emptied = float(draw.random())
@@ -78,19 +78,19 @@ def look(summary, level, figure, key=("", ""), other="", part="all"):
 def slow_row(row, share):
     """Token F1 by scikit-learn, and the precision and recall of spans by sets of places."""
     size = len(row.order)
-    truth = [any(start <= place < stop for start, stop in row.rationale) for place in range(size)]
+    truth = [any(start <= index < stop for start, stop in row.rationale) for index in range(size)]
     if not any(truth):
         return NAN, NAN, NAN
     count = max(1, math.ceil(share * size - 1e-9))
-    chosen = [place in row.order[:count].tolist() for place in range(size)]
+    chosen = [index in row.order[:count].tolist() for index in range(size)]
     groups, gold = [[]], [set(range(*span)) for span in row.rationale]
-    for place, one in enumerate(chosen):
-        if one:
-            groups[-1].append(place)
+    for position, item in enumerate(chosen):
+        if item:
+            groups[-1].append(position)
         elif groups[-1]:
             groups.append([])
     spans = [set(group) for group in groups if group]
-    hits = sum(any(len(span & one) / len(span | one) >= 0.5 for one in gold) for span in spans)
+    hits = sum(any(len(span & entry) / len(span | entry) >= 0.5 for entry in gold) for span in spans)
     return f1_score(truth, chosen), hits / len(spans), hits / len(gold)
 
 
@@ -117,45 +117,45 @@ def test_every_figure_is_that_of_loops(top):
         here = rows[rows.erase_level == level]
         share = slow_share(here) if top is None else top
         ids = sorted(set(here.text_id))
-        counts = np.concatenate([one for _, one in Resamples(len(ids), resamples=RESAMPLES, seed=3).counts()])
+        counts = np.concatenate([item for _, item in Resamples(len(ids), resamples=RESAMPLES, seed=3).counts()])
         values = {}
         for key in KEYS:
-            own = here[(here.ranking_level == key[0]) & (here.ranking == key[1])].sort_values("text_id")
-            assert own.text_id.tolist() == ids
-            found = {name: own[name].tolist() for name in ("comprehensiveness", "sufficiency")}
+            selected = here[(here.ranking_level == key[0]) & (here.ranking == key[1])].sort_values("text_id")
+            assert selected.text_id.tolist() == ids
+            result = {name: selected[name].tolist() for name in ("comprehensiveness", "sufficiency")}
             for measure in ("comprehensiveness", "sufficiency"):
-                lists = own[f"{measure}_at"].tolist()
-                found |= {
-                    f"{measure}_at_10%": [one[0] for one in lists],
-                    f"{measure}_at_50%": [one[1] for one in lists],
+                lists = selected[f"{measure}_at"].tolist()
+                result |= {
+                    f"{measure}_at_10%": [item[0] for item in lists],
+                    f"{measure}_at_50%": [item[1] for item in lists],
                 }
-            pairs = zip(own.sufficiency_at, own.all_erased, strict=True)
-            found["aopc_sufficiency"] = [(sum(one) + last) / 3 for one, last in pairs]
-            found["aopc_comprehensiveness"] = [sum(one) / 3 for one in own.comprehensiveness_at]
-            found["auprc"] = [NAN if one is None else one for one in own.auprc]
-            slow = [(NAN,) * 3 if row.order is None else slow_row(row, share) for row in own.itertuples()]
-            found["token_f1"] = [one[0] for one in slow]
-            values[key] = found
-            for figure, each in found.items():
+            pairs = zip(selected.sufficiency_at, selected.all_erased, strict=True)
+            result["aopc_sufficiency"] = [(sum(item) + last) / 3 for item, last in pairs]
+            result["aopc_comprehensiveness"] = [sum(item) / 3 for item in selected.comprehensiveness_at]
+            result["auprc"] = [NAN if item is None else item for item in selected.auprc]
+            slow = [(NAN,) * 3 if row.order is None else slow_row(row, share) for row in selected.itertuples()]
+            result["token_f1"] = [item[0] for item in slow]
+            values[key] = result
+            for figure, each in result.items():
                 row = look(summary, level, figure, key)
                 assert row.value == pytest.approx(mean(each)), figure
-                assert row.texts == sum(not math.isnan(one) for one in each)
+                assert row.texts == sum(not math.isnan(item) for item in each)
                 known = ~np.isnan(each)
                 drawn = (counts[:, known] @ np.array(each)[known]) / counts[:, known].sum(1)
                 assert [row.low, row.high] == pytest.approx(ends(drawn))
-            precision, recall = (np.array([one[place] for one in slow]) for place in (1, 2))
+            precision, recall = (np.array([item[index] for item in slow]) for index in (1, 2))
             known = ~np.isnan(precision)
 
             def both(weights, known=known, precision=precision, recall=recall):
                 p, r = (weights[known] @ side[known] / weights[known].sum() for side in (precision, recall))
                 return 2 * p * r / (p + r) if p + r else 0.0
 
-            found["iou_f1"] = [both(weights) for weights in counts]
+            result["iou_f1"] = [both(weights) for weights in counts]
             row = look(summary, level, "iou_f1", key)
             assert row.value == pytest.approx(both(np.ones(len(ids))))
-            assert [row.low, row.high] == pytest.approx(ends(np.array(found["iou_f1"])))
+            assert [row.low, row.high] == pytest.approx(ends(np.array(result["iou_f1"])))
             assert row.texts == known.sum()
-            assert look(summary, level, "undefined_scores", key).value == pytest.approx(own.undefined.mean())
+            assert look(summary, level, "undefined_scores", key).value == pytest.approx(selected.undefined.mean())
         control = CONTROLS[level]
         for key in KEYS:
             if key == control:
@@ -237,18 +237,18 @@ def test_without_a_random_order_there_are_no_differences():
     rows, texts = made()
     summary = summary_of((rows[rows.ranking != "random"], texts))
     assert not summary.figure.str.endswith("_difference").any()
-    assert list(said(SummaryLookup(summary, "rationales"), FACTS)) == []
+    assert list(sentences(SummaryLookup(summary, "rationales"), FACTS)) == []
 
 
 def test_two_runs_are_compared_by_the_columns_of_the_rows():
     rows, _ = made()
-    found = compared("rationales", rows, shares=SHARES)
-    assert list(found) == ["attention", "input"]
-    own = rows[(rows.erase_level == "input") & (rows.ranking == "lrp")].sort_values("text_id")
-    side = found["input"]
-    assert side["text_ids"].tolist() == own.text_id.tolist()
+    result = compared("rationales", rows, shares=SHARES)
+    assert list(result) == ["attention", "input"]
+    selected = rows[(rows.erase_level == "input") & (rows.ranking == "lrp")].sort_values("text_id")
+    side = result["input"]
+    assert side["text_ids"].tolist() == selected.text_id.tolist()
     for figure in ("comprehensiveness", "sufficiency", "auprc"):
-        values = own[figure].astype(float).to_numpy()
+        values = selected[figure].astype(float).to_numpy()
         assert np.array_equal(side["columns"][figure, ("input", "lrp")], values, equal_nan=True)
     bare = rows.assign(auprc=None, order=None)
     assert {figure for figure, _ in compared("rationales", bare, shares=SHARES)["input"]["columns"]} == {
@@ -261,13 +261,13 @@ def test_two_runs_are_compared_by_the_columns_of_the_rows():
 FACTS = {"tail_is_affine": False, "unit": {"attention": "tokens", "input": "tokens"}, "decision": "multiclass"}
 
 
-def told(*, sufficiency=0.05, gap=(0.2, 0.1, 0.3), without=(), **changed):
+def attention_sentences(*, sufficiency=0.05, gap=(0.2, 0.1, 0.3), without=(), **changed):
     """What is said of figures made by hand."""
     row = {"test": "rationales", "erase_level": "input", "slice": "all", "texts": 50, "note": ""}
 
     def line(figure, key, value, low, high, other=""):
-        place = {"ranking_level": key[0], "ranking": key[1], "other": other}
-        return row | place | {"figure": figure, "value": value, "low": low, "high": high}
+        index = {"ranking_level": key[0], "ranking": key[1], "other": other}
+        return row | index | {"figure": figure, "value": value, "low": low, "high": high}
 
     figures = {"comprehensiveness": (0.3, 0.1), "sufficiency": (sufficiency, 0.2), "token_f1": (0.4, 0.2)}
     rows = [
@@ -278,11 +278,11 @@ def told(*, sufficiency=0.05, gap=(0.2, 0.1, 0.3), without=(), **changed):
     ]
     rows.append(line("comprehensiveness_difference", KEYS[0], *gap, other="input/random"))
     rows.append(line("rationale_share", ("", ""), 0.31, 0.3, 0.32))
-    return list(said(SummaryLookup(pd.DataFrame(rows), "rationales"), FACTS | changed))
+    return list(sentences(SummaryLookup(pd.DataFrame(rows), "rationales"), FACTS | changed))
 
 
 def test_sentences():
-    first, second = told()
+    first, second = attention_sentences()
     assert first == (
         "Removing attention's top tokens lowers the probability of the explained class by 0.30 [0.28, 0.32] "
         "(comprehensiveness), more than a random order's 0.10 [0.08, 0.12]; keeping only them lowers it by 0.05 "
@@ -292,15 +292,15 @@ def test_sentences():
         "People marked 31 % [30, 32] of the tokens; attention's top agrees with them with a token F1 of 0.40 "
         "[0.38, 0.42], a random order's with 0.20 [0.18, 0.22]."
     )
-    assert "not clearly different from a random order's" in told(gap=(0.0, -0.1, 0.1))[0]
-    assert "less than a random order's" in told(gap=(-0.2, -0.3, -0.1))[0]
-    assert told(decision="regression")[0] == (
+    assert "not clearly different from a random order's" in attention_sentences(gap=(0.0, -0.1, 0.1))[0]
+    assert "less than a random order's" in attention_sentences(gap=(-0.2, -0.3, -0.1))[0]
+    assert attention_sentences(decision="regression")[0] == (
         "Removing attention's top tokens changes the value by 0.3 [0.28, 0.32] (comprehensiveness), more than a random "
         "order's 0.1 [0.08, 0.12]; keeping only them changes it by 0.05 [0.03, 0.07] (sufficiency), a random order's "
         "by 0.2 [0.18, 0.22]."
     )
-    assert "top sentences" in told(unit={"attention": "tokens", "input": "sentences"})[0]
-    assert "0.00 [-0.02, 0.02] (sufficiency)" in told(sufficiency=-0.001)[0]
-    assert len(told(sufficiency=-0.1)) == len(told()) + 1  # what a negative number means
-    assert len(told(without=("token_f1",))) == 1
-    assert told(without=("comprehensiveness",)) == []
+    assert "top sentences" in attention_sentences(unit={"attention": "tokens", "input": "sentences"})[0]
+    assert "0.00 [-0.02, 0.02] (sufficiency)" in attention_sentences(sufficiency=-0.001)[0]
+    assert len(attention_sentences(sufficiency=-0.1)) == len(attention_sentences()) + 1  # what a negative number means
+    assert len(attention_sentences(without=("token_f1",))) == 1
+    assert attention_sentences(without=("comprehensiveness",)) == []

@@ -72,7 +72,7 @@ class Own(nn.Module):
 
     def forward(self, input_ids):
         vectors = self.words(input_ids)
-        vectors = sum(one(vectors) for one in self.side)
+        vectors = sum(item(vectors) for item in self.side)
         return self.head(self.blocks(vectors).mean(1) + self.shift)
 
 

@@ -21,11 +21,11 @@ from tests.helpers.removal_batches import cut_of, model_of
 FAMILIES = ["bert", "llama", "FLANrnn", "HANrnn"]
 
 
-def parameters(one):
-    return dict(one.cut.model.named_parameters())
+def parameters(item):
+    return dict(item.cut.model.named_parameters())
 
 
-def places(model):
+def storages_of(model):
     """Where the numbers of a model's parameters are, and how many bytes they are."""
     return {value.data_ptr(): value.numel() * value.element_size() for value in model.parameters()}
 
@@ -37,47 +37,49 @@ def made(family, **options):
 
 @pytest.mark.parametrize("how", ["permuted", "normal"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_depth_has_its_layers_drawn_anew_and_the_others_as_they_are(family, how):
-    cut, found = made(family, how=how, draws=2)
-    layers, own = layers_of(cut.model, inputs_of(cut.model)), dict(cut.model.named_parameters())
+def test_only_the_layers_of_a_depth_are_reinitialised(family, how):
+    cut, result = made(family, how=how, draws=2)
+    layers, by_name = layers_of(cut.model, inputs_of(cut.model)), dict(cut.model.named_parameters())
     words = cut.model.get_input_embeddings()
     assert words.padding_idx is not None
-    assert [(others[0].layer, others[0].depth) for others in found] == [
+    assert [(others[0].layer, others[0].depth) for others in result] == [
         (layer.name, depth) for depth, layer in enumerate(layers, start=1)
     ]
-    for others in found:
+    for others in result:
         gone = {name for layer in layers[: others[0].depth] for name in layer.parameters}
         for draw, other in enumerate(others):
             for name, value in parameters(other).items():
                 generator = keyed_generator(0, "sanity", draw, name)
-                row = words.padding_idx if own[name] is words.weight else None
+                row = words.padding_idx if by_name[name] is words.weight else None
                 if name not in gone:
-                    assert torch.equal(value, own[name])
+                    assert torch.equal(value, by_name[name])
                 elif row is None:
-                    assert torch.equal(value, reinitialize(own[name], generator, how))
+                    assert torch.equal(value, reinitialize(by_name[name], generator, how))
                 else:
                     others = torch.cat((value[:row], value[row + 1 :]))
-                    before = torch.cat((own[name][:row], own[name][row + 1 :]))
+                    before = torch.cat((by_name[name][:row], by_name[name][row + 1 :]))
                     assert torch.equal(others, reinitialize(before, generator, how))
-                    assert torch.equal(value[row], own[name][row])
+                    assert torch.equal(value[row], by_name[name][row])
 
 
 @pytest.mark.parametrize("draws", [1, 3])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_depths_of_a_draw_take_the_memory_of_one_more_model(family, draws):
-    cut, found = made(family, draws=draws)
-    own = places(cut.model)
-    every = dict(own)
-    for others in found:
+    cut, result = made(family, draws=draws)
+    storages = storages_of(cut.model)
+    every = dict(storages)
+    for others in result:
         for other in others:
-            every |= places(other.cut.model)
-    assert sum(every.values()) <= (1 + draws) * sum(own.values())
+            every |= storages_of(other.cut.model)
+    assert sum(every.values()) <= (1 + draws) * sum(storages.values())
     for draw in range(draws):
-        for fewer, more in itertools.pairwise(found):
-            one, two = parameters(fewer[draw]), parameters(more[draw])
-            apart = {name for name in one if one[name].data_ptr() != two[name].data_ptr()}
-            assert apart == {name for name in one if one[name].data_ptr() in own and two[name].data_ptr() not in own}
-    assert set(places(found[-1][0].cut.model)).isdisjoint(own)
+        for fewer, more in itertools.pairwise(result):
+            first, second = parameters(fewer[draw]), parameters(more[draw])
+            apart = {name for name in first if first[name].data_ptr() != second[name].data_ptr()}
+            assert apart == {
+                name for name in first if first[name].data_ptr() in storages and second[name].data_ptr() not in storages
+            }
+    assert set(storages_of(result[-1][0].cut.model)).isdisjoint(storages)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -88,8 +90,8 @@ def test_the_model_is_not_touched(family):
     before = {name: value.clone() for name, value in model.state_dict().items()}
     flags = [(value.requires_grad, value.grad) for value in model.parameters()]
     state = torch.get_rng_state()
-    found = randomised(cut, inputs_of(model), seed=0)
-    for others in found:
+    result = randomised(cut, inputs_of(model), seed=0)
+    for others in result:
         others[0].cut.capture(**inputs_of(model))
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -97,7 +99,7 @@ def test_the_model_is_not_touched(family):
     assert all(module.training and not module._forward_hooks for module in model.modules())
     assert cut.model is model
     mine = {id(value) for value in (*model.parameters(), *model.modules())}
-    for others in found:
+    for others in result:
         theirs = others[0].cut.model
         assert mine.isdisjoint(id(value) for value in (*theirs.parameters(), *theirs.modules()))
 
@@ -121,11 +123,11 @@ def test_every_copy_is_cut_where_the_model_is_and_gives_its_own_logits(family):
 
 def test_the_same_seed_gives_the_same_and_another_another():
     cut = cut_of("bert")
-    one, two, three = (randomised(cut, inputs_of(cut.model), seed=seed, draws=2)[-1] for seed in (4, 4, 5))
+    first, second, three = (randomised(cut, inputs_of(cut.model), seed=seed, draws=2)[-1] for seed in (4, 4, 5))
     name = "bert.encoder.layer.0.output.dense.weight"
-    assert torch.equal(parameters(one[0])[name], parameters(two[0])[name])
-    others = [parameters(one[1])[name], parameters(three[0])[name], parameters(three[1])[name]]
-    assert not any(torch.equal(parameters(one[0])[name], other) for other in others)
+    assert torch.equal(parameters(first[0])[name], parameters(second[0])[name])
+    others = [parameters(first[1])[name], parameters(three[0])[name], parameters(three[1])[name]]
+    assert not any(torch.equal(parameters(first[0])[name], other) for other in others)
 
 
 def test_some_depths_are_the_same_copies_as_among_all():
@@ -149,8 +151,8 @@ def test_a_cut_at_another_place_is_copied_with_its_place():
     cut = af.cut(model_of("bert"), layer=0, heads=[1, 2])
     for (other,) in randomised(cut, inputs_of(cut.model), seed=0):
         assert (other.cut.adapter.heads, other.cut.adapter.call_path.name) == ([1, 2], cut.adapter.call_path.name)
-        capture, own = (one.capture(**inputs_of(cut.model)) for one in (other.cut, cut))
-        assert capture.shape == own.shape
+        capture, original = (item.capture(**inputs_of(cut.model)) for item in (other.cut, cut))
+        assert capture.shape == original.shape
 
 
 def test_a_copy_whose_numbers_are_not_finite_says_so():
@@ -160,9 +162,9 @@ def test_a_copy_whose_numbers_are_not_finite_says_so():
         model.bert.embeddings.word_embeddings.weight[60] = 1e308
         model.bert.embeddings.word_embeddings.weight[61] = -1e308
     inputs = {"input_ids": torch.arange(5, 60).unsqueeze(0), "attention_mask": torch.ones(1, 55)}
-    found = randomised(cut, inputs, seed=0)
-    assert [bool(others[0].problem) for others in found] == [False] * (len(found) - 1) + [True]
-    assert "not finite" in found[-1][0].problem or "NaN" in found[-1][0].problem
+    result = randomised(cut, inputs, seed=0)
+    assert [bool(others[0].problem) for others in result] == [False] * (len(result) - 1) + [True]
+    assert "not finite" in result[-1][0].problem or "NaN" in result[-1][0].problem
 
 
 def test_a_quantised_model_and_one_that_cannot_be_copied_are_refused():
@@ -181,12 +183,12 @@ def test_a_quantised_model_and_one_that_cannot_be_copied_are_refused():
 def test_another_model_of_the_same_architecture_takes_its_place(family):
     cut, other = cut_of(family), model_of(family, seed=3)
     inputs = inputs_of(cut.model)
-    found = retrained(cut, inputs, copy.deepcopy(other).float(), "random labels")
-    assert (found.layer, found.depth, found.problem) == ("random labels", 0, "")
+    result = retrained(cut, inputs, copy.deepcopy(other).float(), "random labels")
+    assert (result.layer, result.depth, result.problem) == ("random labels", 0, "")
     with torch.no_grad():
         expected = other(**inputs).logits
-    assert relative_difference(found.cut.capture(**inputs).logits, expected, scale_of(expected)) < 1e-5
-    assert next(found.cut.model.parameters()).dtype == torch.float64
+    assert relative_difference(result.cut.capture(**inputs).logits, expected, scale_of(expected)) < 1e-5
+    assert next(result.cut.model.parameters()).dtype == torch.float64
 
 
 def test_another_architecture_is_refused():

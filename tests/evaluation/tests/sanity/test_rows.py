@@ -27,9 +27,9 @@ MEASURES = ("spearman", "spearman_absolute", "tau")
 
 
 def rows_of(columns):
-    found = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    table = {(row["text_id"], row["ranking_level"], row["ranking"], row["depth"]): row for row in found}
-    assert len(table) == len(found)
+    result = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    table = {(row["text_id"], row["ranking_level"], row["ranking"], row["depth"]): row for row in result}
+    assert len(table) == len(result)
     return table
 
 
@@ -61,8 +61,8 @@ def slow_measures(before, after):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         absolute = stats.spearmanr(np.abs(before), np.abs(after)).statistic
-        found = (stats.spearmanr(before, after).statistic, absolute, stats.kendalltau(before, after).statistic)
-    return dict(zip(MEASURES, map(float, found), strict=True))
+        result = (stats.spearmanr(before, after).statistic, absolute, stats.kendalltau(before, after).statistic)
+    return dict(zip(MEASURES, map(float, result), strict=True))
 
 
 def scores_of(batch, ranking, text):
@@ -73,15 +73,15 @@ def scores_of(batch, ranking, text):
 @pytest.mark.parametrize("how", ["permuted", "normal"])
 @pytest.mark.parametrize("kind", list(SIZES))
 @pytest.mark.parametrize("family", ["FLANrnn", "bert", *slowly("HANrnn", "llama")])
-def test_equals_models_drawn_anew_one_by_one(family, kind, how):
+def test_equals_models_reinitialised_one_by_one(family, kind, how):
     both = family in ("bert", "llama")
     rankings = RANKINGS if both else {"attention": AT_ATTENTION}
     batch = batch_of(family, kind, rankings=rankings, lengths=(3, 9, 6, 8))
-    model = batch.setup.cut.model
+    model = batch.config.cut.model
     rows = rows_of(Sanity(how=how, draws=2).run(batch))
     depths = sorted({depth for *_, depth in rows})
     assert depths == list(range(1, len(layers_of(model, batch.inputs)) + 1))
-    every = list(dict.fromkeys(one for listed in rankings.values() for one in listed))
+    every = list(dict.fromkeys(item for listed in rankings.values() for item in listed))
     texts = [text for text, count in enumerate(batch.capture.lengths.tolist()) if count >= 2]
     assert len(rows) == len(texts) * len(every) * len(depths)
     low = 1.0
@@ -109,7 +109,7 @@ def test_rows_hang_on_the_text_alone(family):
     inputs = inputs_of(model_of(family), lengths=LENGTHS, seed=2)
     rankings = {"attention": (*CONTROL, *AT_ATTENTION)}
     together = rows_of(Sanity().run(batch_of(family, numbers=numbers, inputs=inputs, rankings=rankings)))
-    apart, kept = {}, batch_of(family, numbers=numbers, inputs=inputs, rankings=rankings).setup.cache
+    apart, kept = {}, batch_of(family, numbers=numbers, inputs=inputs, rankings=rankings).config.cache
     for text in reversed(range(len(numbers))):
         single = batch_of(family, numbers=[numbers[text]], inputs=one_of(inputs, text), rankings=rankings, cache=kept)
         apart |= rows_of(Sanity().run(single))
@@ -120,12 +120,12 @@ def test_rows_hang_on_the_text_alone(family):
             assert (value == expected) if isinstance(value, float) else value == apart[key][name], (key, name)
 
 
-def test_the_copies_are_made_once_and_a_ranking_is_asked_once_for_both_levels():
+def test_the_copies_are_made_once_and_a_ranking_is_computed_once_for_both_levels():
     batch = batch_of("bert", rankings=RANKINGS)
     rows = Sanity().run(batch)
-    made = batch.setup.cache["sanity"]
+    made = batch.config.cache["sanity"]
     Sanity().run(batch)
-    assert batch.setup.cache["sanity"] is made
+    assert batch.config.cache["sanity"] is made
     shared = [
         row for row in rows_of(rows).values() if (row["ranking_level"], row["ranking"]) == ("attention", "gradient")
     ]
@@ -193,7 +193,7 @@ def test_uniform_attention_that_is_ignored_has_no_correlation_and_is_counted():
             assert row["reason"] is None
 
 
-def test_a_text_without_finite_numbers_in_a_copy_is_told_and_the_others_are_as_they_were():
+def test_a_text_without_finite_numbers_in_a_copy_is_noted_and_the_others_are_unchanged():
     model = copy.deepcopy(model_of("bert"))
     inputs = inputs_of(model, lengths=LENGTHS, seed=2)
     cut = af.cut(model)
@@ -204,7 +204,7 @@ def test_a_text_without_finite_numbers_in_a_copy_is_told_and_the_others_are_as_t
     others = [
         text for text in range(len(LENGTHS)) if token in inputs["input_ids"][text][inputs["attention_mask"][text] > 0]
     ]
-    for copies in batch.setup.cache["sanity"][-1:]:
+    for copies in batch.config.cache["sanity"][-1:]:
         for other in copies:
             with torch.no_grad():
                 other.cut.model.bert.embeddings.word_embeddings.weight[token] = math.inf
@@ -219,10 +219,10 @@ def test_a_text_without_finite_numbers_in_a_copy_is_told_and_the_others_are_as_t
     assert 0 < len(others) < len(LENGTHS)
 
 
-def test_a_ranking_that_a_copy_cannot_have_is_told(monkeypatch):
+def test_a_ranking_that_a_copy_cannot_have_is_noted(monkeypatch):
     batch = batch_of("bert", rankings={"attention": AT_ATTENTION})
     Sanity().run(batch)
-    (bad, *_), *_ = batch.setup.cache["sanity"]
+    (bad, *_), *_ = batch.config.cache["sanity"]
     object.__setattr__(bad, "problem", "it is broken")
     rows = rows_of(Sanity().run(batch))
     told = {key[0] for key, row in rows.items() if row["reason"] == "it is broken"}
@@ -239,7 +239,7 @@ def test_special_tokens_are_compared_unless_they_are_protected():
             assert row["items"] == LENGTHS[text] - (0 if all_of_them else special[text])
 
 
-def test_scores_that_a_user_brings_are_not_asked_of_another_model():
+def test_user_scores_are_not_computed_for_another_model():
     yours = Ranking("mine", "yours", lambda text: [1.0, 2.0])
     batch = batch_of("bert", rankings={"attention": (*CONTROL, yours)}, lengths=(4, 5))
     assert {key[2] for key in rows_of(Sanity(depths=1).run(batch))} == {"random"}

@@ -51,15 +51,15 @@ def test_a_trained_model_from_end_to_end(trained, tmp_path):
     before = weights(trained[0])
     results = evaluated(trained, output_dir=tmp_path / "run")
     assert same(before, weights(trained[0]))
-    found = figures(results)
-    assert found["spearman", "attention", "1/classifier"] == 1  # attention does not read the classifier
-    assert abs(found["kept", "random", ""]) < 0.25
+    result = figures(results)
+    assert result["spearman", "attention", "1/classifier"] == 1  # attention does not read the classifier
+    assert abs(result["kept", "random", ""]) < 0.25
     assert (
-        found["kept_lowest", "attention", ""]
-        <= found["kept", "attention", ""]
-        <= found["kept_highest", "attention", ""]
+        result["kept_lowest", "attention", ""]
+        <= result["kept", "attention", ""]
+        <= result["kept_highest", "attention", ""]
     )
-    assert found["kept", "attention", ""] == found["spearman", "attention", "4/embeddings"]
+    assert result["kept", "attention", ""] == result["spearman", "attention", "4/embeddings"]
     assert "With all layers re-initialised, attention " in str(results)
     for kind in ("spearman", "absolute", "tau"):
         results.plot("sanity", kind=kind, path=tmp_path / f"{kind}.png")
@@ -75,16 +75,16 @@ def test_a_trained_model_from_end_to_end(trained, tmp_path):
 
 def test_the_summary_says_what_the_table_does(trained):
     results = evaluated(trained)
-    table, found = results.table("sanity"), figures(results)
+    table, result = results.table("sanity"), figures(results)
     for (ranking, depth, layer), part in table.groupby(["ranking", "depth", "layer"]):
         for measure in ("spearman", "spearman_absolute", "tau"):
-            assert found[measure, ranking, f"{depth}/{layer}"] == pytest.approx(part[measure].mean())
+            assert result[measure, ranking, f"{depth}/{layer}"] == pytest.approx(part[measure].mean())
     last = table[table.depth == table.depth.max()]
     for ranking, part in last.groupby("ranking"):
-        assert found["notices", ranking, ""] == pytest.approx((part.spearman < HALF).mean())
+        assert result["notices", ranking, ""] == pytest.approx((part.spearman < HALF).mean())
         means = part.groupby("draw").spearman.mean()
-        assert found["kept_lowest", ranking, ""] == pytest.approx(means.min())
-        assert found["kept_highest", ranking, ""] == pytest.approx(means.max())
+        assert result["kept_lowest", ranking, ""] == pytest.approx(means.min())
+        assert result["kept_highest", ranking, ""] == pytest.approx(means.max())
 
 
 def test_batches_and_resuming_change_nothing(trained, tmp_path):
@@ -98,19 +98,19 @@ def test_batches_and_resuming_change_nothing(trained, tmp_path):
     pd.testing.assert_frame_equal(evaluated(trained, output_dir=run_dir).table("sanity"), whole)
 
 
-def test_uniform_attention_that_is_ignored_is_told_from_one_that_is_used(trained):
+def test_uniform_attention_that_is_ignored_is_distinguished_from_one_that_is_used(trained):
     model = copy.deepcopy(trained[0])
     with torch.no_grad():
         model.attention.context.weight.zero_()
     results = evaluated((model, trained[1]))
-    found = figures(results)
-    assert np.isnan(found["kept", "attention", ""])
-    assert found["undefined", "attention", "4/embeddings"] == 1
-    assert found["undefined", "gradient", "4/embeddings"] == 0
+    result = figures(results)
+    assert np.isnan(result["kept", "attention", ""])
+    assert result["undefined", "attention", "4/embeddings"] == 1
+    assert result["undefined", "gradient", "4/embeddings"] == 0
     row = results.summary().query("figure == 'undefined' and ranking == 'attention'").iloc[0]
     assert (row.note, row.texts) == ("all items have the same score: 48", 48)
-    said = "attention has a rank correlation with the original on no text (all items have the same score: 48)"
-    assert said in str(results)
+    options = "attention has a rank correlation with the original on no text (all items have the same score: 48)"
+    assert options in str(results)
     assert "on no text" not in str(evaluated(trained))
 
 
@@ -123,27 +123,29 @@ def test_a_ranking_that_ignores_the_model_is_called_what_it_is(trained):
         results = evaluated(trained, rankings=["input/alphabet", "attention"], level="input")
     finally:
         del af.attribution.methods["input", "alphabet"]
-    found = figures(results)
-    assert (found["kept", "alphabet", ""], found["notices", "alphabet", ""]) == (1, 0)
+    result = figures(results)
+    assert (result["kept", "alphabet", ""], result["notices", "alphabet", ""]) == (1, 0)
     assert results.verdict.parts["sanity"][-1].endswith("alphabet (1.00 [1.00, 1.00]).")
 
 
-def test_a_model_trained_on_random_labels_stands_beside(trained, folder, tmp_path):
+def test_a_model_trained_on_random_labels_is_compared(trained, folder, tmp_path):
     results = evaluated(trained, af.tests.Sanity(depths=1, random_labels=folder), output_dir=tmp_path / "run")
-    table, found = results.table("sanity"), figures(results)
+    table, result = results.table("sanity"), figures(results)
     assert set(table.layer) == {"embeddings", RANDOM_LABELS}
     assert set(table[table.layer == RANDOM_LABELS].depth) == {0}
     other = af.Evaluator(folder)
     for row, text in zip(
         table[(table.layer == RANDOM_LABELS) & (table.ranking == "attention")].itertuples(), TEST, strict=True
     ):
-        one, two = (
+        first, second = (
             af.Attributor(model, trained[1], method="attention")(text["text"]).scores
             for model in (trained[0], other.cut.model)
         )
-        assert row.spearman == pytest.approx(np.corrcoef(pd.Series(one).rank(), pd.Series(two).rank())[0, 1], abs=1e-4)
-    assert ("spearman", "attention", RANDOM_LABELS) in found.index
-    assert ("kept", "attention", "") in found.index
+        assert row.spearman == pytest.approx(
+            np.corrcoef(pd.Series(first).rank(), pd.Series(second).rank())[0, 1], abs=1e-4
+        )
+    assert ("spearman", "attention", RANDOM_LABELS) in result.index
+    assert ("kept", "attention", "") in result.index
     assert "In a model that was trained on random labels, attention " in str(results)
     results.plot("sanity", path=tmp_path / "figure.png")
 
@@ -194,8 +196,8 @@ def test_from_a_shell(trained, folder, tmp_path):
     assert result.exit_code == 0, result.stderr
     assert "summary() has their numbers" in result.stdout  # 12 texts are too few for a sentence
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
-    said = manifest["run"]["tests"]["sanity"]
-    assert (said["how"], said["depths"], said["draws"], said["random_labels"]) == ("normal", 2, 1, folder)
+    message = manifest["run"]["tests"]["sanity"]
+    assert (message["how"], message["depths"], message["draws"], message["random_labels"]) == ("normal", 2, 1, folder)
     again = run(*command, *(part for option in options for part in ("--option", option)), *FEW)
     assert again.exit_code == 0, again.stderr
     result = run(*command, "--option", "sanity.depths=none", "--option", "sanity.how=zero", *FEW)

@@ -9,7 +9,7 @@ import pytest
 
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue
 from attnfaith.evaluation.comparison import compare
-from attnfaith.evaluation.tests.sanity.summary import HALF, MEASURES, RANDOM_LABELS, notices, said
+from attnfaith.evaluation.tests.sanity.summary import HALF, MEASURES, RANDOM_LABELS, notices, rho_text
 from attnfaith.evaluation.tests.sanity.test import Sanity
 from attnfaith.evaluation.verdict_rule import FEW
 from tests.helpers.seeded_tables import NAN
@@ -56,24 +56,27 @@ def check(summary, rows, part):
             here = [row for row in mine if row["depth"] == depth]
             for name in MEASURES:
                 known = [row[name] for row in here if not math.isnan(row[name])]
-                found = look(summary, name, key, other, part)
-                assert found.value == pytest.approx(mean(known))
-                assert found.texts == len(known)
-                assert found.low < found.value < found.high
+                result = look(summary, name, key, other, part)
+                assert result.value == pytest.approx(mean(known))
+                assert result.texts == len(known)
+                assert result.low < result.value < result.high
             undefined = [row["reason"] is not None for row in here]
-            found = look(summary, "undefined", key, other, part)
-            assert (found.value, found.texts) == (pytest.approx(mean(map(float, undefined))), len(here))
+            result = look(summary, "undefined", key, other, part)
+            assert (result.value, result.texts) == (pytest.approx(mean(map(float, undefined))), len(here))
             for reason in (CONSTANT, BROKEN):
                 count = sum(row["reason"] == reason for row in here)
-                assert (f"{reason}: {count}" in found.note) == (count > 0)
+                assert (f"{reason}: {count}" in result.note) == (count > 0)
         last = [row for row in mine if row["depth"] == len(LAYERS)]
         for suffix in ("", "_absolute"):
             known = [(row["draw"], row[f"spearman{suffix}"]) for row in last if not math.isnan(row["spearman"])]
             values = [value for _, value in known]
             assert look(summary, f"kept{suffix}", key, part=part).value == pytest.approx(mean(values))
-            found = look(summary, f"notices{suffix}", key, part=part)
-            assert (found.value, found.texts) == (pytest.approx(mean(float(one < HALF) for one in values)), len(values))
-            ends = sorted(mean(value for draw, value in known if draw == one) for one in {draw for draw, _ in known})
+            result = look(summary, f"notices{suffix}", key, part=part)
+            assert (result.value, result.texts) == (
+                pytest.approx(mean(float(item < HALF) for item in values)),
+                len(values),
+            )
+            ends = sorted(mean(value for draw, value in known if draw == item) for item in {draw for draw, _ in known})
             for end, value in (("lowest", ends[0]), ("highest", ends[-1])):
                 assert look(summary, f"kept{suffix}_{end}", key, part=part).value == pytest.approx(value)
 
@@ -93,7 +96,7 @@ def test_every_figure_equals_a_loop_also_by_class():
 
 
 def test_depths_are_in_the_order_of_the_layers():
-    summary = summarised("sanity", *(pd.DataFrame(one) for one in made()), **QUICK)
+    summary = summarised("sanity", *(pd.DataFrame(item) for item in made()), **QUICK)
     others = summary[(summary.figure == "tau") & (summary.ranking == "random")].other.tolist()
     assert others == [RANDOM_LABELS, *(f"{depth}/{layer}" for depth, layer in enumerate(LAYERS, start=1))]
 
@@ -128,12 +131,12 @@ def spoken(texts=500, labels=None, note="", **kept):
     for ranking, (value, low, high, *ends) in kept.items():
         about = {"ranking_level": "attention", "ranking": ranking, "other": "", "texts": texts}
         lowest, highest = ends or (low, high)
-        for figure, (one, bottom, top) in {
+        for figure, (item, bottom, top) in {
             "kept": (value, low, high),
             "kept_lowest": (lowest, lowest, lowest),
             "kept_highest": (highest, highest, highest),
         }.items():
-            rows.append(about | {"figure": figure, "value": one, "low": bottom, "high": top})
+            rows.append(about | {"figure": figure, "value": item, "low": bottom, "high": top})
     if labels:
         about = {"ranking_level": "attention", "ranking": "attention", "other": RANDOM_LABELS, "texts": texts}
         rows.append(about | dict(zip(("figure", "value", "low", "high"), ("spearman", *labels), strict=True)))
@@ -172,8 +175,8 @@ def test_attention_that_notices():
 def test_where_texts_are_few_or_draws_or_resamples_differ_nothing_is_concluded(texts, kept):
     (sentence,) = spoken(texts, attention=kept)
     assert sentence == (
-        f"With all layers re-initialised, attention has a rank correlation of {said(SummaryValue(*kept[:3]))} with the "
-        "original."
+        f"With all layers re-initialised, attention has a rank correlation of {rho_text(SummaryValue(*kept[:3]))} with "
+        "the original."
     )
 
 
@@ -188,12 +191,12 @@ def test_attention_that_is_the_same_everywhere():
 
 def test_two_runs_are_compared_by_what_is_kept():
     tables = [{"texts": made(seed=seed)[1], "sanity": pd.DataFrame(made(seed=seed)[0])} for seed in (0, 1)]
-    found = compare(*tables, paired=True, n_resamples=99)
-    found = found[found.test == "sanity"]
-    assert set(found.figure) == {"kept", "kept_absolute", "notices", "notices_absolute"}
+    result = compare(*tables, paired=True, n_resamples=99)
+    result = result[result.test == "sanity"]
+    assert set(result.figure) == {"kept", "kept_absolute", "notices", "notices_absolute"}
     for side, table in zip("ab", tables, strict=True):
         summary = summarised("sanity", table["sanity"], table["texts"], **QUICK)
-        for row in found.itertuples():
+        for row in result.itertuples():
             key = (row.ranking_level, row.ranking)
             assert getattr(row, side) == pytest.approx(look(summary, row.figure, key).value)
 

@@ -20,10 +20,10 @@ def groups(axis):
 def quarters(axis):
     """What is written into the cells, from the top left one, by rows."""
     notes = [note for note in axis.texts if note.xycoords == "data"]
-    found = {note.xy: (note.get_text(), count.get_text()) for note, count in zip(notes[::2], notes[1::2], strict=True)}
+    result = {note.xy: (note.get_text(), count.get_text()) for note, count in zip(notes[::2], notes[1::2], strict=True)}
     (left, right), (bottom, top) = axis.get_xticks(), axis.get_yticks()[::-1]
     assert axis.yaxis.get_inverted()
-    return [found[place] for place in ((left, top), (right, top), (left, bottom), (right, bottom))]
+    return [result[index] for index in ((left, top), (right, top), (left, bottom), (right, bottom))]
 
 
 def test_points_are_those_of_the_table_and_the_negative_ones_stand_out():

@@ -44,9 +44,9 @@ def divergence(kind, before, after):
 
 
 def rows_of(columns):
-    found = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    by_key = {(row["text_id"], row["ranking"]): row for row in found}
-    assert len(by_key) == len(found)
+    result = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    by_key = {(row["text_id"], row["ranking"]): row for row in result}
+    assert len(by_key) == len(result)
     return by_key
 
 
@@ -64,8 +64,8 @@ def test_equals_erasing_every_item_by_itself(family, kind, reference):
             continue
         before = batch.logits[text].tolist()
         after = [slow.logits(text, [item]) for item in range(count)]
-        moved = [divergence(kind, before, one) for one in after]
-        flip = [flipped(kind, before, one, TOLERANCE) for one in after]
+        moved = [divergence(kind, before, entry) for entry in after]
+        flip = [flipped(kind, before, entry, TOLERANCE) for entry in after]
         for name in RANKINGS:
             row = rows[text, name]
             assert list(row) == [column for column, _ in COLUMNS]
@@ -154,21 +154,21 @@ def test_the_paper_draws_from_the_others_and_the_released_code_from_all():
 @pytest.mark.parametrize("reference", ["paper", "released-code"])
 def test_the_expectation_is_the_mean_over_all_draws(reference):
     """Every item that can be drawn is, in some seed; their plain mean is what is said of each of them."""
-    seen, said = {}, {}
+    seen, seen_values = {}, {}
     for seed in range(40):
         rows = rows_of(SingleWeight(reference=reference).run(batch_of("FLANnoenc", lengths=(4, 5), seed=seed)))
         for key, row in rows.items():
             seen.setdefault(key, {})[row["drawn"]] = (row["delta_js"], row["drawn_flips"])
-            said.setdefault(key, set()).add((row["expected_delta_js"], row["expected_drawn_flips"]))
+            seen_values.setdefault(key, set()).add((row["expected_delta_js"], row["expected_drawn_flips"]))
     for key, values in seen.items():
-        ((expected_js, expected_flips),) = said[key]
+        ((expected_js, expected_flips),) = seen_values[key]
         assert len(values) == (4, 5)[key[0]] - (reference == "paper")
         assert sum(js for js, _ in values.values()) / len(values) == pytest.approx(expected_js, abs=1e-12)
         assert sum(flip for _, flip in values.values()) / len(values) == pytest.approx(expected_flips, abs=1e-12)
 
 
 @pytest.mark.parametrize("family", ["FLANrnn", "HANrnn", "bert"])
-def test_draws_hang_on_the_row_and_the_ranking_and_nothing_else(family):
+def test_draws_depend_on_the_row_and_the_ranking_only(family):
     numbers = [40, 7, 19, 3, 100, 12, 55, 8]
     inputs = inputs_of(model_of(family), lengths=LENGTHS, seed=2)
     together = rows_of(SingleWeight().run(batch_of(family, numbers=numbers, inputs=inputs)))
@@ -223,7 +223,7 @@ def test_a_tie_on_either_side_is_marginal():
     top = int(capture.weights[0, 0].argmax())
     after = slow.logits(0, [top])
     chosen = decided("multiclass", capture.logits[0].tolist())
-    rest = max((value, place) for place, value in enumerate(after) if place != chosen)
+    rest = max((value, index) for index, value in enumerate(after) if index != chosen)
     with torch.no_grad():
         model.classifier.bias[rest[1]] += after[chosen] - rest[0] - 1e-13
     rows = rows_of(SingleWeight().run(batch_of("FLANrnn", cut=af.cut(model), inputs=inputs)))
