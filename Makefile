@@ -6,6 +6,8 @@ JOBS ?= 2
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.attnfaith-installed
+# What the demo needs: the package without the tools of developers.
+PACKAGE := $(VENV)/.attnfaith-package-installed
 # One thread per test process: the models in the tests are tiny, and processes must not fight over the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS)
 
@@ -22,7 +24,13 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
 	@touch $@
 
-demo: $(STAMP)  ## the main job from end to end on generated reviews, with a report in attnfaith-demo/
+$(PACKAGE): pyproject.toml constraints.txt
+	@echo "Installing attnfaith and what it needs (PyTorch, Transformers and others) into $(VENV); this takes some minutes."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+demo: $(PACKAGE)  ## the main job from end to end on generated reviews, with a report in attnfaith-demo/
 	$(BIN)/attnfaith demo
 
 lint: $(STAMP)  ## check style, docstrings, formatting and types

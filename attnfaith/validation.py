@@ -170,8 +170,7 @@ def several(value: Any, name: str) -> str | list[Any]:
         return value
     if isinstance(value, str):
         raise InputError(
-            f"Expected {parameter(name)} to be 'all' or a list, got {short_repr(value)}. "
-            f"Use {parameter(name)}=[{short_repr(value)}]."
+            f"Expected {parameter(name)} to be 'all' or a list, got {short_repr(value)}. Use [{short_repr(value)}]."
         )
     if not isinstance(value, Sequence | set | frozenset) or isinstance(value, bytes | bytearray | memoryview):
         raise InputError(f"Expected {parameter(name)} to be 'all' or a list, got {short_repr(value)}.")

@@ -64,6 +64,11 @@ class Adapter(ABC):
     def rerun(self, capture: Capture, weights: Tensor) -> Tensor:
         """Run what follows the attention on other weights ``[B, K, G, N]``, and return logits ``[B, K, C]``."""
 
+    @property
+    def may_be_affine(self) -> bool:
+        """Whether the adapter defines `affine`: known before any text is captured."""
+        return type(self).affine is not Adapter.affine
+
     def affine(self, capture: Capture) -> Affine | None:
         """The affine form of the tail; None where it has none, or where there are several distributions."""
         return None

@@ -127,8 +127,8 @@ def _every_token_decides(slow: TracedAdapter, single: dict[str, Any], decided: T
         return False
     if read.shape != tokens.shape:
         raise UnsupportedModelError(
-            f"In the attention in {slow.call_path.name}, an edit changes which rows decide, and the rows are not the "
-            "tokens, so not all of them can be edited. Write an adapter (register_adapter)."
+            f"An edit of the attention in {slow.call_path.name} changes which of its rows the decision depends on, and "
+            "these rows are not tokens. It is then unknown which rows to edit. Write an adapter (register_adapter)."
         )
     return True
 
@@ -185,7 +185,10 @@ def _with_needed_tensors(whole: TracedAdapter, capture: Capture, tail: str) -> t
         for index in indices:
             dims = whole.call_path.cached[call].dims[index] or ()
             if "N" in dims and "B" not in dims:
-                raise UnsupportedModelError("an earlier call returns positions without a batch, so texts cannot differ")
+                raise UnsupportedModelError(
+                    "a module that runs before the tail returns positions without a batch dimension, so texts cannot "
+                    "differ in them"
+                )
     live = {call: frozenset(indices) for call, indices in kept.items()}
     fast = fast.with_tail(tail, live=live)
     cached = {
@@ -232,7 +235,8 @@ def _compare_in_batch(
     refuse_unless(before == after, f"padding changes how many items its attention has (from {before} to {after}).")
     refuse_unless(
         together.shape[2] > capture.shape[2],
-        f"its attention in {fast.call_path.name} has {capture.shape[2]} items for any text: they are not its tokens.",
+        f"its attention in {fast.call_path.name} has {capture.shape[2]} items however long the text is, so they are "
+        "not its tokens.",
     )
     if half_precision:
         _check_padding_is_ignored(fast, together, scale)

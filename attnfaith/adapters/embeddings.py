@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attnfaith.adapters.inference_state import patch_forward
 from attnfaith.errors import UnsupportedModelError
+from attnfaith.parameter_names import parameter
 
 
 def find_embedding(model: nn.Module) -> nn.Module:
@@ -84,7 +85,7 @@ def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor,
     if not read:
         raise UnsupportedModelError(
             f"{type(model).__name__} does not look its input_ids up in its word vectors, so nothing can be attributed "
-            "to them. Use level='attention'."
+            f"to them. Use {parameter('level', 'attention')}."
         )
     return output
 

@@ -161,7 +161,10 @@ def read_rows(
         elif first == "Q" and gradient.dim() > 2 and gradient.shape[:2] == (queries, batch):
             read |= touched.flatten(2).any(-1).T
         else:
-            raise UnsupportedModelError(f"The layer around {name} returns no row for each position.")
+            raise UnsupportedModelError(
+                f"The layer around {name} does not return a vector for each position, so it is unknown which positions "
+                "decide. Write an adapter (register_adapter)."
+            )
     return read
 
 
@@ -181,8 +184,8 @@ def check_attended(logs: Tensor, exists: Tensor, mask: Tensor) -> None:
     wrong = (exists & (attends_padding | ~attended.any(-1))).flatten(1).any(-1).nonzero().flatten().tolist()
     if wrong:
         raise InputError(
-            f"The model decides texts {wrong} of this batch at a padding position, which attends padding or nothing. "
-            "Pad on the other side (tokenizer.padding_side), as the model was trained."
+            f"The model decides texts {wrong} of this batch at a padding position, which attends to padding or to "
+            "nothing. Pad on the other side (tokenizer.padding_side), as the model was trained."
         )
 
 

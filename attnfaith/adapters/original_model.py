@@ -151,8 +151,8 @@ class OriginalRun:
                 return self.logits(model, batch)
         except Exception as error:
             raise UnsupportedModelError(
-                "It cannot be proved that the model is run as its owner runs it: with another attention in its place "
-                f"the forward pass fails ({one_line(error)})."
+                "It cannot be checked that attnfaith runs this model as you do: the check replaces the attention by "
+                f"another one, and then the forward pass fails ({one_line(error)})."
             ) from error
 
     def prove_capture(self, capture: Callable[..., Capture]) -> None:
@@ -230,8 +230,8 @@ def prove_copy(run: OriginalRun, shared: SharedCopy) -> None:
     shared.replace_attention(*before)
     tried = "; ".join(f"{name}: {reason}" for name, reason in zip(WATCHABLE, reasons, strict=True))
     raise UnsupportedModelError(
-        f"The attention implementation {', '.join(hidden)} hides its weights, and none that shows them is proved equal "
-        f"to it on this model ({tried}). Load the model with attn_implementation='eager'."
+        f"The attention implementation {', '.join(hidden)} does not return its weights, and no implementation that "
+        f"does is proved equal to it on this model ({tried}). Load the model with attn_implementation='eager'."
     )
 
 

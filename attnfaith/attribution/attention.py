@@ -89,7 +89,10 @@ def _mean_of_layers(request: Request) -> Tensor:
     length = request.tokens.shape[1]
     square = [matrix for matrix in _matrices(request) if matrix.shape[1:] == (length, length)]
     if not square:
-        raise UnsupportedModelError("No attention of this model goes from the tokens to the tokens. Use layer='final'.")
+        raise UnsupportedModelError(
+            "No attention of this model goes from the tokens to the tokens, so there is none to average. Use "
+            "layer='final'."
+        )
     return _read_by_deciding(request, torch.stack(square).mean(0))
 
 
@@ -102,6 +105,9 @@ def _read_by_deciding(request: Request, matrix: Tensor) -> Tensor:
     """``[B, Q, N]`` to ``[B, N]``: the mean over the query rows that decide."""
     rows, exists = request.cut.adapter.deciding_rows(request.capture)
     if matrix.shape[1] <= int(rows.max()):
-        raise UnsupportedModelError("The rows that decide are not rows of that attention. Use layer='final'.")
+        raise UnsupportedModelError(
+            "The positions that decide are not among the rows of the attention asked for, so their weights cannot be "
+            "read from it. Use layer='final'."
+        )
     picked = matrix.gather(1, rows.unsqueeze(-1).expand(-1, -1, matrix.shape[2]))
     return (picked * exists.unsqueeze(-1)).sum(1) / exists.sum(-1, keepdim=True)

@@ -15,10 +15,20 @@ from attnfaith.adapters.cut import Cut, cut
 from attnfaith.adapters.input_checks import check_inputs
 from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.explanation import Explanation
-from attnfaith.attribution.method import LEVELS, InexactScores, Method, MethodOptions, Request, Scores, find_method
+from attnfaith.attribution.method import (
+    LEVELS,
+    InexactScores,
+    Method,
+    MethodOptions,
+    Request,
+    Scores,
+    default_method,
+    find_method,
+)
 from attnfaith.attribution.model_loading import extra_inputs, load_model, positive_int, where_to_cut
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
+from attnfaith.parameter_names import parameter
 from attnfaith.progress import progress
 from attnfaith.text.encoded import EncodedText
 from attnfaith.text.encoder import TextEncoder, special_ids_of
@@ -34,8 +44,11 @@ class Attributor(Attribution):
     Args:
         model: a classifier, the path of one, a Transformers text-classification pipeline, or a `Cut`.
         tokenizer: for calls with texts; taken from the path or pipeline where there is one.
-        method: the name of a method; `attnfaith.methods()` lists them.
-        level: "attention" (the items of the final attention) or "input" (the tokens).
+        method: the name of a method; `attnfaith.methods()` lists them. By default "gradient_x_attention" for a HAN or
+            FLAN (and for every other model whose part after the final attention is affine), and "lrp" at the input
+            level for other models; where a level, layer or head is given, the one of these two at that level.
+        level: "attention" (the items of the final attention) or "input" (the tokens); by default that of the default
+            method, or "attention" if a method is named.
         target: "predicted", "gold" (given with each call), a class number, or a class name.
         output: the output explained: "probability", "logit" or "log_odds" (the target's logit minus the largest other).
             By default the method's own: mostly the probability; for a regression the predicted value.
@@ -65,8 +78,8 @@ class Attributor(Attribution):
         model: Any,
         tokenizer: Any = None,
         *,
-        method: str = "gradient_x_attention",
-        level: str = "attention",
+        method: str | None = None,
+        level: str | None = None,
         target: str | int = "predicted",
         output: str | None = None,
         decision: str | None = None,
@@ -79,8 +92,10 @@ class Attributor(Attribution):
         batch_size: int = 16,
         seed: int = 0,
     ) -> None:
-        validation.text(method, "method", "the name of a method")
-        validation.one_of(level, LEVELS, "level")
+        if method is not None:
+            validation.text(method, "method", "the name of a method")
+        if level is not None:
+            validation.one_of(level, LEVELS, "level")
         if decision is not None:
             validation.one_of(decision, KINDS, "decision")
         if output is not None:
@@ -89,14 +104,21 @@ class Attributor(Attribution):
         if not isinstance(layer, str):
             layer = validation.whole_number(layer, "layer ('final', 'mean' or a number)")
         head = None if head is None else validation.whole_number(head, "head")
-        self.method: Method = find_method(level, method)
+        if level is None and (method is not None or (layer, head) != ("final", None)):
+            level = "attention"
+        chosen = None if method is None or level is None else find_method(level, method)
         model, tokenizer = load_model(model, tokenizer)
-        average = layer == "mean" and head is None and self.method.averages_layers
+        averages_layers = chosen is not None and chosen.averages_layers
+        average = layer == "mean" and head is None and averages_layers
         elsewhere = (layer, head) != ("final", None) and not (average and level == "input")
         if elsewhere and (isinstance(model, Cut) or level != "attention"):
-            raise InputError("layer= and head= say where to cut: they go with level='attention' and an uncut model.")
-        place = where_to_cut(layer, head, averages_layers=self.method.averages_layers)
+            raise InputError(
+                f"layer and head choose the attention to cut at. They need {parameter('level', 'attention')} and a "
+                "model that is not cut yet; leave them out."
+            )
+        place = where_to_cut(layer, head, averages_layers=averages_layers)
         self.cut = model if isinstance(model, Cut) else cut(model, **place)
+        self.method: Method = chosen or default_method(affine=self.cut.adapter.may_be_affine, level=level)
         super().__init__(self.cut.model)
         self.output = output or self.method.default_output
         self._asked = output is not None
@@ -193,7 +215,10 @@ class Attributor(Attribution):
         if not return_convergence_delta:
             return joined
         if any(gap is None for gap in gaps):
-            raise InputError(f"The scores of {self.method.name!r} have no sum to converge to: there is no delta.")
+            raise InputError(
+                f"The scores of {self.method.name!r} need not add up to the output, so there is no convergence delta. "
+                "Leave out return_convergence_delta."
+            )
         return joined, -torch.cat([gap for gap in gaps if gap is not None])
 
     def _pieces(self, inputs: dict[str, Any], target: Any, size: int) -> Iterator[tuple[dict[str, Any], Any, range]]:
@@ -201,7 +226,9 @@ class Attributor(Attribution):
         batch = len(inputs["input_ids"])
         many = isinstance(target, list | tuple) or (isinstance(target, Tensor) and target.dim() > 0)
         if many and len(target) != batch:
-            raise InputError(f"Got {len(target)} targets for {batch} texts.")
+            raise InputError(
+                f"Got {len(target)} targets for {batch} texts; expected one target for each text, or one for all."
+            )
         for start in range(0, batch, size):
             rows = range(start, min(start + size, batch))
             piece = {
@@ -248,7 +275,9 @@ class Attributor(Attribution):
         listed = target.tolist() if isinstance(target, Tensor) and target.dim() else target
         targets = listed if isinstance(listed, list | tuple) else [listed] * batch
         if len(targets) != batch:
-            raise InputError(f"Got {len(targets)} targets for {batch} texts.")
+            raise InputError(
+                f"Got {len(targets)} targets for {batch} texts; expected one target for each text, or one for all."
+            )
         predicted = decision.predict(capture.logits).tolist()
         count = decision.classes(capture.logits).shape[-1]
         resolved = [self._target(target, text, predicted[text], count) for text, target in enumerate(targets)]
@@ -259,7 +288,10 @@ class Attributor(Attribution):
         if isinstance(target, str) and target == "predicted":
             return predicted
         if isinstance(target, str) and target == "gold":
-            raise InputError(f"target='gold' needs the gold class of text {text}: pass target= with the call.")
+            raise InputError(
+                f"{parameter('target', 'gold')} needs the gold class of every text, and none is given for text {text}. "
+                f"Give the class itself as {parameter('target')}."
+            )
         names = getattr(getattr(self.cut.model, "config", None), "label2id", None) or {}
         if isinstance(target, str) and target in names:
             target = names[target]
@@ -267,7 +299,10 @@ class Attributor(Attribution):
             target = target.item()
         if isinstance(target, bool) or not isinstance(target, int) or not 0 <= target < count:
             known = f" or one of {', '.join(map(short_repr, list(names)[:20]))}" if names else ""
-            raise InputError(f"target {short_repr(target)} of text {text} is no class: expected 0..{count - 1}{known}.")
+            raise InputError(
+                f"{parameter('target')} of text {text} is {short_repr(target)}, which is no class of the model; "
+                f"expected 0..{count - 1}{known}."
+            )
         return int(target)
 
     def _explanation(self, encoded: EncodedText, request: Request, scores: Scores, row: int) -> Explanation:

@@ -12,6 +12,7 @@ import torch
 from attnfaith.attribution import rendering
 from attnfaith.errors import InputError
 from attnfaith.functional.ranking import order_of
+from attnfaith.parameter_names import parameter
 from attnfaith.text.encoded import EncodedText
 from attnfaith.text.offsets import Span
 
@@ -128,7 +129,7 @@ class Explanation:
         if self.unit == "sentence":
             raise InputError(
                 f"The scores of {self.method!r} at the {self.level} of this model are of whole sentences: see "
-                "sentences(). For words use level='input'."
+                f"sentences(). For words use {parameter('level', 'input')}."
             )
         return self._merged(self.encoded.words, merge, special)
 

@@ -87,6 +87,7 @@ def gradient_at_attention(request: Request) -> Scores:
     backward=True,
     reference=_PAPER,
     multiplies_by_inputs=True,
+    default_for="affine",
     style=PlotStyle("#0072B2", "^"),
 )
 def gradient_x_attention(request: Request) -> Scores:

@@ -18,6 +18,7 @@ from attnfaith.attribution.embedding_gradients import (
 )
 from attnfaith.attribution.gradient import mean_gradient
 from attnfaith.attribution.method import Request, Scores, method
+from attnfaith.parameter_names import parameter
 
 TAILS = 4  # a tail costs at most 1 / TAILS of a pass through the model
 LARGE_GAP = 0.05  # relative to the difference explained
@@ -80,6 +81,6 @@ def _completeness(whole: Tensor, values: Tensor, mask: Tensor, steps: int) -> di
     large = gap.abs() > LARGE_GAP * whole.detach().abs().clamp_min(1e-2)
     note = (
         f"their sum is more than {100 * LARGE_GAP:.0f} % away from the difference that they explain; more steps than "
-        f"{steps} (steps=, or n_steps= in attribute) make the gap smaller"
+        f"{steps} ({parameter('steps')}, or n_steps in attribute) make the gap smaller"
     )
     return {"gap": gap, "inexact": large, "note": note if bool(large.any()) else ""}

@@ -57,8 +57,8 @@ def gradient_attention_fixed(request: Request) -> Scores:
     )[:, 0]
     if not detached.seen:
         raise UnsupportedModelError(
-            "The attention of this model is computed without a softmax, so it is unknown what to hold constant. Use "
-            "'gradient_x_input', which goes through the attention too."
+            "This method holds the attention weights constant and finds them by their softmax; the attention of this "
+            "model has none. Use 'gradient_x_input', which also differentiates through the attention."
         )
     sizes = (gradient * vectors).sum(-1).double().abs() * request.tokens
     return request.scores(sizes / sizes.sum(-1, keepdim=True).clamp_min(1e-300), request.tokens)

@@ -19,6 +19,7 @@ from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.token_deletion import logits_when_shorter
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import OUTPUTS, Decision
+from attnfaith.parameter_names import parameter
 from attnfaith.registry import Registry
 from attnfaith.types import Capture
 
@@ -71,6 +72,8 @@ class Method:
         same_at_both_levels: whether, where items are tokens, the method of this name at the other level is as good, so
             that one of the two is enough.
         averages_layers: whether it can average over all layers, with ``layer="mean"``.
+        default_for: the kind of model that it explains unless another method is named: "affine" (what follows the final
+            attention is affine: HAN, FLAN) or "other"; see `default_method`.
         style: colour and marker in figures; None for a thin grey line.
     """
 
@@ -95,6 +98,7 @@ class Method:
     has_completeness_gap: bool = False
     same_at_both_levels: bool = False
     averages_layers: bool = False
+    default_for: str = ""
     style: PlotStyle | None = None
 
     def __post_init__(self) -> None:
@@ -121,9 +125,9 @@ class Method:
         count = _COUNTS[self.passes_per].format(self.passes)
         if self.grows_with_length:
             count = count.removeprefix("1 ")
-        unit = "tail" if self.level == "attention" else "pass"
-        plural = {"tail": "tails", "pass": "passes"}[unit]
-        return f"{count} {unit if count == '1' else plural}{', forward and backward' if self.backward else ''}"
+        unit = "pass" if count == "1" else "passes"
+        part = " after attention" if self.level == "attention" else ""
+        return f"{count} {unit}{part}{', forward and backward' if self.backward else ''}"
 
 
 methods: Registry[tuple[str, str], Method] = Registry("method")
@@ -269,16 +273,34 @@ def _with_gap(name: str, result: Any, texts: int) -> tuple[Tensor, Tensor]:
 def find_method(level: str, name: str) -> Method:
     """Look a method up; a name known at the other level only says so."""
     if level not in LEVELS:
-        raise InputError(f"Expected level to be one of {', '.join(LEVELS)}, got {level!r}.")
+        raise InputError(f"Expected {parameter('level')} to be one of {', '.join(LEVELS)}, got {level!r}.")
     other = next(known for known in LEVELS if known != level)
     if (level, name) not in methods and (other, name) in methods:
         there = ", ".join(sorted(known for at, known in methods if at == level))
-        raise InputError(f"The method {name!r} exists at level={other!r} only. At level={level!r} there are: {there}.")
+        raise InputError(
+            f"The method {name!r} exists at {parameter('level', other)} only. At {parameter('level', level)} there "
+            f"are: {there}."
+        )
     if (level, name) not in methods:
         names: Registry[str, Method] = Registry(f"{level}-level method")
         names.update({known: entry for (at, known), entry in methods.items() if at == level})
         return names[name]
     return methods[level, name]
+
+
+def default_method(*, affine: bool, level: str | None = None) -> Method:
+    """The method that explains a model if none is named: the one declared for its kind; if a level is given, at it.
+
+    Where the part of the model after the final attention is affine, the scores at that attention account for the whole
+    decision. In a Transformer much of the decision goes past it, so tokens are scored through the whole model.
+
+    Example:
+        >>> default_method(affine=True).level, default_method(affine=False).level
+        ('attention', 'input')
+    """
+    kind = "affine" if affine else "other"
+    declared = [entry for entry in methods.values() if entry.default_for and level in (None, entry.level)]
+    return min(declared, key=lambda entry: entry.default_for != kind)
 
 
 def list_methods() -> MethodList:

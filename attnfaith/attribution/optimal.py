@@ -20,7 +20,7 @@ OPTIMAL = ("attention", "optimal")
     *OPTIMAL,
     display_name="optimal order",
     passes=0,
-    needs="an affine tail with one distribution (HAN, FLAN)",
+    needs="one attention distribution, and an affine part after it (HAN, FLAN)",
     needs_affine_tail=True,
     reference="exact optimum of the erasure protocol",
     role="search",

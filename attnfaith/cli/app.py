@@ -1,4 +1,4 @@
-"""The command line: the commands, and what they have in common."""
+"""The command-line application: its commands and common options."""
 
 from __future__ import annotations
 

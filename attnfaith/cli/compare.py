@@ -1,4 +1,4 @@
-"""``attnfaith compare``: what differs between two runs."""
+"""``attnfaith compare``: the differences between two runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compare(
     seed: given.Seed = 0,
     json: given.Json = False,
 ) -> None:
-    """Say what differs between two runs: the settings, and every figure, with intervals.
+    """Compare two runs: their settings, and every estimate with its interval.
 
     Two models on the same texts are compared text by text, which tells smaller differences apart
     than two samples do. Differences are those of RUN_B less RUN_A.
@@ -97,7 +97,7 @@ def compare(
 
 
 def _search(results: Results) -> tuple[Any, Any]:
-    """What decides how the smallest flipping sets are looked for."""
+    """The settings of the search for the smallest flipping sets."""
     run = results.manifest["run"]
     return run.get("flipping_set_search"), run["tests"].get("erasure", {}).get("bounds")
 
@@ -135,7 +135,7 @@ def _settings(results: Results) -> dict[str, Any]:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of nested dicts by their dotted paths."""
+    """Flatten nested dicts to dotted paths."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _flat(inner, f"{path}.{name}" if path else str(name))
@@ -166,7 +166,7 @@ def _short(value: Any) -> str:
 
 
 def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
-    """The main figures; a table as wide as the terminal, elsewhere lines in columns."""
+    """Print the main estimates: a table on a terminal, else aligned columns."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from attnfaith.cli import options as given
+from attnfaith.cli.option_names import OPTIONS
 from attnfaith.cli.options import bars, model_path
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import option_names
 
 
 def demo(
@@ -25,8 +27,8 @@ def demo(
 ) -> None:
     """Show the main job from end to end: data, models, an evaluation, and a report.
 
-    A corpus of reviews is made in which it is known which words decide. A FLAN and a HAN are trained on it and
-    evaluated, and what their attention says is compared with what was planted.
+    A corpus of reviews is made in which it is known which words decide. A flat and a hierarchical attention network
+    (FLAN, HAN) are trained on it and evaluated, and what their attention says is compared with what was planted.
     The report is in the folder of the output. Nothing is downloaded.
 
     [bold]Examples[/bold]
@@ -46,7 +48,7 @@ def demo(
     if (model is None) != (data is None):
         lacking, alone = ("--data", "--model") if data is None else ("--model", "--data")
         raise InputError(f"{alone} goes with {lacking}: give both, or neither for the data and models of the demo.")
-    with bars(quiet):
+    with option_names({**OPTIONS, "output": "--output"}), bars(quiet):
         from attnfaith.demo.pipeline import run_demo
 
         run_demo(

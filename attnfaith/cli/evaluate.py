@@ -162,7 +162,7 @@ def place_of(results: Results) -> str:
 
 @contextmanager
 def _kept(output: str) -> Iterator[None]:
-    """On an interrupt, say what is kept, and how to go on."""
+    """On an interrupt, say how much is kept and how to continue."""
     try:
         yield
     except KeyboardInterrupt as stopped:

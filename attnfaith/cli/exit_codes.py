@@ -1,4 +1,4 @@
-"""How every command ends: the exit codes, and the one message when something is wrong."""
+"""Exit codes and error messages of all commands."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from attnfaith.cli.option_names import OPTIONS
 from attnfaith.cli.terminal import print_lines, usable_size, visible_logs
 from attnfaith.errors import AttnFaithError, InputError, StorageError
 from attnfaith.escaping import visible
 from attnfaith.interrupts import INTERRUPTED, raising
+from attnfaith.parameter_names import option_names
 
 FAILED, WRONG, STORAGE = 1, 2, 3
 """0 is for what went well; usage errors are 2 too."""
 
 
 class ErrorReportingGroup(TyperGroup):
-    """The commands; what attnfaith raises on purpose becomes one message and an exit code.
+    """The group of commands, which turns the errors of attnfaith into one message and an exit code.
 
     Anything else is a mistake of ours and keeps its traceback; Python then ends with 1.
     """
 
     def main(self, *arguments: Any, **more: Any) -> Any:
-        """Run, in a terminal of a size that can be."""
+        """Run the application, with a usable terminal size."""
         with usable_size(), visible_logs():
             return super().main(*arguments, **more)
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
-        """Read the arguments."""
+        """Parse the arguments."""
         with _visible_refusals():
             return super().make_context(*arguments, **more)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
-        from attnfaith.cli.wording import for_the_command_line
-
+        """Run the command."""
         try:
-            with raising(), _plain_warnings(), _visible_refusals():
+            with raising(), option_names(OPTIONS), _plain_warnings(), _visible_refusals():
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
             _say(str(stopped) or "Interrupted.")
@@ -50,14 +50,14 @@ class ErrorReportingGroup(TyperGroup):
             exec("")
             raise typer.Exit(INTERRUPTED) from stopped
         except AttnFaithError as error:
-            _say(f"Error: {for_the_command_line(' '.join(str(error).split()))}")
+            _say(f"Error: {' '.join(str(error).split())}")
             code = STORAGE if isinstance(error, StorageError) else WRONG if isinstance(error, InputError) else FAILED
             raise typer.Exit(code) from error
 
 
 @contextmanager
 def _visible_refusals() -> Iterator[None]:
-    """What typer refuses repeats what was typed, or was put into a command by another program."""
+    """Escape control characters in the messages of typer, which repeat the input."""
     try:
         yield
     except Exception as error:
@@ -68,7 +68,7 @@ def _visible_refusals() -> Iterator[None]:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """What attnfaith warns of is said in a line, without the place in its code."""
+    """Print warnings of attnfaith as one line, without file and line number."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
@@ -83,7 +83,7 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def process_number() -> int:
-    """Which of the processes that ``torchrun`` started this is; 0 when it is alone."""
+    """The number of this process among those of ``torchrun``; 0 for a single process."""
     return int(os.environ.get("RANK", "0"))
 
 

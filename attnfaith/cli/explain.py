@@ -1,4 +1,4 @@
-"""``attnfaith explain``: what matters in a text for what a classifier says of it."""
+"""``attnfaith explain``: which parts of a text matter for the decision of a classifier."""
 
 from __future__ import annotations
 
@@ -23,15 +23,22 @@ def explain(
     second_text: Annotated[
         str | None, typer.Option(help="The second text of a pair; of every pair, when lines are read.")
     ] = None,
-    method: Annotated[str, typer.Option(help="The ranking: {rankings}.")] = "gradient_x_attention",
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="The ranking: {rankings}. By default gradient_x_attention for a hierarchical or flat attention "
+            "network (HAN, FLAN), and lrp at the input level for other models."
+        ),
+    ] = None,
     level: Annotated[
-        str,
+        str | None,
         typer.Option(
             parser=one_of("attention", "input"),
             metavar="attention|input",
-            help="Whether items of the final attention are scored, or tokens through the whole model.",
+            help="Whether items of the final attention are scored, or tokens through the whole model. By default that "
+            "of the default ranking, or attention where a ranking is named.",
         ),
-    ] = "attention",
+    ] = None,
     words: Annotated[bool, typer.Option("--words", help="Merge the scores of a word's tokens.")] = False,
     html: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Also write a page with the text highlighted.")
@@ -99,7 +106,7 @@ def explain(
 
 
 def _texts(text: str, second: str | None) -> list[Any]:
-    """The texts, or pairs, to explain; blank lines are left out, and said to be."""
+    """The texts or pairs to explain; skipped blank lines are reported."""
     lines = [text]
     if text == "-":
         try:

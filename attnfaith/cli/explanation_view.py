@@ -1,4 +1,4 @@
-"""An explanation in a terminal, its text highlighted; elsewhere a plain table."""
+"""Show an explanation: highlighted text in a terminal, else a plain table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STRONGEST = 10
 
 
 def pieces_of(explanation: Explanation, *, words: bool = False) -> list[Piece]:
-    """The items in text order, as they lie in the text; tokens put together where words are asked for."""
+    """The items with their positions in the text, in text order; tokens are merged to words on request."""
     if words:
         return explanation.words(special=True)
     if explanation.unit == "sentence":
@@ -53,7 +53,7 @@ def show(explanation: Explanation, *, words: bool = False) -> None:
 
 
 def table(explanation: Explanation, pieces: list[Piece]) -> list[str]:
-    """Lines: what was decided, then place, rank (1 = most important), score and item, for all items in text order."""
+    """The lines of a table: the decision, then index, rank (1 = most important), score and item, in text order."""
     ranks = {place: rank for rank, place in enumerate(_ranking(pieces), 1)}
     lines = [f"{name}: {value}" for name, value in _facts(explanation)]
     lines.append(f"{'place':>5}  {'rank':>4}  {'score':>11}  item")
@@ -98,7 +98,7 @@ def highlighted(explanation: Explanation, pieces: list[Piece], signs: tuple[str,
 
 
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:
-    """What was read, decided and explained."""
+    """The lines that name the text, the decision and what is explained."""
     encoded = explanation.encoded
     texts = (
         [("text", encoded.text)] if encoded.pair is None else [("text", encoded.text), ("second text", encoded.pair)]
@@ -118,7 +118,7 @@ def _key(explanation: Explanation, signs: tuple[str, str]) -> Text:
 
 
 def _marked(text: str, score: float, size: float, signs: tuple[str, str] | None) -> Text:
-    """Text on its colour, readable on light and dark terminals, and its sign after it."""
+    """Text on its background colour, readable on light and dark terminals, followed by its sign."""
     if not math.isfinite(score):
         return Text(text, "underline")
     share = strength(score, size)
@@ -130,18 +130,18 @@ def _marked(text: str, score: float, size: float, signs: tuple[str, str] | None)
 
 
 def _signs(console: Console) -> tuple[str, str]:
-    """What stands after an item that speaks for the target, and against it."""
+    """The signs after items for and against the target."""
     return ("⁺", "⁻") if console.encoding.startswith("utf") else ("(+)", "(-)")
 
 
 def _ranking(pieces: list[Piece]) -> list[int]:
-    """Places by score, the highest first, ties in text order, undefined ones last."""
+    """Indices sorted by descending score, ties in text order, undefined scores last."""
     return sorted(
         range(len(pieces)), key=lambda at: -pieces[at].score if not math.isnan(pieces[at].score) else math.inf
     )
 
 
 def _shown(text: str, kept: str = "") -> str:
-    """Text that leaves the terminal and the table as they are: no line breaks, no control characters."""
+    """Escape line breaks and control characters."""
     signs = {"\n": "↵", "\t": "⇥"}
     return visible("".join(sign if sign in kept else signs.get(sign, sign) for sign in text), kept)

@@ -1,4 +1,4 @@
-"""Figures as JSON for other programs."""
+"""JSON output for other programs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def write(content: Mapping[str, Any]) -> None:
-    """One JSON object on standard output."""
+    """Write one JSON object to standard output."""
     typer.echo(visible_json(content))
 
 
 def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a table: what is undefined is null, and what lies beyond all numbers is "inf" (a median not reached).
+    """The rows of a table, with null for undefined values and "inf" for a median that is not reached.
 
     Example:
         >>> import pandas as pd

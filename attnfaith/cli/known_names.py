@@ -1,4 +1,4 @@
-"""The names of tests and rankings for help texts, without importing what they are made of (torch, Transformers).
+"""The names of tests and rankings for help texts, read from the source without importing torch.
 
 Where the registries are loaded, they are asked. In the process of the command line they are not: there the names are
 read from the folders of the tests, and from the source of the rankings.
@@ -50,7 +50,7 @@ def names_of_rankings() -> list[str]:
 
 
 def _name(call: ast.Call, constants: Mapping[str, ast.expr]) -> str:
-    """The second argument of ``@method(level, name)``; both may be constants of another file, or one starred pair."""
+    """The name in ``@method(level, name)``; the arguments may be constants of another file, or one starred pair."""
     values: list[str] = []
     for argument in call.args:
         node = argument.value if isinstance(argument, ast.Starred) else argument
@@ -60,10 +60,10 @@ def _name(call: ast.Call, constants: Mapping[str, ast.expr]) -> str:
 
 
 class CommandWithNames(TyperCommand):
-    """A command whose help has the names in the place of ``{tests}`` and ``{rankings}``; read when help is shown."""
+    """A command that fills ``{tests}`` and ``{rankings}`` into its help when the help is shown."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help; typer makes the command anew for every call, so its texts can be filled in."""
+        """Write the help with the names filled in; typer builds the command again for every call."""
         for parameter in self.params:
             text = getattr(parameter, "help", None) or ""
             for field, names in (("{tests}", names_of_tests), ("{rankings}", names_of_rankings)):

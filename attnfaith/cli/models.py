@@ -1,4 +1,4 @@
-"""``attnfaith models``: which classifiers can be cut."""
+"""``attnfaith models``: which model types are supported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def models(
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with what the self-check measured.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print tables in Markdown.")] = False,
 ) -> None:
-    """Say which classifiers of the installed Transformers can be cut, how, and why the others are refused.
+    """List the model types of the installed Transformers: supported in which way, or refused for which reason.
 
     Every family is really tried, on a tiny random model made on the spot.
     All of them take about ten seconds. Nothing is downloaded.
@@ -71,7 +71,7 @@ def models(
 
 
 def _print_table(families: list[Family]) -> None:
-    """A table as wide as the terminal; into a pipe or file, a line for each family, however long."""
+    """Print a table on a terminal, else one line for each model type."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""The arguments and options of the commands, each described once."""
+"""The arguments and options of the commands; those of several commands are described once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnfaith.validation import did_you_mean
 
 
 def one_of(*known: str) -> Callable[[str], str]:
-    """A parser that takes one of some names, and names the nearest to any other.
+    """A parser for one of several names; for any other it suggests the nearest.
 
     Example:
         >>> one_of("attention", "input")("input")
@@ -33,7 +33,7 @@ def one_of(*known: str) -> Callable[[str], str]:
 
 
 def listed(text: str) -> list[str]:
-    """The entries of a list with commas.
+    """Split a list at its commas.
 
     Example:
         >>> listed("erasure, single_weight")
@@ -43,7 +43,7 @@ def listed(text: str) -> list[str]:
 
 
 def lines_of(text: str) -> list[str]:
-    r"""Lines that end with a line feed, after a carriage return or not; nothing else ends one.
+    r"""Split at line feeds, with or without a carriage return, and at nothing else.
 
     ``str.splitlines`` also splits where a page or a paragraph ends, which is inside a text.
 
@@ -56,7 +56,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def rankings_of(text: str) -> str | list[str]:
-    """Names of rankings, or "all".
+    """Parse names of rankings, or "all".
 
     Example:
         >>> rankings_of("all"), rankings_of("attention, input/gradient")
@@ -69,7 +69,7 @@ def rankings_of(text: str) -> str | list[str]:
 
 
 def assigned(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
-    """Names and values out of ``name=value``, each name once.
+    """Parse ``name=value`` pairs; a repeated name is refused.
 
     Example:
         >>> assigned(["human=marks", "lime=weights"], "--explanation")
@@ -81,7 +81,7 @@ def assigned(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
         if not (sign and name and value):
             raise InputError(f"Expected {option} as name=value, got {pair!r}.")
         if name in found:
-            raise InputError(f"{option} speaks of {name!r} twice. Leave one out.")
+            raise InputError(f"{option} gives {name!r} twice. Leave one out.")
         found[name] = value
     return found
 
@@ -108,7 +108,7 @@ def part_of(given: str | None) -> tuple[int, int] | None:
 
 
 def class_of(given: str, model: Any) -> str | int:
-    """A class by its name or, where nothing is called so, by its number.
+    """Parse a class: a name, or the number of a class.
 
     Example:
         >>> from types import SimpleNamespace as Space
@@ -121,7 +121,7 @@ def class_of(given: str, model: Any) -> str | int:
 
 
 def model_path(given: str) -> str:
-    """The path of a model, or its name on the hub; what can only be a path and is none is refused.
+    """Check the path of a model, or its name on the hub.
 
     Example:
         >>> model_path("./no/such/folder")
@@ -144,7 +144,7 @@ def model_path(given: str) -> str:
 
 
 def device_of(given: str | None) -> str | None:
-    """A device that is there."""
+    """Check that a device exists."""
     if given is None:
         return None
     import torch
@@ -158,7 +158,7 @@ def device_of(given: str | None) -> str | None:
 
 @contextmanager
 def bars(quiet: bool) -> Iterator[bool]:
-    """Whether this process shows progress: on a terminal, the first process only; other libraries are told too."""
+    """Whether this process shows progress bars; those of other libraries are switched on or off as well."""
     from transformers.utils import logging
 
     shown = not quiet and sys.stderr.isatty() and process_number() == 0
@@ -265,7 +265,8 @@ EraseLevel = Annotated[
     str | None,
     typer.Option(
         **_among("attention", "input", "both"),
-        help="Where to erase. By default attention for a HAN or FLAN, both for others.",
+        help="Where to erase. By default attention for a hierarchical or flat attention network (HAN, FLAN), both for "
+        "others.",
         rich_help_panel=_RUN,
     ),
 ]

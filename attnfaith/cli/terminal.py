@@ -1,4 +1,4 @@
-"""What is written to a terminal: lines that are safe to show, in a terminal of a size that can be."""
+"""Write to a terminal: escaped lines, and a usable terminal size."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NARROWEST, WIDEST = 20, 1000
 
 
 def print_lines(text: str = "", *, err: bool = False) -> None:
-    """Write lines to standard output or error; names of labels, columns and files in them may hold anything."""
+    """Write escaped lines to standard output or error; names in them may hold any character."""
     typer.echo(visible(text, "\n"), err=err)
 
 
 def print_verdict(verdict: Verdict) -> None:
-    """Write a verdict to standard output: as wide as the terminal, elsewhere as `print` does."""
+    """Write a verdict to standard output, fitted to the width of a terminal."""
     from rich.console import Console
     from rich.text import Text
 
@@ -48,7 +48,7 @@ def print_verdict(verdict: Verdict) -> None:
 
 @contextmanager
 def usable_size() -> Iterator[None]:
-    """Without ``COLUMNS`` and ``LINES`` where they are no size of a terminal: rich would write nothing in 0 columns."""
+    """Ignore invalid ``COLUMNS`` and ``LINES``: rich would write nothing in 0 columns."""
     removed = {name: os.environ[name] for name in ("COLUMNS", "LINES") if not _is_size(os.environ.get(name, "80"))}
     try:
         for name in removed:
@@ -60,7 +60,7 @@ def usable_size() -> Iterator[None]:
 
 @contextmanager
 def visible_logs() -> Iterator[None]:
-    """What libraries log, made safe to show: Transformers names the weights that it finds in the files of a model."""
+    """Escape what libraries log: Transformers logs names of weights from model files."""
     usual = logging.getLogRecordFactory()
 
     def record(*arguments: Any, **more: Any) -> logging.LogRecord:

@@ -1,4 +1,4 @@
-"""Tests with their options, from what stands on the command line."""
+"""Parse tests with options from the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bool = False) -> list[Test]:
-    """The tests that are named, with their options.
+    """Parse the value of ``--tests``.
 
     Args:
         names: "all", or a list with commas.
@@ -79,12 +79,12 @@ def _name(kind: Any) -> str:
 
 
 def _inner(kind: Any) -> Any:
-    """What each of several is."""
+    """The type of the elements of a tuple."""
     return next((one for one in typing.get_args(kind) if one is not Ellipsis), str)
 
 
 def _members(kind: Any) -> list[Any]:
-    """The types that are possible, plain words last: they take anything."""
+    """The alternatives of a union type, strings last, since they accept anything."""
     union = typing.get_origin(kind) in (typing.Union, types.UnionType)
     members = list(typing.get_args(kind)) if union else [kind]
     return sorted(members, key=lambda member: (member is str, member is not type(None)))

@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 from attnfaith.validation import short_repr
 
 
@@ -44,8 +45,8 @@ def text_of(value: Any, row: int, column: Hashable) -> str | None:
     if missing(value):
         return None
     raise InputError(
-        f"{where} holds {short_repr(value)}, of type {type(value).__name__}; expected a text. input_column= "
-        "names the column of the texts."
+        f"{where} holds {short_repr(value)}, of type {type(value).__name__}; expected a text. Name the column "
+        f"of texts with {parameter('input_column')}."
     )
 
 

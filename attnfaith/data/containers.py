@@ -112,7 +112,7 @@ class DatasetTable(Indexed):
     def __init__(self, data: datasets.Dataset, columns: Sequence[str] | None = None, cells: str = "values") -> None:
         if data.format["type"] == "custom":
             raise InputError(
-                "The data set computes its rows by a transform. Use map() in its place, and give the result."
+                "The data set computes its rows by a transform (set_transform). Use map() instead, and give its result."
             )
         self._data, self.rows = data.with_format(None), len(data)
         self._views: dict[tuple[Column, ...], datasets.Dataset] = {}

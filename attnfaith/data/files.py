@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from attnfaith.addresses import file_system, is_address, local_path, reaching
 from attnfaith.errors import InputError, StorageError
+from attnfaith.parameter_names import parameter
 from attnfaith.validation import did_you_mean, short_repr
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -77,7 +78,8 @@ def _check_separator(file: Path, stream: Any) -> None:
     if other is not None:
         raise InputError(
             f"{str(file)!r}: the header looks separated by {other!r}, but a {file.suffix.lower()} file is read as "
-            f"separated by {expected!r}. Read the file with pandas, and give the DataFrame."
+            f"separated by {expected!r}. Save it with that separator (or, in Python, read it with pandas and give the "
+            "DataFrame)."
         )
     stream.seek(0)
 
@@ -209,14 +211,17 @@ def _open_local(name: Any, subset: str | None, wanted: Sequence[str]) -> OpenedD
     if files is None:
         return _load(str(name), subset)
     if subset is not None and not files[0].is_dir():
-        raise InputError(f"subset={subset!r} is for data sets that have several; {files[0].name} is a file.")
+        raise InputError(
+            f"{parameter('subset', subset)} is for data sets that have several subsets; {files[0].name} is a file. "
+            f"Leave {parameter('subset')} out."
+        )
     if len(files) == 1 and files[0].is_dir():
         return _folder(files[0], subset)
     suffixes = {file.suffix.lower() for file in files}
     if len(suffixes) > 1 or not suffixes <= {*SUFFIXES}:
         raise InputError(
-            f"{_names(files)}: expected files of one kind, out of {', '.join(SUFFIXES)}. Open others yourself and give "
-            "a DataFrame or a datasets.Dataset."
+            f"{_names(files)}: expected files of one kind, out of {', '.join(SUFFIXES)}. Save the data as one of "
+            "these (or, in Python, give a DataFrame or a datasets.Dataset)."
         )
     suffix = suffixes.pop()
     if suffix == ".parquet":

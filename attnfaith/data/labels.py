@@ -13,6 +13,7 @@ from typing import Any
 from attnfaith.data.cell_values import missing, plain
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import Kind
+from attnfaith.parameter_names import parameter
 from attnfaith.validation import short_repr
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}(\.0*)?")
@@ -89,7 +90,7 @@ class LabelReader:
         if self._data_names and not self._trust_names and not self._mapped and not self._has_default_names():
             return (
                 f"Labels are compared by number: the data call the classes {_listed(self._data_names)}, the model "
-                f"{_listed(self.labels.names)}. label_mapping= can change this.",
+                f"{_listed(self.labels.names)}. {parameter('label_mapping')} can change this.",
             )
         return ()
 
@@ -121,7 +122,9 @@ class LabelReader:
         keys = (number, _normalized(value), _normalized(name))
         mapped = {self._mapping[key] for key in keys if key in self._mapping}
         if len(mapped) > 1:
-            raise self._refused(value, row, f"label_mapping maps both {value!r} and {name!r}, to different classes")
+            raise self._refused(
+                value, row, f"{parameter('label_mapping')} maps both {value!r} and {name!r}, to different classes"
+            )
         if mapped:
             return mapped.pop()
         if name is not None and (self._trust_names or not is_index):
@@ -129,7 +132,7 @@ class LabelReader:
             if by_name is not None:
                 return by_name
         if self._mapped:
-            raise self._refused(value, row, "label_mapping does not mention it")
+            raise self._refused(value, row, f"{parameter('label_mapping')} does not mention it")
         if self._names_are_numbers and not is_index:
             reason = "it could be a class number or a class name, because the model's class names are numbers"
             raise self._refused(value, row, reason)
@@ -183,9 +186,11 @@ class LabelReader:
         if mapping is None:
             return {}
         if not isinstance(mapping, Mapping) or not mapping:
-            raise InputError(f"Expected label_mapping to be a dict, got {short_repr(mapping)}.")
+            raise InputError(f"Expected {parameter('label_mapping')} to be a dict, got {short_repr(mapping)}.")
         if self.labels.kind == "regression":
-            raise InputError("label_mapping is for classes, but the model is a regression. Leave it out.")
+            raise InputError(
+                f"{parameter('label_mapping')} is for classes, but the model is a regression. Leave it out."
+            )
         class_of: dict[Any, int] = {}
         for key, label in mapping.items():
             number = self._class_of_key(key)
@@ -193,8 +198,8 @@ class LabelReader:
                 raise self._not_a_class(key, mapping)
             if class_of.setdefault(_normalized(label), number) != number:
                 raise InputError(
-                    f"label_mapping maps two classes, {class_of[_normalized(label)]} and {number}, to the label "
-                    f"{short_repr(label)}."
+                    f"{parameter('label_mapping')} maps two classes, {class_of[_normalized(label)]} and {number}, to "
+                    f"the label {short_repr(label)}."
                 )
         return class_of
 
@@ -207,8 +212,8 @@ class LabelReader:
 
     def _not_a_class(self, key: Any, mapping: Mapping[Any, Any]) -> InputError:
         message = (
-            "label_mapping is {class in the model: label in the data}, as in the library `evaluate`; "
-            f"{short_repr(key)} is no class of the model. {self._classes()}"
+            f"{parameter('label_mapping={class: label}')} gives a class of the model the label that it has in the "
+            f"data; {short_repr(key)} is no class of the model. {self._classes()}"
         )
         turned_round = {}
         for label, value in mapping.items():  # read it as {label in the data: class in the model}
@@ -220,7 +225,7 @@ class LabelReader:
             turned_round[self.labels.usable_names[number] if self._by_name else number] = label
         if len(turned_round) < len(mapping):  # several labels for one class
             return InputError(f"{message} Each class can have one label only: replace the others in the data.")
-        return InputError(f"{message} Turned round, this is {short_repr(turned_round, 200)}.")
+        return InputError(f"{message} It fits with classes and labels exchanged: {short_repr(turned_round, 200)}.")
 
     def _classes(self) -> str:
         last = self.labels.classes - 1
@@ -230,10 +235,13 @@ class LabelReader:
     def _refused(self, value: Any, row: int, reason: str = "the model does not have it") -> InputError:
         message = f"Row {row} (counted from 0) has the label {short_repr(value)}: {reason}."
         if self.labels.kind == "regression":
-            return InputError(f"{message} label_column= chooses another column, label_column=None goes without labels.")
+            return InputError(
+                f"{message} Name another column with {parameter('label_column')}, or leave labels out with "
+                f"{parameter('label_column', None)}."
+            )
         return InputError(
-            f"{message} {self._classes()} Say what stands for what with label_mapping={{a class's name: its label in "
-            "the data}, or go without labels by label_column=None."
+            f"{message} {self._classes()} Give the label that each class has in the data with "
+            f"{parameter('label_mapping={class: label}')}, or leave labels out with {parameter('label_column', None)}."
         )
 
 

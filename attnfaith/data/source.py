@@ -17,6 +17,7 @@ from attnfaith.data.containers import Block, Column, DatasetTable, Frame, Record
 from attnfaith.data.files import is_file_name, open_path
 from attnfaith.data.labels import Label, LabelReader, ModelLabels
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 from attnfaith.text.annotations import Rationale, RationaleReader
 from attnfaith.validation import did_you_mean, short_repr
 
@@ -113,7 +114,7 @@ class DataSource:
             {
                 "input_column": self._texts[:1],
                 "second_input_column": self._texts[1:],
-                "score_columns": options.score_columns,
+                "explanations": options.score_columns,
                 "rationale_column": rationale,
             },
         )
@@ -236,7 +237,7 @@ class DataSource:
             raise InputError(f"The column {column!r} holds no text: every row of it is empty.")
         raise InputError(
             f"The column {column!r} holds numbers only, from row {first[0]} (counted from 0) on: {first[1]!r}. "
-            "Expected texts; input_column= names their column."
+            f"Expected texts. Name their column with {parameter('input_column')}."
         )
 
 
@@ -303,7 +304,8 @@ def open_table(data: Any, options: DataOptions) -> tuple[Table, tuple[str, ...]]
         data, columns, cells = opened.data, opened.columns, opened.cells
     elif options.subset is not None:
         raise InputError(
-            f"subset={options.subset!r} is for data sets that are loaded by name; these data are open already."
+            f"{parameter('subset', options.subset)} is for data sets that are loaded by name; these data are loaded "
+            f"already. Leave {parameter('subset')} out."
         )
     notes: tuple[str, ...] = ()
     if isinstance(data, _DATASETS) and split is not None:
@@ -311,7 +313,10 @@ def open_table(data: Any, options: DataOptions) -> tuple[Table, tuple[str, ...]]
     if isinstance(data, dict) and data and all(isinstance(part, _DATASETS) for part in data.values()):
         data, notes = _choose_split(data, split)
     elif split is not None:
-        raise InputError(f"split={split!r} is for data with splits; these are of type {type(data).__name__}.")
+        raise InputError(
+            f"{parameter('split', split)} is for data with splits; these are of type {type(data).__name__}, which has "
+            f"none. Leave {parameter('split')} out."
+        )
     if isinstance(data, datasets.Dataset):
         return DatasetTable(data, columns, cells), notes
     if isinstance(data, datasets.IterableDataset):
@@ -350,8 +355,10 @@ def _choose_split(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tu
             return next(iter(splits.values())), ()
         for name in _SPLITS:
             if name in splits:
-                return splits[name], (f"The split {name!r} was taken, out of {names}; split= chooses another.",)
-        raise InputError(f"The data have the splits {names}. Choose with split=.")
+                return splits[name], (
+                    f"The split {name!r} was taken, out of {names}; choose another with {parameter('split')}.",
+                )
+        raise InputError(f"The data have the splits {names}. Choose one with {parameter('split')}.")
     if split in splits:
         return splits[split], ()
     if not all(isinstance(part, datasets.Dataset) for part in splits.values()):
@@ -371,7 +378,7 @@ def _no_split(split: str, names: Sequence[str]) -> str:
         whole = f"{names[0]}{part[0]}" if part else names[0]
         return (
             f"There is no split {split!r}: the data are a single split, which is called {names[0]!r} whatever the name "
-            f"of the file. Use split={whole!r}."
+            f"of the file. Use {parameter('split', whole)}."
         )
     listed = ", ".join(map(repr, names))
     return f"There is no split {split!r}; there are {listed}. Parts are written as in '{names[0]}[:100]'."
@@ -389,12 +396,15 @@ def check_columns(columns: Sequence[Column], wanted: Mapping[str, Sequence[Colum
             if list(columns).count(name) == 1:
                 continue
             if name in columns:
-                raise InputError(f"The data have several columns {name!r} ({argument}). Rename all but one.")
+                raise InputError(f"The data have several columns {name!r} ({parameter(argument)}). Rename all but one.")
             known = [str(column) for column in columns]
             hint = did_you_mean(name, known)
             if len(known) == 1 and any(sign in known[0] for sign in ";\t|"):
-                hint = " Is the separator another one? Read the file with pandas, and give the DataFrame."
+                hint = (
+                    " Is the separator another one? Save the file with commas (or, in Python, read it with pandas and "
+                    "give the DataFrame)."
+                )
             shown = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in known[:50])
             raise InputError(
-                f"The data have no column {short_repr(name)} ({argument}).{hint} Columns: {shown or 'none'}."
+                f"The data have no column {short_repr(name)} ({parameter(argument)}).{hint} Columns: {shown or 'none'}."
             )

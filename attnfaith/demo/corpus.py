@@ -114,7 +114,7 @@ def _without_marks(text: str, label: int) -> Review:
 
 
 def planted_scores(review: Review, offsets: Iterable[tuple[int, int] | None]) -> list[float]:
-    """The ground truth as scores of tokens or sentences: 1 for one with (part of) a decisive word, else 0.
+    """The ground truth as scores of tokens or sentences: 1 if it contains part of a decisive word, else 0.
 
     Args:
         review: one of `reviews`.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import put, storing
 
 MARKER = "demo.json"
@@ -35,13 +36,13 @@ def demo_folder(output: str | os.PathLike[str], settings: Mapping[str, Any], *, 
     requested = json.loads(json.dumps(settings))
     with storing(path):
         if path.exists() and not path.is_dir():
-            raise InputError(f"{str(path)!r} is a file. Give a folder for the demo, as output.")
+            raise InputError(f"{str(path)!r} is a file. Give a folder for the demo, as {parameter('output')}.")
         path.mkdir(parents=True, exist_ok=True)
         earlier = _read_marker(path)
         if earlier is None and (present := sorted(entry.name for entry in path.iterdir())):
             raise InputError(
-                f"{str(path)!r} holds other files ({present[0]!r}) and no demo of attnfaith. Give another output, new "
-                "or empty."
+                f"{str(path)!r} holds other files ({present[0]!r}) and no demo of attnfaith. Give another "
+                f"{parameter('output')}, new or empty."
             )
         resumed = resume and earlier == {"settings": requested, "finished": False}
         replaced = [name for name in OUTPUTS if not (resumed and name == "runs")]

@@ -1,4 +1,4 @@
-"""Rows of a comparison of two runs, in words."""
+"""Turn rows of a comparison of two runs into sentences."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def with_values(sentence: str, row: Any, names: tuple[str, str], **more: str) ->
 
 
 def rows_of(table: pd.DataFrame, test: str, figure: str) -> list[Any]:
-    """The rows of a figure that can be compared."""
+    """Select the rows of one estimate for which both runs have a value."""
     rows = table[(table["test"] == test) & (table["figure"] == figure) & table["difference"].notna()]
     return list(rows.itertuples(index=False))
 
 
 def is_clear(row: Any) -> bool:
-    """Whether the interval of the difference is on one side of 0."""
+    """Whether the interval of the difference excludes 0."""
     return bool(row.low > 0 or row.high < 0)
 
 
 def points_apart(row: Any) -> str:
-    """A difference in points of a hundred, and whether it is one."""
+    """Format a difference in percentage points, and say whether its interval excludes 0."""
     digits = 0 if abs(row.difference) >= 0.0995 else 1
     value, low, high = (f"{100 * number:+.{digits}f}" for number in (row.difference, row.low, row.high))
     interval = "" if math.isnan(row.low) else f" [{low}, {high}]"

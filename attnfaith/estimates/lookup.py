@@ -1,4 +1,4 @@
-"""Looking figures up in a summary, and saying them in words."""
+"""Look up estimates in a summary table, and format them for sentences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Unit = str | Mapping[str, str]
 
 @dataclass(frozen=True)
 class SummaryValue:
-    """A figure of a summary, its interval, the number of texts behind it, and what is noted of it.
+    """One estimate of a summary, with its interval, the number of texts behind it, and its note.
 
     NaN, 0 and "" for one that is not there.
     """
@@ -35,14 +35,14 @@ class SummaryValue:
 
     @property
     def known(self) -> bool:
-        """Whether there is a value."""
+        """Whether the value is defined."""
         return not math.isnan(self.value)
 
     def __neg__(self) -> SummaryValue:
         return replace(self, value=-self.value, low=-self.high, high=-self.low)
 
     def clear_of(self, other: SummaryValue) -> bool:
-        """Whether the two intervals have nothing in common."""
+        """Whether the two intervals do not overlap."""
         return self.low > other.high or self.high < other.low
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class SummaryValue:
 
 
 class SummaryLookup:
-    """The figures of one test in a summary, for all texts.
+    """The estimates of one test in a summary, over all texts.
 
     Attributes:
         levels: at which was erased, the attention's first.
@@ -68,29 +68,29 @@ class SummaryLookup:
         self.levels = levels_of(table[table["figure"] == OF_EACH])
 
     def get(self, level: str, figure: str, key: Key = ("", ""), other: Key | None = None) -> SummaryValue:
-        """A figure of a ranking (of none: the level's own), or of a pair."""
+        """The estimate of a ranking, of a pair of rankings, or, without a ranking, of the level."""
         return self._found.get((level, *key, "" if other is None else written(other), figure), SummaryValue())
 
     def keys(self, level: str, figure: str = OF_EACH) -> list[Key]:
-        """The rankings that have a figure at a level, as (ranking_level, ranking)."""
+        """The rankings with an estimate at a level, as (ranking_level, ranking)."""
         return [(own, name) for at, own, name, other, what in self._found if (at, other, what) == (level, "", figure)]
 
     def key_of(self, level: str, name: str, *, preferred: str = "attention") -> Key | None:
-        """A ranking by its name: of this level of rankings, else of another."""
+        """The key of a ranking by its name: at this level if there is one, else at another level."""
         keys = sorted((key for key in self.keys(level) if key[1] == name), key=lambda key: key[0] != preferred)
         return keys[0] if keys else None
 
     def control(self, level: str) -> Key | None:
-        """The random order at a level."""
+        """The key of the random control at a level."""
         return self.key_of(level, CONTROL, preferred=level)
 
     def rivals(self, level: str, key: Key) -> list[Key]:
-        """The rankings that could be read in a ranking's stead, the one that removes least first."""
+        """The alternatives to a ranking, sorted by the mean share that they remove."""
         keys = [item for item in self.keys(level) if item != key and role_of(item) == "ordinary"]
         return sorted(keys, key=lambda item: self.get(level, "mean_fraction", item).value)
 
     def against_control(self, level: str, key: Key) -> str:
-        """Whether a ranking removes clearly less ("better") or more ("worse") than a random order, or neither: "same".
+        """Compare a ranking with a random order: it removes significantly less ("better"), more ("worse"), or neither.
 
         Attention and a ranking that a user brought are compared by the paired interval of the mean difference in the
         share removed. It is the one test that was planned for them. Other rankings are exploratory: they also need a
@@ -107,19 +107,19 @@ class SummaryLookup:
         return "same"
 
     def _apart(self, level: str, key: Key, control: Key | None) -> bool:
-        """Whether the corrected sign test tells a ranking from the random order, on the side that the means are on."""
+        """Whether the corrected sign test is significant, in the direction of the difference of the means."""
         wins, losses, p, gap = (
             self.get(level, figure, key, control).value for figure in ("wins", "losses", "p_holm", "mean_difference")
         )
         return p <= self.alpha and (wins > losses) == (gap < 0)
 
     def name_of(self, level: str, key: Key) -> str:
-        """A ranking's name in words; with its level where two of this name were run."""
+        """The display name of a ranking, with its level if rankings of several levels share the name."""
         return display_name(key, self.keys(level))
 
 
 def unit_at(unit: Unit, erase_level: str) -> str:
-    """What an item of a level is, in the plural; "items" where nothing better is known.
+    """The plural noun for the items of a level, such as "tokens"; "items" if it is unknown.
 
     Example:
         >>> unit_at({"attention": "sentences", "input": "tokens"}, "attention"), unit_at("words", "input")
@@ -130,7 +130,7 @@ def unit_at(unit: Unit, erase_level: str) -> str:
 
 
 def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:
-    """A share in per cent, with its interval; nothing that is not 0 is said to be 0, nor 1.
+    """Format a share in per cent with its interval; only 0 is printed as 0 %, and only 1 as 100 %.
 
     Example:
         >>> percent(0.412, 0.38, 0.441), percent(0.0631), percent(0.97, 0.91, math.inf), percent(0.9996)
@@ -153,7 +153,7 @@ def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:
 
 
 def points(figure: SummaryValue) -> str:
-    """The size of a difference of two shares, in points of a hundred.
+    """Format the absolute difference of two shares in percentage points.
 
     Example:
         >>> points(SummaryValue(-0.172, -0.2, -0.14)), points(SummaryValue(0.012, -0.02, 0.04))
@@ -166,7 +166,7 @@ def points(figure: SummaryValue) -> str:
 
 
 def listed(words: Iterable[str]) -> str:
-    """Words in a row.
+    """Join words with commas and "and".
 
     Example:
         >>> listed(["a", "b", "c"]), listed(["a"])

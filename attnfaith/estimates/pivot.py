@@ -1,4 +1,4 @@
-"""Long tables as matrices: one row for each text, one column for each ranking."""
+"""Pivot a long table into matrices with a row for each text and a column for each ranking."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Key = tuple[str, ...]  # (ranking_level, ranking): "random" and others exist at 
 
 
 def numbers(values: pd.Series) -> Array:
-    """A column as floats, whatever stands for its missing values: NaN where there is none.
+    """Convert a column to floats, with NaN for missing values.
 
     Example:
         >>> numbers(pd.Series([True, None, False], dtype=object)), numbers(pd.Series([3, None], dtype="Int64"))
@@ -26,7 +26,7 @@ def numbers(values: pd.Series) -> Array:
 
 
 class Pivot:
-    """A long table, laid out by text and ranking. Texts are in ascending order: that of the rows does not matter.
+    """A long table by text and ranking, with the texts in ascending order.
 
     Attributes:
         text_ids: ``[n]``.
@@ -54,24 +54,24 @@ class Pivot:
             )
 
     def matrix(self, name: str) -> Array:
-        """One column of the table, ``[n, F]``; NaN where there is no row, or nothing in it."""
+        """One column of the table as a matrix ``[n, F]``, with NaN for missing rows and values."""
         found = np.full(self.present.shape, np.nan)
         found[self._rows, self._columns] = numbers(self._table[name])
         return found
 
     def flags(self, name: str) -> NDArray[np.bool_]:
-        """Where a column of the table is above 0, ``[n, F]``."""
+        """``[n, F]``, True where a column of the table is positive."""
         found = np.zeros(self.present.shape, dtype=bool)
         found[self._rows, self._columns] = numbers(self._table[name]) > 0
         return found
 
     def vector(self, name: str) -> Array:
-        """A column that says the same of a text in each of its rows, ``[n]``."""
+        """A column whose value is the same in all rows of a text, ``[n]``."""
         found = np.full(len(self.text_ids), np.nan)
         found[self._rows] = numbers(self._table[name])
         return found
 
 
 def levels_of(table: pd.DataFrame) -> list[str]:
-    """The levels at which a table erases, the attention's first."""
+    """The erase levels of a table, the attention level first."""
     return sorted(table["erase_level"].dropna().unique(), key=lambda level: (level != "attention", level))

@@ -1,4 +1,4 @@
-"""What is known of each text, and the estimates that are made of it.
+"""The one definition of every number: values of each text, and how an estimate and its interval are computed from them.
 
 A test defines each of its numbers once, as a `Quantity`: an array with a row for each text, and how an estimate is made
 of it. Summaries, comparisons of runs, and metric modules all read these definitions.
@@ -23,7 +23,7 @@ Own = TypeVar("Own", bound="Quantity")
 
 
 class ResampledValue(NamedTuple):
-    """An estimate, the same in each resample ``[resamples]``, and the number of texts behind it."""
+    """An estimate, its value in each resample ``[resamples]``, and the number of texts behind it."""
 
     value: float
     draws: Array
@@ -32,7 +32,7 @@ class ResampledValue(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Quantity(ABC):
-    """Numbers of ``n`` texts, and how estimates are made of them, one for each of ``F`` columns.
+    """Values of ``n`` texts for each of ``F`` columns, and how each column is estimated.
 
     Attributes:
         name: of the estimates.
@@ -67,7 +67,7 @@ class Quantity(ABC):
 
     @property
     def texts(self) -> NDArray[np.int64]:
-        """How many texts are behind each estimate, ``[F]``."""
+        """The number of texts behind each estimate, ``[F]``."""
         return (~np.isnan(self.values)).sum(0)
 
     @property
@@ -85,27 +85,27 @@ class Quantity(ABC):
         """The estimates and their intervals."""
 
     def resampled(self, means: SharedMeans) -> tuple[Array, Array]:
-        """The estimates ``[F]``, and the same in each resample ``[resamples, F]``."""
+        """The estimates ``[F]``, and their values in each resample ``[resamples, F]``."""
         return means.of(self.values)
 
     def take(self: Own, rows: NDArray[Any]) -> Own:
-        """The same of some of the texts."""
+        """Select some of the texts."""
         return replace(self, values=self.values[rows])
 
     def names(self) -> list[tuple[str, Key]]:
-        """What a comparison of runs calls each column: its name, with what else it is about, and its key."""
+        """The identifiers of each column in a comparison of runs."""
         others = [""] * len(self.keys) if self.others is None else self.others
         names = [f"{self.name}:{other}" if other else self.name for other in others]
         return list(zip(names, map(tuple, self.keys), strict=True))
 
     def compared_only(self: Own) -> Own:
-        """The columns that two runs are compared by."""
+        """The columns that are compared between two runs."""
         if self.compared is not None:
             return self.only(self.compared)
         return self.only([index for index in range(len(self.keys)) if self.others is None or not self.others[index]])
 
     def only(self: Own, columns: Sequence[int]) -> Own:
-        """The same of some of the columns."""
+        """Select some of the columns."""
         return replace(
             self,
             values=self.values[:, list(columns)],
@@ -127,7 +127,7 @@ class Quantity(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Share(Quantity):
-    """Shares of the texts, from 0 or 1 for each; with Wilson's interval."""
+    """Shares of the texts, from a 0 or 1 for each text, with Wilson's interval."""
 
     def estimate(self, means: SharedMeans) -> Estimate:
         """See `Resamples.share`."""
@@ -141,20 +141,20 @@ class Share(Quantity):
 
 @dataclass(frozen=True, eq=False)
 class Median(Quantity):
-    """Medians over texts, of numbers that may be inf; with an interval from one text to another."""
+    """Medians over texts, of values that may be inf, with an interval between two order statistics."""
 
     def estimate(self, means: SharedMeans) -> Estimate:
         """See `Resamples.median`."""
         return means.resamples.median(self.values)
 
     def resampled(self, means: SharedMeans) -> tuple[Array, Array]:
-        """As of means."""
+        """A share is a mean, so it is resampled as a mean."""
         return medians_of(self.values), means.resamples.median_draws(self.values)
 
 
 @dataclass(frozen=True, eq=False)
 class Mean(Quantity):
-    """Means over texts; with a bootstrap interval."""
+    """Means over texts, with a bootstrap interval."""
 
     @property
     def averaged(self) -> tuple[Array, ...]:
@@ -168,7 +168,7 @@ class Mean(Quantity):
 
 @dataclass(frozen=True, eq=False)
 class FunctionOfMeans(Quantity):
-    """Functions of means over texts, such as a ratio of two; with a bootstrap interval.
+    """Functions of means over texts, such as a ratio of two means, with a bootstrap interval.
 
     Attributes:
         values: ``[n, F]``, NaN where a text is not behind an estimate.
@@ -188,29 +188,29 @@ class FunctionOfMeans(Quantity):
         return self.columns
 
     def estimate(self, means: SharedMeans) -> Estimate:
-        """Of the means, with the interval of the same of resampled means."""
+        """Apply the function to the means, and to the resampled means for the interval."""
         return means.resamples.estimate(*self.resampled(means), self.texts)
 
     def resampled(self, means: SharedMeans) -> tuple[Array, Array]:
-        """The function of the means of all texts, and of those of each resample."""
+        """Apply the function to the means of all texts, and to those of each resample."""
         values, draws = zip(*map(means.of, self.columns), strict=True)
         with np.errstate(invalid="ignore", divide="ignore"):
             found, drawn = self.function(*values), self.function(*draws)
         return np.where(self.texts >= self.fewest, found, np.nan), drawn
 
     def only(self, columns: Sequence[int]) -> FunctionOfMeans:
-        """The same of some of the estimates."""
+        """Select some of the estimates."""
         chosen, function = list(columns), self.function
         return replace(super().only(columns), function=lambda *means: function(*means)[..., chosen])
 
     def take(self, rows: NDArray[Any]) -> FunctionOfMeans:
-        """The same of some of the texts."""
+        """Select some of the texts."""
         return replace(self, values=self.values[rows], columns=tuple(column[rows] for column in self.columns))
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number of all texts together that is no estimate, such as a count or an option.
+    """A number that is not estimated, such as a count or an option.
 
     Attributes:
         name: of the number.
@@ -226,7 +226,7 @@ class Number:
 
 
 class SharedMeans:
-    """Means in every resample of several arrays, from one pass over the resamples.
+    """The means of several arrays in every resample, computed in one pass over the resamples.
 
     Args:
         resamples: of the texts.
@@ -250,7 +250,7 @@ class SharedMeans:
 
 @dataclass(frozen=True, eq=False)
 class Quantities:
-    """Everything that a test says of texts at one level.
+    """All quantities of a test at one level.
 
     Attributes:
         text_ids: ``[n]``, ascending.
@@ -271,17 +271,17 @@ class Quantities:
 
 
 def quantities_only(parts: Iterable[Quantity | Number]) -> list[Quantity]:
-    """Those that estimates are made of."""
+    """The entries that are quantities, not plain numbers."""
     return [part for part in parts if isinstance(part, Quantity)]
 
 
 def shared_means(parts: Iterable[Quantity | Number], resamples: Resamples) -> SharedMeans:
-    """The means that the estimates of some quantities need."""
+    """Compute the resampled means that some quantities need."""
     return SharedMeans(resamples, (array for part in quantities_only(parts) for array in part.averaged))
 
 
 def estimate_of(quantity: Quantity, means: SharedMeans) -> Estimate:
-    """The estimates of a quantity; NaN where it is not known.
+    """The estimates of a quantity; NaN where no text has a value.
 
     Example:
         >>> quantity = Mean("score", np.array([0.5, np.nan, 1.0]))
@@ -296,7 +296,7 @@ def estimate_of(quantity: Quantity, means: SharedMeans) -> Estimate:
 
 
 def ratio(name: str, above: Array, under: Array, **about: Any) -> FunctionOfMeans:
-    """The ratio of two means, over the texts where both are known; NaN where the divisor is 0.
+    """The ratio of two means over the texts where both values are defined; NaN if the divisor is 0.
 
     Args:
         name: of the estimate.
@@ -314,7 +314,7 @@ def ratio(name: str, above: Array, under: Array, **about: Any) -> FunctionOfMean
 
 
 def bounded(low: Quantity, high: Quantity, *, exact: bool, note: str) -> list[Quantity]:
-    """A quantity that is known by bounds: by its name, and as ``_low`` and ``_high``.
+    """A quantity known between bounds, under its name and as ``_low`` and ``_high``.
 
     Where both bounds are the exact value, a summary has that by its name only; else that is NaN, and the bounds take
     its place. Two runs that both have exact values are compared by those.

@@ -1,4 +1,4 @@
-"""The way every summary is made: part by part of the texts, each with its counts and its resamples."""
+"""Build a summary table: for each slice of the texts, counts and estimates with intervals."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import Array, numbers
 from attnfaith.estimates.quantities import Mean, Number, Quantities, Quantity, Share, estimate_of, shared_means
 from attnfaith.functional.statistics import Estimate, Resamples
+from attnfaith.parameter_names import parameter
 from attnfaith.validation import share, whole_number
 
 MOST_RESAMPLES = 1_000_000
@@ -21,7 +22,7 @@ MOST_RESAMPLES = 1_000_000
 
 @dataclass(frozen=True)
 class IntervalOptions:
-    """How sure figures are to be: the arguments of every summary."""
+    """How intervals are computed: the arguments of every summary."""
 
     n_resamples: int = 9999
     confidence_level: float = 0.95
@@ -31,7 +32,7 @@ class IntervalOptions:
         check(self.n_resamples, self.confidence_level)
 
     def resamples(self, size: int) -> Resamples:
-        """Of so many texts."""
+        """The resamples for a number of texts."""
         return Resamples(size, resamples=self.n_resamples, confidence=self.confidence_level, seed=self.seed)
 
 
@@ -72,7 +73,7 @@ def summarise(
 def _add_estimates(
     rows: EstimateTable, level: Quantities, indices: NDArray[np.intp], resamples: Resamples, *, pairs: bool
 ) -> None:
-    """The estimates of some of the texts; the resamples are of those."""
+    """Add the estimates of one slice, resampled within the slice."""
     parts = [part for part in level.of(indices) if isinstance(part, Number) or part.summarised]
     means = shared_means(parts, resamples)
     for part in parts:
@@ -88,7 +89,7 @@ def _add_estimates(
 def build_summary(
     test: str, texts: pd.DataFrame, by: str | None, lots_of: Callable[[TextSlice], Iterable[EstimateTable]]
 ) -> pd.DataFrame:
-    """The summary of a test: the counts of each part of the texts, and the rows that are made of it.
+    """Build the summary of a test from the counts and rows of each slice.
 
     Args:
         test: its name.
@@ -104,7 +105,7 @@ def build_summary(
 
 
 def check(n_resamples: int, confidence_level: float) -> None:
-    """Refuse settings that no interval can be made with."""
+    """Refuse settings with which no interval can be computed."""
     whole_number(n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES)
     share(confidence_level, "confidence_level")
 
@@ -125,7 +126,7 @@ def _counts(test: str, texts: pd.DataFrame, part: TextSlice) -> EstimateTable:
 
 
 def _accuracy(rows: EstimateTable, texts: pd.DataFrame) -> None:
-    """The share of the labelled texts on which the model is right, and that of the most frequent label."""
+    """The accuracy of the model on labelled texts, and that of always answering the most frequent label."""
     if not {"correct", "gold"} <= set(texts.columns):
         return
     labelled = texts[texts["correct"].notna() & texts["gold"].notna()]
@@ -139,7 +140,7 @@ def _accuracy(rows: EstimateTable, texts: pd.DataFrame) -> None:
 
 
 def quantities_of_texts(texts: pd.DataFrame) -> Quantities:
-    """What the table of texts says of the model, of those that were not set aside."""
+    """The quantities of the table of texts, over the texts that were not set aside."""
     here = texts[texts["aside"].isna()].sort_values("text_id")
     every = _of_texts(here)
     return Quantities(here["text_id"].to_numpy(dtype=np.int64), lambda indices: [one.take(indices) for one in every])
@@ -197,7 +198,7 @@ class EstimateTable:
         other: str = "",
         note: str = "",
     ) -> None:
-        """One figure; ``key`` is the (ranking_level, ranking) it is about, ("", "") for none."""
+        """Add one estimate; ``key`` is its (ranking_level, ranking), or ("", "")."""
         row: dict[str, object] = {"ranking_level": key[0], "ranking": key[1]}
         row |= {"other": other, "figure": figure, "note": note}
         numbers = {"value": float(value), "low": float(low), "high": float(high), "texts": int(texts)}
@@ -212,7 +213,7 @@ class EstimateTable:
         others: Sequence[str] | None = None,
         notes: Sequence[str] | str = "",
     ) -> None:
-        """One figure of each ranking, or of each pair of a ranking and another."""
+        """Add one estimate for each ranking, or for each pair of rankings."""
         said = [notes] * len(keys) if isinstance(notes, str) else notes
         second = [""] * len(keys) if others is None else others
         for key, other, note, value, low, high, texts in zip(keys, second, said, *found, strict=True):
@@ -224,7 +225,7 @@ class EstimateTable:
 
 
 def joined(parts: Sequence[list[dict[str, object]] | pd.DataFrame]) -> pd.DataFrame:
-    """Several lots of rows as one table with all columns, whether or not there are any rows."""
+    """Concatenate tables, and keep all columns even without rows."""
     frames = [pd.DataFrame(part, columns=list(COLUMNS)) for part in parts if len(part)]
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(COLUMNS))
     kinds = dict.fromkeys(COLUMNS, "str") | dict.fromkeys(NUMBERS, "float64") | {"texts": "int64"}
@@ -232,7 +233,7 @@ def joined(parts: Sequence[list[dict[str, object]] | pd.DataFrame]) -> pd.DataFr
 
 
 def written(key: tuple[str, ...]) -> str:
-    """How a pair's second ranking is named: with its level, since names exist at several.
+    """The name of the second ranking of a pair, with its level.
 
     Example:
         >>> written(("input", "gradient"))
@@ -257,7 +258,7 @@ class TextSlice:
     text_ids: NDArray[np.int64]
 
     def of(self, text_ids: NDArray[np.int64]) -> NDArray[np.intp]:
-        """The indices of this part's texts in ascending ids."""
+        """The indices of the texts of this slice in ascending ids."""
         indices = np.searchsorted(text_ids, self.text_ids)
         inside = indices < len(text_ids)
         inside[inside] = text_ids[indices[inside]] == self.text_ids[inside]
@@ -265,7 +266,7 @@ class TextSlice:
 
 
 def slices_of(texts: pd.DataFrame, by: str | None) -> list[TextSlice]:
-    """The parts of the texts that a summary speaks of; all of them in one, where ``by`` is None.
+    """The slices of a summary; a single one with all texts if ``by`` is None.
 
     Texts that were set aside are in no part, nor are those without the value that parts are made by.
 
@@ -292,10 +293,12 @@ def slices_of(texts: pd.DataFrame, by: str | None) -> list[TextSlice]:
 def _classes(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     said = texts["prediction"].dropna()
     if said.map(np.ndim).any():
-        raise InputError("Slices by class need one class per text; this is a multi-label model. Use by='length'.")
+        raise InputError(
+            "by='class' needs one predicted class for each text, and this is a multi-label model. Use by='length'."
+        )
     values = numbers(texts["prediction"])
     if not _known(texts, "confidence").any() and not np.array_equal(values, np.round(values), equal_nan=True):
-        raise InputError("Slices by class need classes; this is a regression. Use by='length'.")
+        raise InputError("by='class' needs classes, and this is a regression. Use by='length'.")
     for value in np.unique(values[~np.isnan(values)]):
         yield f"{value:g}", values == value
 
@@ -304,8 +307,8 @@ def _thirds(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     values = numbers(texts["confidence"])
     if not _known(texts, "confidence").any():
         raise InputError(
-            "Slices by confidence need the probability of one predicted class; multi-label models and regressions "
-            "have none. Use by='length'."
+            "by='confidence' needs the probability of one predicted class; multi-label models and regressions have "
+            "none. Use by='length'."
         )
     lower, upper = np.nanquantile(values, [1 / 3, 2 / 3])
     yield "low", values < lower  # equal confidences stay together: those of 1.0 are high, however many they are
@@ -316,7 +319,10 @@ def _thirds(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 def _correct(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     values = numbers(texts["correct"])
     if np.isnan(values).all():
-        raise InputError("Slices by right or wrong need labels, of classes; there are none. Give label_column.")
+        raise InputError(
+            "by='correct' needs texts with a class as their label, and there are none. Evaluate with "
+            f"{parameter('label_column')}."
+        )
     yield "False", values == 0
     yield "True", values == 1
 

@@ -32,6 +32,6 @@ def in_bins(values: Array, weights: Array) -> Array:
 
 
 def by_bin() -> dict[str, Any]:
-    """What the columns of `in_bins` are about, as `Quantity` takes it."""
+    """The labels of the columns of `in_bins`, as `Quantity` takes them."""
     others = ["", *(f"max_weight={name}" for name in BINS)]
     return {"keys": [NONE] * len(others), "others": others}

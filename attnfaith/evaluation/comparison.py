@@ -1,4 +1,4 @@
-"""Two runs side by side: every figure of both, their difference, and how sure that is."""
+"""Compare two runs: every estimate of both, their difference, and its interval."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from attnfaith.estimates.quantities import (
 from attnfaith.estimates.summary_table import check, quantities_of_texts
 from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.functional.statistics import Resamples
+from attnfaith.parameter_names import parameter
 
 _Name = tuple[str, Key]  # (figure, (ranking_level, ranking))
 
@@ -58,7 +59,7 @@ def compare(
     confidence_level: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """The figures of two runs and their differences, b - a.
+    """The estimates of two runs and their differences, b - a.
 
     Columns: ``test`` ("texts", or the name of a test), ``erase_level``, ``ranking``, ``ranking_level``, ``figure``
     (as in the summaries; of the texts ``accuracy``, ``confidence`` and ``special_weight``), ``a``, ``b``,
@@ -95,7 +96,7 @@ def compare(
             if not len(both):
                 raise InputError(
                     "The runs have no text in common, so they cannot be compared text by text. Compare them as two "
-                    "samples (paired=False)."
+                    f"samples with {parameter('paired', False)}."
                 )
             sample = Resamples(len(both), **settings, seed=seed)
             a, b = _columns([level.of(np.searchsorted(level.text_ids, both)) for level in (left, right)], sample)
@@ -112,7 +113,7 @@ def compare(
 
 
 def sentences(comparison: pd.DataFrame, names: tuple[str, str] = ("A", "B")) -> tuple[str, ...]:
-    """What a comparison amounts to: of the model, of attention, and of the other rankings.
+    """The main differences in sentences: of the model, of attention, and of the other rankings.
 
     Args:
         comparison: from `compare`.
@@ -143,7 +144,7 @@ def _sentences(comparison: pd.DataFrame, names: tuple[str, str]) -> Iterator[str
 
 
 class _Column(NamedTuple):
-    """An estimate of one run, the same in each resample, and the quantity it is of."""
+    """An estimate of one run, its resampled values, and its quantity."""
 
     drawn: ResampledValue
     quantity: Quantity
@@ -153,7 +154,7 @@ _NOTHING = Quantities(np.empty(0, dtype=np.int64), lambda indices: ())
 
 
 def _levels(tables: Mapping[str, pd.DataFrame], ran: Sequence[Test] | None) -> dict[tuple[str, str], Quantities]:
-    """The quantities of a run, by test and level."""
+    """The quantities of a run by test and level."""
     result = {("texts", ""): quantities_of_texts(tables["texts"])}
     for test in [tests[name]() for name in tables if name in tests] if ran is None else ran:
         result |= {(test.name, item.level): item for item in test.quantities(tables.__getitem__)}
@@ -161,7 +162,7 @@ def _levels(tables: Mapping[str, pd.DataFrame], ran: Sequence[Test] | None) -> d
 
 
 def _columns(runs: Sequence[Sequence[Quantity | Number]], sample: Resamples) -> list[dict[_Name, _Column]]:
-    """Every estimate of some runs on the same texts, with the resamples that they share."""
+    """Every estimate of runs on the same texts, with shared resamples."""
     quantities = [[item.compared_only() for item in quantities_only(parts)] for parts in runs]
     means = SharedMeans(sample, (array for run in quantities for item in run for array in item.averaged_when_resampled))
     result: list[dict[_Name, _Column]] = []

@@ -14,6 +14,7 @@ from attnfaith.evaluation.rankings import Explain, Ranking, check_available, is_
 from attnfaith.evaluation.runner import encode, too_long
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.token_hiding import hiding_for
+from attnfaith.parameter_names import parameter
 from attnfaith.text.encoder import TextEncoder
 
 MAX_TRIED = 64
@@ -98,7 +99,10 @@ def dry_run(
         notes += hiding.notes
         config = replace(config, hiding=hiding, protect_deciding=config.protect_deciding or hiding.protects)
     elif hide is not None:
-        raise InputError("hide= says how tokens are hidden at the input level. Use level='input' or 'both'.")
+        raise InputError(
+            f"{parameter('hide', hide)} is a way of hiding tokens at the input level, and nothing is erased there. Use "
+            f"{parameter('level', 'input')} or {parameter('level', 'both')}, or leave {parameter('hide')} out."
+        )
     trial = Batch(config, batch.rows, batch.encoded, batch.inputs)
     for test in tests:
         test.run(trial)
@@ -108,7 +112,7 @@ def dry_run(
 def levels_of(level: str | None, affine: bool) -> tuple[str, ...]:
     """The levels at which items are erased: by default the final attention alone for a model with an affine tail."""
     if level not in (None, "attention", "input", "both"):
-        raise InputError(f"Expected level to be 'attention', 'input' or 'both', got {level!r}.")
+        raise InputError(f"Expected {parameter('level')} to be 'attention', 'input' or 'both', got {level!r}.")
     if level is None:
         level = "attention" if affine else "both"
     return ("attention", "input") if level == "both" else (level,)

@@ -30,6 +30,7 @@ from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.tests.base import tests as all_tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
+from attnfaith.parameter_names import parameter
 from attnfaith.progress import progress_bar
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
 from attnfaith.storage.manifest import MAX_ROWS, rows_of
@@ -157,7 +158,10 @@ class Evaluator:
         positive_int(max_length, "max_length")
         loaded, tokenizer = load_model(model, tokenizer)
         if not isinstance(model, str | os.PathLike) and device is not None:
-            raise InputError("device= goes with the path of a model; move a model that you loaded yourself with .to().")
+            raise InputError(
+                f"{parameter('device')} is for a model that is given by its path. Move a model that you loaded "
+                "yourself with model.to(device)."
+            )
         if isinstance(model, str | os.PathLike):
             if device is not None:
                 _check_device(device)
@@ -382,14 +386,16 @@ def _set(options: Any, **values: Any) -> None:
 def _target(target: str | int, labels: ModelLabels, source: DataSource) -> str | int:
     """The class explained: "predicted", "gold", or a class number, which may be given by name."""
     if target == "gold" and (not source.labelled or labels.kind not in ("multiclass", "sigmoid")):
-        raise InputError("target='gold' needs a column of labels, and a model that decides between classes.")
+        raise InputError(
+            f"{parameter('target', 'gold')} needs a column of labels, and a model that decides between classes."
+        )
     if target in ("predicted", "gold"):
         return target
     number = labels.names.index(target) if isinstance(target, str) and target in labels.names else target
     if not isinstance(number, int) or not 0 <= number < max(labels.classes, 1):
         names = f" or one of {', '.join(labels.names)}" if labels.names else ""
         raise InputError(
-            f"Expected target to be 'predicted', 'gold', 0..{labels.classes - 1}{names}; got "
+            f"Expected {parameter('target')} to be 'predicted', 'gold', 0..{labels.classes - 1}{names}; got "
             f"{validation.short_repr(target)}."
         )
     return number
@@ -420,7 +426,10 @@ def _rationale_form(column: Any, tests: Sequence[Test]) -> str | None:
     readers = [test for test in tests if "rationale_column" in test.reads]
     if column is not None and not readers:
         known = " or ".join(repr(name) for name, kind in all_tests.items() if "rationale_column" in kind.reads)
-        raise InputError(f"Only the test {known} reads a rationale_column. Run it too, or leave the column out.")
+        raise InputError(
+            f"Only the test {known} reads {parameter('rationale_column')}, and it is not run. Add it to "
+            f"{parameter('tests')}, or leave {parameter('rationale_column')} out."
+        )
     return next((test.options["form"] for test in readers), None)
 
 
@@ -438,12 +447,13 @@ def _part(part: Any) -> tuple[int, int]:
     """The number of a part and the number of parts, as whole numbers that fit each other."""
     if not isinstance(part, tuple | list) or len(part) != 2:
         raise InputError(
-            f"Expected part to be a number and of how many, such as (3, 16), got {validation.short_repr(part)}."
+            f"Expected {parameter('part')} to be a number and of how many, such as (3, 16), got "
+            f"{validation.short_repr(part)}."
         )
     of = validation.whole_number(part[1], "the number of parts", least=1, most=MAX_ROWS)
     number = validation.whole_number(part[0], "part")
     if not 1 <= number <= of:
-        raise InputError(f"Expected part to be between 1/{of} and {of}/{of}, got {number}/{of}.")
+        raise InputError(f"Expected {parameter('part')} to be between 1/{of} and {of}/{of}, got {number}/{of}.")
     return number, of
 
 

@@ -17,6 +17,7 @@ from attnfaith.adapters.dummy_inputs import make_dummy_inputs, position_limit, t
 from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import first_unpadded, relative_difference, scale_of, tolerance_of, with_longer_text
 from attnfaith.errors import AttnFaithError, InputError
+from attnfaith.parameter_names import parameter
 
 LENGTH = 64  # tokens of a dummy text, if no window of the model is larger
 PADDING = 4  # tokens of padding
@@ -188,6 +189,6 @@ def failed_trial(error: Exception) -> bool:
     if should_reduce_batch_size(error):
         raise AttnFaithError(
             "Memory ran out while ways of hiding tokens from this model were tried, on dummy texts longer than its "
-            "windows. Pass a smaller max_length, or use level='attention'."
+            f"attention windows. Use a smaller {parameter('max_length')}, or {parameter('level', 'attention')}."
         ) from error
     return False

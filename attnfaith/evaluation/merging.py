@@ -14,14 +14,16 @@ from attnfaith.evaluation.tests.base import tests
 from attnfaith.storage.parts import join
 
 
-def merge(folders: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str], *, quiet: bool = False) -> Results:
+def merge(
+    folders: Sequence[str | os.PathLike[str]], output_dir: str | os.PathLike[str], *, quiet: bool = False
+) -> Results:
     """Join the parts of an evaluation to the run that one call over all data would have made, byte for byte.
 
     Interrupted, the same call continues.
 
     Args:
         folders: of all parts, in any order: results of `Evaluator.compute` with ``part=``.
-        output: a new folder.
+        output_dir: a new folder, or an address such as ``s3://bucket/all``.
         quiet: show no progress.
 
     Raises:
@@ -32,8 +34,8 @@ def merge(folders: Sequence[str | os.PathLike[str]], output: str | os.PathLike[s
         got = validation.short_repr(folders)
         raise InputError(f"Expected folders to be a list of the folders of parts, got {got}.")
     paths = [validation.path(folder, "folders") for folder in folders]
-    validation.path(output, "output")
-    store = join(paths, output, check_manifest)
+    validation.path(output_dir, "output_dir")
+    store = join(paths, output_dir, check_manifest)
     run = store.manifest["run"]
     finish(store, [tests[name](**options) for name, options in run["tests"].items()], seed=run["seed"], quiet=quiet)
     return Results(store.load_again(check_manifest))

@@ -1,4 +1,4 @@
-"""Which rankings are judged, and at which level their items are erased."""
+"""Choose the rankings of a run and the level at which their items are erased."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from attnfaith.attribution.method import CONTROL, YOURS, Method, find_method, methods
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 from attnfaith.text.encoded import EncodedText
 from attnfaith.validation import short_repr
 
@@ -17,7 +18,7 @@ Explain = str | Callable[[EncodedText], Sequence[float]]
 
 @dataclass(frozen=True)
 class Ranking:
-    """A ranking of items, and where it comes from.
+    """A ranking: a registered method, or scores of the user.
 
     Attributes:
         name: what it is called.
@@ -31,16 +32,16 @@ class Ranking:
 
     @property
     def method(self) -> Method:
-        """The registered method behind it."""
+        """The registered method."""
         return find_method(self.level, self.name)
 
     @property
     def signed(self) -> bool:
-        """Whether scores below zero speak against the target."""
+        """Whether negative scores count against the target."""
         return self.level != YOURS and self.method.signed
 
     def repeats(self, level: str) -> bool:
-        """Whether, where items are tokens, a ranking of this level says the same."""
+        """Whether a ranking of the other level gives the same scores if items are tokens."""
         return self.level not in (YOURS, level) and self.method.same_at_both_levels
 
     def __str__(self) -> str:
@@ -55,7 +56,7 @@ def rankings_for(
     by_token: bool,
     affine: bool,
 ) -> list[Ranking]:
-    """The rankings to be judged where items are erased at one level; the random control is always among them.
+    """The rankings of one erase level; the random control is always one of them.
 
     Args:
         erase_level: "attention" or "input".
@@ -77,7 +78,8 @@ def rankings_for(
     if isinstance(asked, str):
         if asked != "all":
             raise InputError(
-                f"Expected rankings to be 'all' or a list of names, got {short_repr(asked)}. Use [{short_repr(asked)}]."
+                f"Expected {parameter('rankings')} to be 'all' or a list of names, got {short_repr(asked)}. Use "
+                f"[{short_repr(asked)}]."
             )
         chosen = usual
     else:
@@ -100,7 +102,7 @@ def rankings_for(
 
 
 def is_named(ranking: Ranking, asked: str | Sequence[str]) -> bool:
-    """Whether a ranking is brought, or asked for by its name, so that it cannot be left out."""
+    """Whether the user named or supplied a ranking, so that it must not be left out."""
     names = [] if isinstance(asked, str) else [name.rpartition("/")[2] for name in asked]
     return ranking.level == YOURS or ranking.name in names
 
@@ -110,7 +112,7 @@ def _is_all(name: Any) -> bool:
 
 
 def _possible(erase_level: str, *, by_token: bool, affine: bool) -> list[tuple[str, str]]:
-    """Keys of all methods whose scores are one for each item erased there; the level's own come first."""
+    """Keys of all methods with one score for each erased item; those of the same level come first."""
 
     def fits(method: Method) -> bool:
         if method.level == erase_level:
@@ -124,7 +126,8 @@ def _possible(erase_level: str, *, by_token: bool, affine: bool) -> list[tuple[s
 def _named(name: Any, possible: list[tuple[str, str]], erase_level: str) -> list[tuple[str, str]]:
     if not isinstance(name, str):
         raise InputError(
-            f"Expected names of rankings, got {type(name).__name__}. Bring scores as explanations={{...}}."
+            f"Expected names of rankings, got {type(name).__name__}. Give scores of your own as "
+            f"{parameter('explanations')}."
         )
     level, _, last = name.rpartition("/")
     if level:
@@ -137,14 +140,14 @@ def _named(name: Any, possible: list[tuple[str, str]], erase_level: str) -> list
 
 
 def check_available(erase_levels: Sequence[str], asked: str | Sequence[str], rankings: Sequence[Ranking]) -> None:
-    """Refuse names that no level could take."""
+    """Refuse names that no level offers."""
     if isinstance(asked, str):
         return
     names = {item.name for item in rankings}
     lost = [name for name in asked if not _is_all(name) and name.rpartition("/")[2] not in names]
     if lost:
         raise InputError(
-            f"The rankings {', '.join(lost)} cannot be had where items are erased at the level "
-            f"{' or '.join(erase_levels)} on this model: they rank other items, or need an affine tail. "
-            "attnfaith.methods() says what each needs."
+            f"The rankings {', '.join(lost)} cannot be used on this model where items are erased at the level "
+            f"{' or '.join(erase_levels)}: they score other items, or need an affine tail. The documentation of the "
+            "rankings (in Python, attnfaith.methods()) lists what each needs."
         )

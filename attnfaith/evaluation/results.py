@@ -1,4 +1,4 @@
-"""What a run found: tables, figures with intervals, plots, and sentences."""
+"""`Results`: the tables, estimates, plots and verdict of a run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Results:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the run was made with, and what was counted."""
+        """The settings and counts of the run."""
         return self._store.manifest
 
     @property
@@ -60,17 +60,17 @@ class Results:
 
     @property
     def tests(self) -> dict[str, dict[str, Any]]:
-        """The tests that were run, with their options."""
+        """The tests of the run with their options."""
         return dict(self.manifest["run"]["tests"])
 
     @property
     def tables(self) -> Mapping[str, pd.DataFrame]:
-        """All of them by name; each is read when it is asked for."""
+        """All tables by name, each read on first access."""
         return _Tables(self)
 
     @property
     def ran(self) -> list[Test]:
-        """The tests that were run."""
+        """The names of the tests of the run."""
         return [tests[name](**options) for name, options in self.tests.items()]
 
     def table(self, name: str = "texts") -> pd.DataFrame:
@@ -82,7 +82,7 @@ class Results:
         return self._tables[name].copy()
 
     def summary(self, *, by: str | None = None) -> pd.DataFrame:
-        """Every figure with its interval, a row each.
+        """All estimates with intervals, one row each.
 
         Args:
             by: "class", "length", "confidence" or "correct", for the figures of slices of the data.
@@ -111,7 +111,7 @@ class Results:
             raise InputError(f"The test {test!r} was not run. There are: {', '.join(self.tests)}.")
         figures = next(item for item in self.ran if item.name == test).figures(self)
         if not figures:
-            raise InputError(f"The test {test!r} draws nothing.")
+            raise InputError(f"The test {test!r} has no figures.")
         if kind is not None and kind not in figures:
             raise InputError(f"There is no figure {kind!r} of the test {test!r}. Kinds: {', '.join(figures)}.")
         result = figures[kind or next(iter(figures))]()
@@ -127,7 +127,7 @@ class Results:
         return verdict(self.summary(), {**facts, "tolerance": tolerance, "part": self.part})
 
     def same_data(self, other: Results) -> bool:
-        """Whether both are of the same rows of data."""
+        """Whether both runs are on the same rows of data."""
         return self._store.same_rows(other._store)
 
     def save(self, path: str | os.PathLike[str]) -> Path | str:
@@ -140,7 +140,7 @@ class Results:
         return str(self.verdict)
 
     def __repr__(self) -> str:
-        """What was run on how many texts, and the verdict."""
+        """The tests, the number of texts, and the verdict."""
         rows = self.manifest["counts"]["rows"]
         part = "" if self.part is None else f", part {self.part[0]} of {self.part[1]}"
         return visible(f"Results of {', '.join(self.tests)} on {rows} texts{part} ({self.location})\n{self}", "\n")
@@ -171,7 +171,7 @@ class _Tables(Mapping[str, pd.DataFrame]):
 
 
 def load_results(path: str | os.PathLike[str]) -> Results:
-    """Results that were written by an `Evaluator` with ``output_dir=``, or saved.
+    """Load results written by an `Evaluator` with ``output_dir=``, or by `Results.save`.
 
     Every file is compared with its digest, and every field of the manifest with what it may be. Nothing is written, so
     the folder may be read-only.

@@ -20,6 +20,7 @@ from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, outcome_type, schema_of, to_cell
 from attnfaith.functional.decision import Decision
+from attnfaith.parameter_names import parameter
 from attnfaith.storage.fingerprint import fingerprint_rows
 from attnfaith.storage.run_store import Store
 from attnfaith.text.encoded import EncodedText
@@ -181,7 +182,7 @@ def too_long(row: Row, encoded: EncodedText) -> AttnFaithError:
     """The error for a single text on which memory runs out."""
     return AttnFaithError(
         f"Memory ran out on row {row.number}, which is {len(encoded.ids)} tokens long, with no other text beside it. "
-        "Pass a smaller max_length."
+        f"Use a smaller {parameter('max_length')}."
     )
 
 

@@ -18,6 +18,7 @@ from attnfaith.adapters.self_check import relative_difference, scale_of, toleran
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.evaluation.deciding_token import NEVER, attends_by_position, why_protected
 from attnfaith.evaluation.hiding_trials import MODEL_ERRORS, Trial, failed_trial, same_logits
+from attnfaith.parameter_names import parameter
 
 WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
 """The ways of hiding tokens.
@@ -203,14 +204,17 @@ def hiding_for(
         UnsupportedModelError: this way does not hide tokens from the model.
     """
     if hide is not None and hide not in WAYS:
-        raise InputError(f"Expected hide to be one of {', '.join(WAYS)}, got {hide!r}.")
+        raise InputError(f"Expected {parameter('hide')} to be one of {', '.join(WAYS)}, got {hide!r}.")
     config = getattr(cut.model, "config", None)
     pad = None if config is None else config_value(config, "pad_token_id", "pad_index")
     pad = pad if isinstance(pad, int) and pad >= 0 else None
     token = {"mask_token": mask_id, "pad": pad}.get(hide or "")
     if hide in ("mask_token", "pad") and token is None:
         kind = "mask" if hide == "mask_token" else "padding"
-        raise InputError(f"hide={hide!r} needs a {kind} token, and there is none. Use hide='zero' or 'delete'.")
+        raise InputError(
+            f"{parameter('hide', hide)} needs a {kind} token, and there is none. Use {parameter('hide', 'zero')} or "
+            f"{parameter('hide', 'delete')}."
+        )
     with inference_state(cut.model, gradients=False):
         trials = {side: Trial.of(cut, inputs, left=side, longest=longest) for side in (left, not left)}
         trial = trials[left]
@@ -238,13 +242,14 @@ def hiding_for(
     if hide is None:
         raise UnsupportedModelError(
             "With some tokens deleted, the logits of this model depend on padding or on the other texts of the batch, "
-            "so erasing at the input level would give other results in another batch. Use level='attention'."
+            "so erasing at the input level would give other results in another batch. Use "
+            f"{parameter('level', 'attention')}."
         )
-    what = "An attention mask" if hide == "attention_mask" else f"hide={hide!r}"
-    others = " or ".join(repr(other) for other in ("delete", "zero") if other != hide)
+    what = "An attention mask" if hide == "attention_mask" else parameter("hide", hide)
+    others = " or ".join(parameter("hide", other) for other in ("delete", "zero") if other != hide)
     raise UnsupportedModelError(
         f"{what} does not hide tokens from this model: what stands there, or the padding, or the other texts of the "
-        f"batch still change its logits. Use hide={others}."
+        f"batch still change its logits. Use {others}."
     )
 
 
@@ -260,8 +265,8 @@ PROTECTED = {
     "attention_mask": NEVER
     + "with everything that it attends to hidden as well, this model would read hidden tokens or padding.",
     **{
-        hide: f"With hide='{hide}' the token that decides stays in the text, so it is not an item at the input level."
-        for hide in ("delete", "pad")
+        hide: f"Where tokens are {how}, the token that decides stays in the text and is no item at the input level."
+        for hide, how in {"delete": "deleted", "pad": "replaced by padding"}.items()
     },
 }
 """The reasons why the deciding token is not among the items, by the way of hiding."""

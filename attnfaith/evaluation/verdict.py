@@ -1,4 +1,4 @@
-"""What a run says of attention, in words: a pure function of its summary.
+"""`Verdict`: whether attention can be read as an explanation; a pure function of the summary of a run.
 
 The label rests on *skill*: how far attention goes from a random order (0) to the smallest flipping sets (1), counted in
 efficiency, the share of what was removed that was needed. The scale begins at a random order because that does well by
@@ -71,7 +71,7 @@ class Verdict:
 
     @property
     def sections(self) -> list[tuple[str, RankingTable | None, tuple[str, ...]]]:
-        """What is printed after the first lines: headings, each with a table or None, and its sentences."""
+        """The parts after the headline: each heading with its table, if any, and its sentences."""
         return [
             (HEADINGS.get(name, capital(name.replace("_", " "))), self.rankings if name == RANKINGS else None, part)
             for name, part in self.parts.items()

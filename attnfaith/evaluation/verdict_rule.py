@@ -1,4 +1,4 @@
-"""The rule by which a summary is turned into a label, level by level."""
+"""The rule that turns a summary into a label for each level."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _POWER = 1 + 0.8416 / 1.9600
 
 
 class Label(StrEnum):
-    """What a ranking is called; `attnfaith.evaluation.verdict` has the rule."""
+    """The label of a ranking; `attnfaith.evaluation.verdict` documents the rule."""
 
     FAITHFUL = "faithful"
     PARTLY_OR_FAITHFUL = "partly or faithful"
@@ -71,7 +71,7 @@ class Judgement:
 
 
 def judge(figures: SummaryLookup, level: str, key: Key | None) -> Judgement:
-    """Judge a ranking at one level; `attnfaith.evaluation.verdict` says how.
+    """Judge a ranking at one level by the rule in `attnfaith.evaluation.verdict`.
 
     Args:
         figures: of the erasure test.
@@ -108,7 +108,7 @@ def judge(figures: SummaryLookup, level: str, key: Key | None) -> Judgement:
 
 
 def texts_needed(skill: SummaryValue, limit: float, texts: int) -> float:
-    """About how many texts it takes for the interval to lie clear of a limit four times in five, if skill stays as is.
+    """The approximate number of texts for the interval of skill to exclude a limit with a power of 80 %.
 
     Rounded up to two digits; inf where skill lies at the limit.
 
@@ -126,18 +126,18 @@ def texts_needed(skill: SummaryValue, limit: float, texts: int) -> float:
 
 
 def sizes_known(figures: SummaryLookup, level: str) -> bool:
-    """Whether the size of every smallest flipping set is known exactly."""
+    """Whether every smallest flipping set is known exactly."""
     return figures.get(level, "minimum_fraction_mean").known
 
 
 def efficiency_of(figures: SummaryLookup, level: str, key: Key) -> SummaryValue:
-    """The efficiency of a ranking; where it is only known to lie between two ends, the upper one."""
+    """The efficiency of a ranking, or its upper bound."""
     efficiency = figures.get(level, "efficiency", key)
     return efficiency if efficiency.known else figures.get(level, "efficiency_high", key)
 
 
 def is_near_chance(accuracy: SummaryValue, majority: SummaryValue) -> bool:
-    """Whether a model hardly does better than always answering the most frequent label.
+    """Whether a model is hardly better than always answering the most frequent label.
 
     Example:
         >>> is_near_chance(SummaryValue(0.57), SummaryValue(0.5)), is_near_chance(SummaryValue(0.9), SummaryValue(0.5))

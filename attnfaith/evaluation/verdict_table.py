@@ -1,4 +1,4 @@
-"""The table of rankings that a verdict prints: best first, between the smallest flipping sets and the random order."""
+"""The table of rankings in a verdict: best first, between the smallest flipping sets and the random control."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AGAINST = {"better": "better", "worse": "worse", "same": "unclear"}
 
 @dataclass(frozen=True)
 class RankingTable:
-    """A table as it is printed.
+    """A table of strings.
 
     Attributes:
         columns: the heads.
@@ -30,7 +30,7 @@ class RankingTable:
     rows: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
-        """Aligned columns of plain text, however wide.
+        """Aligned columns of plain text, without a limit on the width.
 
         Example:
             >>> print(RankingTable(("ranking", "removed"), (("LRP", "9.0 %"), ("attention", "41 %"))))
@@ -42,7 +42,7 @@ class RankingTable:
         return "\n".join((*head, *rows))
 
     def fitted(self, width: int) -> tuple[list[str], list[str]]:
-        """The lines of the head and of the rows in so many characters; the last column goes first where it is too wide.
+        """The lines of the table in a given width; if it is too wide, the last column is dropped first.
 
         Example:
             >>> head, rows = RankingTable(("ranking", "tokens removed", "cost"), (("LRP", "9.0 %", "1"),)).fitted(16)
@@ -58,7 +58,7 @@ class RankingTable:
         return head, rows
 
     def _lines(self, count: int, *, wrap: bool, gap: int) -> tuple[list[str], list[str]]:
-        """The first columns, aligned; heads of several words may take a line for each."""
+        """Some of the columns, aligned; heads of several words can take several lines."""
         words = [name.split() if wrap else [name] for name in self.columns[:count]]
         height = max(map(len, words))
         heads = list(zip(*([""] * (height - len(name)) + name for name in words), strict=True))
@@ -72,7 +72,7 @@ class RankingTable:
 
 
 def ranking_table(figures: SummaryLookup, facts: Mapping[str, Any], level: str) -> RankingTable:
-    """Every ranking of a level by the mean share that it removes, the least first.
+    """The table of all rankings of a level, sorted by the mean share that they remove.
 
     The smallest flipping sets and the random order stand among them for reference: their skill is 100 % and 0 % by
     definition. With fewer than `FEW` texts there are no intervals and no skill.

@@ -1,4 +1,4 @@
-"""The sentences of a verdict: what the template `verdict.txt.j2` is filled with.
+"""The sentences of a verdict: the values that fill the template `verdict.txt.j2`.
 
 The sentences themselves stand in the template. Here each name in it gets its value from the summary of a run.
 """
@@ -29,6 +29,7 @@ from attnfaith.evaluation.verdict_rule import (
     judge,
     sizes_known,
 )
+from attnfaith.parameter_names import parameter
 
 SILENT = 0.25
 """If no set is found that flips this share of the decisions of a level, the verdict says so."""
@@ -51,16 +52,17 @@ _UNKNOWN = {"removed": SummaryValue(), "skill": SummaryValue(), "gap": "", "agai
 
 @cache
 def template() -> Template:
-    """The template of all sentences."""
+    """The template with all sentences."""
     environment = Environment(  # plain text for a terminal: nothing to escape for HTML
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
     environment.filters |= {"count": lambda number: f"{number:,.0f}", "capital": capital}
+    environment.globals["parameter"] = parameter
     return environment.from_string(Path(__file__).with_name("verdict.txt.j2").read_text(encoding="utf-8"))
 
 
 def sentences_of(block: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The sentences of one block of the template, one to a line.
+    """Render one block of the template; each line is a sentence.
 
     Example:
         >>> sentences_of("rankings", {"alone": True, "yours": [], "beat_search": []})
@@ -107,7 +109,7 @@ def verdict_sentences(
 
 
 def unjudged_sentences(reason: Reason) -> tuple[str, ...]:
-    """Why there is no verdict on a run in which nothing was erased."""
+    """The reason why a run without the erasure test has no verdict."""
     values = {"stuck": False, "evidence": False, "caution": False, "settled_by": None, "silent": False, "other": None}
     return sentences_of("attention", {**values, "reason": reason, "label": Label.UNDECIDED, "level": ""})
 
@@ -124,7 +126,7 @@ def text_sentences(
     shares: bool = False,
     untold: bool = False,
 ) -> tuple[str, ...]:
-    """The sentences on the texts behind a verdict, or behind what other tests say where nothing was erased.
+    """The sentences on the texts behind a verdict, or behind the other tests.
 
     Args:
         figures: of any test: all have the model's accuracy.
@@ -164,23 +166,23 @@ def text_sentences(
 
 
 def is_stuck(figures: SummaryLookup, level: str, judgement: Judgement) -> bool:
-    """Whether so few decisions can be flipped at a level that rankings cannot be told from each other there."""
+    """Whether too few decisions can be flipped at a level to compare rankings there."""
     return judgement.reason == Reason.FEW_FLIPS and _kept(figures, level).value >= SILENT
 
 
 def capital(words: str) -> str:
-    """The words with a capital first letter."""
+    """Capitalise the first letter."""
     return words[:1].upper() + words[1:]
 
 
 def _kept(figures: SummaryLookup, level: str) -> SummaryValue:
-    """The share of texts whose decision no set of items is known to flip."""
+    """The share of texts for which no flipping set is known."""
     flips = figures.get(level, "flippable")
     return SummaryValue(1 - flips.value, 1 - flips.high, 1 - flips.low)
 
 
 def _values_at(figures: SummaryLookup, facts: Mapping[str, Any], level: str, judgement: Judgement) -> dict[str, Any]:
-    """What the template says of attention at one level; nothing of it depends on other rankings."""
+    """The values on attention at one level, which must not depend on other rankings."""
     key, control, exact = figures.key_of(level, "attention"), figures.control(level), sizes_known(figures, level)
     kept, stuck, needed = _kept(figures, level), is_stuck(figures, level, judgement), judgement.needed
     attention: dict[str, Any] = dict(_UNKNOWN)
@@ -218,7 +220,7 @@ def _values_at(figures: SummaryLookup, facts: Mapping[str, Any], level: str, jud
 
 
 def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[str, Any]) -> dict[str, Any]:
-    """The best of the other rankings, those of the user, and those that do better than the search."""
+    """The best of the other rankings, those of the user, and those better than the search."""
     if not here["evidence"]:
         return {"alone": False, "best": None, "yours": [], "beat_search": []}
     keys = figures.keys(level)
@@ -240,7 +242,7 @@ def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[s
 
 
 def _beside(figures: SummaryLookup, level: str, attention: Key | None, key: Key) -> dict[str, Any]:
-    """A ranking beside attention: its name, its label by the same rule, and the difference in the share removed."""
+    """A ranking compared with attention: its name, its label, and the difference in the share removed."""
     gap = figures.get(level, "mean_difference", key, attention)
     if not gap.known:  # each pair is in the summary once, in either order
         gap = -figures.get(level, "mean_difference", attention or _NONE, key)
@@ -253,6 +255,6 @@ def _beside(figures: SummaryLookup, level: str, attention: Key | None, key: Key)
 
 
 def _hidden(facts: Mapping[str, Any]) -> str:
-    """How tokens are hidden at the input level; empty where it is unknown."""
+    """How tokens are hidden at the input level; empty if unknown."""
     way = facts.get("hide")
     return "" if not way else WAYS.get(way, visible(str(way)))

@@ -254,8 +254,8 @@ def _penalty_gradient(
         return over, None
     if not excess.requires_grad:
         raise UnsupportedModelError(
-            "The adversary follows the gradient of the output in the weights, and what follows this model's attention "
-            "has none. An adapter of your own must not detach weights, nor turn gradients off, in rerun."
+            "The adversarial search needs the gradient of the output with respect to the attention weights, and this "
+            "model's tail has none. In an adapter of your own, rerun must not detach weights or turn gradients off."
         )
     (slope,) = torch.autograd.grad(torch.where(over, excess, 0).sum() * penalty, leaf)
     return over, slope.nan_to_num(0.0, 0.0, 0.0)  # one candidate that breaks the output must not stop the others

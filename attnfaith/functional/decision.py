@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 
 Kind = Literal["multiclass", "sigmoid", "multilabel", "regression"]
 KINDS = ("multiclass", "sigmoid", "multilabel", "regression")
@@ -61,7 +62,9 @@ class Decision:
     def probabilities(self, logits: Tensor) -> Tensor:
         """Probabilities ``[..., C]`` of the classes, or of each label separately."""
         if self.kind == "regression":
-            raise InputError("A regression has no probabilities. Use output='logit', which is the predicted value.")
+            raise InputError(
+                f"A regression has no probabilities. Use {parameter('output', 'logit')}, which is the predicted value."
+            )
         if self.kind == "multilabel":
             return torch.sigmoid(logits - self.threshold)
         return torch.softmax(self.classes(logits), dim=-1)
@@ -129,8 +132,8 @@ class Decision:
     def _tolerance(self) -> float:
         if self.tolerance is None:
             raise InputError(
-                "A regression needs tolerance=: by how much must the predicted value change to count as another "
-                "decision?"
+                f"A regression needs {parameter('tolerance')}: the change of the predicted value that counts as "
+                "another decision."
             )
         return self.tolerance
 
@@ -178,7 +181,7 @@ def decision_of(config: Any, labels: int, kind: str | None = None, tolerance: fl
         'multiclass'
     """
     if kind is not None and kind not in KINDS:
-        raise InputError(f"Expected decision to be one of {', '.join(KINDS)}, got {kind!r}.")
+        raise InputError(f"Expected {parameter('decision')} to be one of {', '.join(KINDS)}, got {kind!r}.")
     problem = getattr(config, "problem_type", None)
     if kind is None:
         kind = {"multi_label_classification": "multilabel", "regression": "regression"}.get(problem or "", "multiclass")
@@ -186,20 +189,23 @@ def decision_of(config: Any, labels: int, kind: str | None = None, tolerance: fl
             if problem is None:
                 raise InputError(
                     "The model has one logit and its configuration no problem_type. Is it a classifier with one "
-                    "sigmoid output (decision='sigmoid'), or a regression (decision='regression')? As a single class "
-                    "its decision could never change."
+                    f"sigmoid output ({parameter('decision', 'sigmoid')}), or a regression "
+                    f"({parameter('decision', 'regression')})? As a single class its decision could never change."
                 )
             kind = "sigmoid"
     if kind == "multiclass" and labels == 1:
         raise InputError(
-            "A single class of one logit: the decision could never change. Use decision='sigmoid' or 'regression'."
+            "A model with one logit cannot choose between classes, so its decision could never change. Use "
+            f"{parameter('decision', 'sigmoid')} or {parameter('decision', 'regression')}."
         )
     if kind == "sigmoid" and labels != 1:
         raise InputError(f"A sigmoid decision reads one logit; the model has {labels}.")
     if tolerance is not None and kind != "regression":
-        raise InputError(f"tolerance= is for regressions; this model's decision is {kind}.")
+        raise InputError(
+            f"{parameter('tolerance')} is for regressions; the decision of this model is {kind}. Leave it out."
+        )
     if tolerance is not None and not tolerance > 0:
-        raise InputError(f"Expected a tolerance above 0, got {tolerance!r}.")
+        raise InputError(f"Expected {parameter('tolerance')} to be above 0, got {tolerance!r}.")
     return Decision(kind, tolerance=tolerance)  # type: ignore[arg-type]
 
 

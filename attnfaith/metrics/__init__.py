@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _homes() -> dict[str, str]:
-    """Each class, and its module: those that the tests declare stand in the test's folder."""
+    """The module of each class; a test declares its own classes in its folder."""
     from attnfaith.evaluation.tests.base import tests  # here, since tests are a layer above
 
     rooms = {name: kind.__module__.rpartition(".")[0] for kind in tests.values() for name in kind.metrics}

@@ -1,4 +1,4 @@
-"""What the modules cite."""
+"""The citations of the modules."""
 
 SERRANO_SMITH = """\
 @inproceedings{serrano2019attention,

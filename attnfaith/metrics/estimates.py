@@ -1,4 +1,4 @@
-"""From numbers of each text to figures of all of them, as one flat dict; with intervals where they are asked for."""
+"""Turn values of each text into estimates over all texts, as one flat dict, with intervals on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATISTICS: dict[str, Any] = {"n_resamples": None, "confidence_level": 0.95, "ra
 
 @dataclass(frozen=True, eq=False)
 class TextQuantities:
-    """What is known of ``n`` texts.
+    """Quantities of ``n`` texts.
 
     Attributes:
         undefined: ``[n]``, the texts that an estimate is not defined for.
@@ -45,7 +45,7 @@ def figures_of(
     random_state: int = 0,
     per_text: bool = False,
 ) -> dict[str, Any]:
-    """All figures by name, after ``texts`` (how many there are), those set aside, and ``undefined``.
+    """All estimates by name, after the counts ``texts``, those set aside, and ``undefined``.
 
     NaN takes no part in a figure, and neither do texts that are set aside.
 
@@ -81,6 +81,6 @@ def figures_of(
 
 
 def check_statistics(n_resamples: Any, confidence_level: Any, random_state: Any) -> None:
-    """Refuse settings that no interval can be made with."""
+    """Refuse settings with which no interval can be computed."""
     whole_number(random_state, "random_state", least=0)
     check(1 if n_resamples is None else n_resamples, confidence_level)

@@ -1,4 +1,4 @@
-"""What a module reads of each text: numbers, lists of numbers, or lists of lists, from whatever they came in."""
+"""Read and check the inputs of a module: a number, a list of numbers, or nested lists for each text."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Input:
 
     @property
     def feature(self) -> Any:
-        """As ``datasets`` stores it."""
+        """The feature type of ``datasets``."""
         found: Any = Value("int64" if self.whole else "float64")
         for _ in range(self.depth):
             found = List(found)
         return found
 
     def read(self, value: Any, where: str) -> Array:
-        """One text's numbers as an array with as many dimensions as the depth; None is NaN.
+        """Convert the numbers of one text to an array with ``depth`` dimensions; None becomes NaN.
 
         Args:
             value: a list, tuple, array or tensor.
@@ -68,7 +68,7 @@ class Input:
         return found
 
     def stored(self, found: Array) -> Any:
-        """What is given to ``datasets`` for an array: lists, with None where a whole number is missing."""
+        """Convert an array to the lists that ``datasets`` stores, with None for a missing whole number."""
         return _whole(found.tolist()) if self.whole else found.tolist()
 
     def _expected(self, where: str) -> str:
@@ -76,7 +76,7 @@ class Input:
 
 
 def columns_of(given: Mapping[str, Any], inputs: Mapping[str, Input], start: int = 0) -> dict[str, list[Array]]:
-    """Every input of a batch of texts as arrays, one for each text.
+    """Convert every input of a batch to arrays, one for each text.
 
     Args:
         given: by name, a list, array or tensor with one entry for each text.
@@ -100,7 +100,7 @@ def columns_of(given: Mapping[str, Any], inputs: Mapping[str, Input], start: int
 
 
 def padded(rows: Sequence[Array], fill: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Texts of several lengths as one tensor ``[B, N, ...]``, and where there is something ``[B, N]``.
+    """Pad texts of several lengths to one tensor ``[B, N, ...]``, with a mask ``[B, N]``.
 
     Example:
         >>> values, mask = padded([np.array([0.5, 0.25]), np.array([1.0])])
@@ -118,7 +118,7 @@ def padded(rows: Sequence[Array], fill: float = 0.0) -> tuple[Tensor, Tensor]:
 
 
 def _array(value: Any) -> Array:
-    """Numbers in float64; strings are none."""
+    """Convert numbers to float64; strings are refused."""
     if isinstance(value, Tensor):
         return value.detach().cpu().double().numpy()
     if isinstance(value, list | tuple) and any(isinstance(one, Tensor) for one in value):
@@ -132,7 +132,7 @@ def _array(value: Any) -> Array:
 
 
 def _whole(value: Any) -> Any:
-    """Lists of floats as lists of whole numbers, with None for NaN."""
+    """Convert lists of floats to lists of whole numbers, with None for NaN."""
     if isinstance(value, list):
         return [_whole(one) for one in value]
     return None if np.isnan(value) else int(value)
@@ -142,7 +142,7 @@ ROUNDING = 0.01  # the sum of a softmax in half precision is as far from 1
 
 
 def check_probabilities(values: Array, where: str) -> None:
-    """Refuse what is not made of probabilities of two or more classes ``[..., C]``; NaN may stand for unknown ones."""
+    """Refuse values that are no probabilities of two or more classes ``[..., C]``; NaN stands for unknown ones."""
     if values.shape[-1] < 2:
         raise InputError(
             f"Expected {where} to have a probability of each of two or more classes, got {values.shape[-1]}. For "
@@ -152,7 +152,7 @@ def check_probabilities(values: Array, where: str) -> None:
 
 
 def check_distribution(values: Array, where: str) -> None:
-    """Refuse numbers ``[..., N]`` that are negative, or do not add up to 1; NaN may stand for unknown ones."""
+    """Refuse numbers ``[..., N]`` that are negative or do not add up to 1; NaN stands for unknown ones."""
     total = values.sum(-1)
     if (values < 0).any() or (np.abs(total - 1) > ROUNDING).any():
         worst = total.ravel()[np.nan_to_num(np.abs(total - 1)).argmax()]
@@ -161,7 +161,7 @@ def check_distribution(values: Array, where: str) -> None:
 
 
 def check_same(found: dict[str, int], what: str, where: str) -> None:
-    """Refuse inputs of one text that are not of one size."""
+    """Refuse inputs of one text that differ in size."""
     if len(set(found.values())) > 1:
         said = ", ".join(f"{size} in {name}" for name, size in found.items())
-        raise InputError(f"Expected as many {what} in every input of {where}, got {said}.")
+        raise InputError(f"Expected the same number of {what} in every input of {where}, got {said}.")

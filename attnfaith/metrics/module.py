@@ -1,4 +1,4 @@
-"""What every module is: an `evaluate.Metric` whose inputs are checked as they are added."""
+"""The base classes of all modules: an `evaluate.Metric` that checks its inputs as they are added."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Module(evaluate.Metric, ABC):
     def summarise(
         self, columns: dict[str, list[Array]], options: Mapping[str, Any], asked: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The figures of texts whose inputs have been checked.
+        """Compute the estimates of texts with checked inputs.
 
         Args:
             columns: the inputs.
@@ -59,13 +59,13 @@ class Module(evaluate.Metric, ABC):
         """
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
-        """Refuse the inputs of one text that do not go together; ``where`` is which, for the message."""
+        """Refuse inputs of one text that do not fit each other; ``where`` names the text in the message."""
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Refuse options that nothing can be measured with."""
+        """Refuse invalid options."""
 
     def compute(self, *, predictions: Any = None, references: Any = None, **given: Any) -> dict[str, Any] | None:
-        """The figures of the texts that are given, and of those that were added before.
+        """Compute the estimates of the given texts and of those added before.
 
         Args:
             predictions: one for each text.
@@ -145,7 +145,7 @@ class Module(evaluate.Metric, ABC):
         return (*self.options, *STATISTICS, "per_text")
 
     def _settled(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """All settings, checked, those that are not chosen as they were, or as they are by default."""
+        """Check the given settings, and fill in the others from earlier calls or the defaults."""
         before = getattr(self, "_chosen", {**self.options, **STATISTICS, "per_text": False})
         settled = {**before, **chosen}
         check_statistics(**{name: settled[name] for name in STATISTICS})
@@ -163,11 +163,11 @@ class Module(evaluate.Metric, ABC):
 
 
 class Metric(Module):
-    """A module whose figures are made of a number of each text: the base of one of your own."""
+    """A module whose estimates come from one value of each text: the base class for your own."""
 
     @abstractmethod
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """Every text's numbers, from its inputs, which have been checked."""
+        """Compute the values of every text from its checked inputs."""
 
     def summarise(
         self, columns: dict[str, list[Array]], options: Mapping[str, Any], asked: Mapping[str, Any]

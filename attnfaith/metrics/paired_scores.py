@@ -1,4 +1,4 @@
-"""What metric modules that read two scores of each item share."""
+"""The base class of modules that read two scores of each item."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class PairedScores(Metric):
     inputs: ClassVar[dict[str, Input]] = {"predictions": Input(1), "references": Input(1)}
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
-        """One score for each item in both."""
+        """Both lists must have one score for each item."""
         check_same({name: len(scores) for name, scores in text.items()}, "items", where)
 
 
 def compared(
     columns: dict[str, list[Array]], compare: Callable[[Tensor, Tensor], dict[str, Tensor]]
 ) -> tuple[Mask, dict[str, Array]]:
-    """Texts with fewer than two items, and numbers ``[n]`` of all others from functions of pairs of scores.
+    """Apply functions to the pairs of scores of each text, ``[n]``, and mark texts with fewer than two items.
 
     Args:
         columns: two lists of scores for each text.
@@ -45,6 +45,6 @@ def compared(
 
 
 def any_nan(found: Mapping[str, Array]) -> Mask:
-    """The texts without one of several numbers ``[n]``."""
+    """``[n]``, True for texts where any of several numbers is NaN."""
     missing: Mask = np.isnan(np.array(list(found.values()))).any(0)
     return missing

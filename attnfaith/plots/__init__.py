@@ -1,4 +1,4 @@
-"""Drawing: a table and axes in, the axes out. pyplot is not used.
+"""Drawing primitives: each takes a table and axes and returns the axes; pyplot is not used.
 
 The modules here are primitives: curves, dots, matrices, panels, labels. What a test draws with them is in its folder.
 """

@@ -84,7 +84,7 @@ def survival(
 def _curve(
     axis: Axes, rows: pd.DataFrame, look: LineStyle, label: str, *, solid: bool
 ) -> tuple[float, float, str, str, bool]:
-    """One curve and its band; where it ends, its mean height, and its label with colour and weight."""
+    """Draw one curve and its band, and return its end, mean height and label."""
     rows = rows.sort_values("fraction")
     share, kept, low, high = (numbers(rows[column]) for column in ("fraction", "kept", "low", "high"))
     over, shade = (5, 0.15) if look.highlighted else (3, 0.07)
@@ -101,7 +101,7 @@ def _curve(
 
 
 def _on_the_way(kept: NDArray[np.float64]) -> list[int]:
-    """Where a curve has come a fifth, two, three and four fifths of its way down: curves seldom coincide there."""
+    """The points where a curve has fallen by 20, 40, 60 and 80 % of its range: curves seldom coincide there."""
     top, bottom = np.nanmax(kept), np.nanmin(kept)
     heights = [top - part * (top - bottom) for part in (0.2, 0.4, 0.6, 0.8)] if bottom < top else []
     return sorted({int(np.argmax(kept <= height)) for height in heights})
@@ -113,7 +113,7 @@ def _undefined(labels: list[str]) -> str:
 
 
 def resolve_highlight(highlight: Sequence[str] | None, keys: Sequence[Key]) -> Sequence[str] | None:
-    """The names of the rankings that stand out, refused where there is no such ranking; None for the usual ones.
+    """Check the names of the rankings to highlight; None selects the default ones.
 
     Example:
         >>> resolve_highlight(["lrp"], [("attention", "lrp"), ("attention", "random")])

@@ -1,4 +1,4 @@
-"""One number per ranking, with its interval, beside that of the random control."""
+"""Dot plots: one number per ranking with its interval, and a line for the random control."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def efficiency(
 
 
 def draw_dots(table: pd.DataFrame, axis: Axes, shown: Callable[[float], str]) -> None:
-    """A dot with its interval for each row of a table, a ranking each, the first on top, and the control's line.
+    """Draw a dot with its interval for each row of a table, the first on top, and a line for the control.
 
     Args:
         table: Columns ``ranking_level``, ``ranking``, ``value``, ``low`` and ``high``.

@@ -1,4 +1,4 @@
-"""Labels of rankings in figures: short enough, no two alike."""
+"""Short and unique labels of rankings in figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST = 28  # characters that a label shows in one line
 
 
 def labels_for(keys: Collection[Key], *, one_level: bool = False) -> dict[Key, str]:
-    """A label for each (level, name) of a figure, with its level where that is not the attention's.
+    """A label for each (level, name) of a figure; a level other than attention is part of it.
 
     Args:
         keys: the rankings of the figure.
@@ -32,7 +32,7 @@ def labels_for(keys: Collection[Key], *, one_level: bool = False) -> dict[Key, s
 
 
 def shortened(label: str, longest: int = LONGEST, *, tail: int | None = None) -> str:
-    """A label with its middle left out where it is too long; ``tail`` characters of its end stay.
+    """Shorten a long label in the middle, and keep ``tail`` characters of its end.
 
     Example:
         >>> shortened("scores of the second annotator", 20)

@@ -1,4 +1,4 @@
-"""Texts in a figure: titles over what they rest on, labels at the ends of curves, and why there is nothing to see."""
+"""Text in a figure: title blocks, labels at the ends of curves, and the reason for an empty figure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(
     colour: str = MUTED,
     **placed: Any,
 ) -> Annotation:
-    """Text at a point of the axes (0 to 1, or ``xycoords``), shifted by points; dollar signs are dollar signs."""
+    """Write text at a point of the axes (0 to 1, or ``xycoords``), with an offset in points and without mathtext."""
     placed = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False, **placed}
     note = axis.annotate(visible(text, "\n"), at, shift, fontsize=size, color=colour, **placed)
     note.set_parse_math(False)
@@ -37,7 +37,7 @@ def write(
 
 
 def draw_empty(axis: Axes, why: str) -> Axes:
-    """Axes that say why they are empty, so that an empty figure is never mistaken for a result."""
+    """Write the reason into empty axes, so that nobody takes them for a result."""
     axis.set_xticks([])
     axis.set_yticks([])
     hide_frame(axis)
@@ -46,7 +46,7 @@ def draw_empty(axis: Axes, why: str) -> Axes:
 
 
 class _Placed(Artist):
-    """Something that is drawn before all else in its axes, and takes no room by itself: it places others."""
+    """An invisible artist that is drawn first and places other artists."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class _Placed(Artist):
 
 
 class TitleBlock(_Placed):
-    """A bold title over lines that say what it rests on.
+    """A bold title over lines that state the data behind the figure.
 
     They begin where the labels of the vertical axis begin, which is known only when the figure is drawn.
     """
@@ -72,11 +72,11 @@ class TitleBlock(_Placed):
         axis.add_artist(self)
 
     def fold(self) -> None:
-        """Put the title into two lines, the second from its colon on: for narrow panels."""
+        """Break the title after its colon, for narrow panels."""
         self.title.set_text(self.title.get_text().replace(": ", "\n", 1))
 
     def draw(self, renderer: RendererBase) -> None:
-        """Place the texts; they draw themselves afterwards."""
+        """Place the texts, which matplotlib draws afterwards."""
         if self.axes is None:
             return
         box, labels = self.axes.get_window_extent(renderer), self.axes.yaxis.get_tightbbox(renderer)
@@ -86,7 +86,7 @@ class TitleBlock(_Placed):
 
 
 class EndLabels(_Placed):
-    """Labels right of the axes, each tied by a thin line to where its curve ends.
+    """Labels right of the axes, each connected by a thin line to the end of its curve.
 
     They are placed when the figure is drawn, and anew when it changes its size: only then is it known which of them
     would cover each other. ``labels`` go upwards: height, text, colour, bold or not.
@@ -104,7 +104,7 @@ class EndLabels(_Placed):
         axis.add_artist(self)
 
     def draw(self, renderer: RendererBase) -> None:
-        """Place the labels, which draw themselves afterwards, and draw the lines to them."""
+        """Place the labels, which matplotlib draws afterwards, and draw the lines to them."""
         if self.axes is None or not self.texts:
             return
         point = _point(renderer)
@@ -126,7 +126,7 @@ def _point(renderer: RendererBase) -> float:
 
 
 def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
-    """Centres as near to the wanted ones as can be (least squares), in the same order, none covering its neighbour.
+    """Move label centres as little as possible (least squares) so that none overlaps its neighbour.
 
     ``wanted`` goes upwards. Where all fit they stay between ``low`` and ``high``; else they hang from ``high``.
 

@@ -1,4 +1,4 @@
-"""Which ranking beats which: the share of texts on which one flips the decision with fewer removals than another."""
+"""Matrices of pairs of rankings: which one flips the decision first, and how well two agree."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MOST_ANNOTATED = 10
 def wins(
     summary: pd.DataFrame, axis: Axes | None = None, *, erase_level: str | None = None, annotate: bool | None = None
 ) -> Axes:
-    """A matrix: the share of texts on which the row's ranking flips with fewer removals than the column's.
+    """Draw the share of texts on which the row's ranking flips with fewer removals than the column's.
 
     Rows and columns go from the ranking that wins most to the one that wins least. The better of a pair is marked
     where p < .05 (sign test, Holm over the pairs): by bold type and a star, or by a dot where numbers do not fit.
@@ -104,7 +104,7 @@ def wins(
 
 
 def _matrices(table: pd.DataFrame) -> tuple[list[Key], NDArray[np.float64], NDArray[np.float64]]:
-    """The rankings, the best first; the share of wins of each over each; and the p of each pair, in both its cells."""
+    """The rankings, best first, with the matrices of their shares of wins and of the p values."""
     known = keys_of(table)
     others = [_other(level, other, known) for level, other in zip(table["ranking_level"], table["other"], strict=True)]
     keys = list(dict.fromkeys([*known, *others]))
@@ -123,7 +123,7 @@ def _matrices(table: pd.DataFrame) -> tuple[list[Key], NDArray[np.float64], NDAr
 
 
 def _other(level: str, other: str, known: list[Key]) -> Key:
-    """The second ranking of a pair: named with its level, else of the same level, else the only one of its name."""
+    """The key of the second ranking of a pair, whose name may lack its level."""
     written = {f"{key[0]}/{key[1]}": key for key in known}
     if other in written:
         return written[other]
@@ -131,7 +131,8 @@ def _other(level: str, other: str, known: list[Key]) -> Key:
     if (level, other) not in namesakes and len(namesakes) > 1:
         levels = [key[0] for key in namesakes]
         raise InputError(
-            f"The other of a pair is {other!r}, of which there are several: write one of {levels}/{other}."
+            f"There are several rankings called {other!r} to compare with. Name one of them: "
+            f"{', '.join(f'{level}/{other}' for level in levels)}."
         )
     if namesakes and (level, other) not in namesakes:
         return namesakes[0]
@@ -175,7 +176,7 @@ _WIDE = 10  # more rankings than these need the width of a page
 
 
 def agreements(summary: pd.DataFrame, axis: Axes | None = None, *, erase_level: str | None = None) -> Axes:
-    """A matrix: the mean over texts of Kendall's tau between the row's ranking and the column's.
+    """Draw the mean over texts of Kendall's tau between the row's ranking and the column's.
 
     Attention comes first, and then the ranking that is most like it. Blue is agreement, orange the opposite order. A
     pair without a value (a ranking that is constant) is grey. Where attention alone was compared, its means are dots
@@ -218,7 +219,7 @@ def agreements(summary: pd.DataFrame, axis: Axes | None = None, *, erase_level: 
 
 
 def _dots(axis: Axes, table: pd.DataFrame, where: str) -> Axes:
-    """Attention with each other ranking, the one most like it on top; those without a value at the foot."""
+    """Draw the agreement of attention with each other ranking, the highest on top."""
     rows = table.sort_values("value", ascending=False, kind="stable")
     keys = [_key(other) for other in rows["other"]]
     value, low, high = (numbers(rows[name]) for name in ("value", "low", "high"))
@@ -241,7 +242,7 @@ def _dots(axis: Axes, table: pd.DataFrame, where: str) -> Axes:
 
 
 def agreement_figure(summary: pd.DataFrame, *, path: str | PathLike[str] | None = None) -> Figure:
-    """Every pair of rankings, a panel for each level.
+    """A figure of all pairs of rankings, with a panel for each level.
 
     Example:
         >>> import pandas as pd
@@ -271,7 +272,7 @@ def agreement_figure(summary: pd.DataFrame, *, path: str | PathLike[str] | None 
 
 
 def _matrix(table: pd.DataFrame) -> tuple[list[Key], Array]:
-    """The rankings, attention first and then the one most like it; and the mean tau of each pair, in both its cells."""
+    """The rankings by their agreement with attention, and the matrix of the mean tau of each pair."""
     firsts = list(zip(table["ranking_level"], table["ranking"], strict=True))
     seconds = [_key(other) for other in table["other"]]
     keys = list(dict.fromkeys([*firsts, *seconds]))
@@ -290,12 +291,12 @@ def _key(other: str) -> Key:
 
 
 def _alone(keys: Sequence[Key], table: pd.DataFrame) -> bool:
-    """Whether one ranking was compared with the others, and they not with each other."""
+    """Whether only one ranking was compared with the others."""
     return len(table) == len(keys) - 1
 
 
 def _narrow(keys: Sequence[Key], table: pd.DataFrame) -> bool:
-    """Whether a column of a page is enough."""
+    """Whether the figure fits the column of a page."""
     return len(keys) <= _WIDE or _alone(keys, table)
 
 
@@ -317,5 +318,5 @@ def _height(rankings: int) -> float:
 
 
 def shown(tau: float) -> str:
-    """Two digits, with a real minus sign, and none before a zero."""
+    """Format a number with two digits and a typographic minus sign."""
     return f"{tau:.2f}".replace("-0.00", "0.00").replace("-", "−")

@@ -1,4 +1,4 @@
-"""A panel for each predicted class, at the same scale."""
+"""Figures of several panels: one for each predicted class or level, at the same scale."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def panels_by_class(
     path: str | PathLike[str] | None = None,
     height: float = 2.4,
 ) -> Figure:
-    """A figure of all texts by predicted class; several labels and numbers have one panel of all texts.
+    """A figure with a panel for each predicted class; one panel for multi-label and regression models.
 
     Args:
         table: A row for each text, with its ``prediction``.
@@ -58,7 +58,7 @@ def panels(
     height: float,
     path: str | PathLike[str] | None = None,
 ) -> Figure:
-    """A figure of some panels that have both axes in common.
+    """A figure of panels that share both axes.
 
     Args:
         count: How many; at least one.
@@ -84,14 +84,14 @@ def panels(
 
 
 def saved(figure: Figure, path: str | PathLike[str] | None) -> Figure:
-    """Return the figure, written to a file if there is a path."""
+    """Return the figure, and save it if a path is given."""
     if path is not None:
         figure.savefig(path)
     return figure
 
 
 def masks_by_class(table: pd.DataFrame, labels: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-    """The texts of each predicted class by its name, the least predicted of very many together.
+    """The texts of each predicted class by name; rare classes are grouped if there are very many.
 
     Example:
         >>> found = masks_by_class(pd.DataFrame({"prediction": [1, 0, 1]}), ["bad", "good"])
@@ -115,7 +115,7 @@ _PLACES = {"attention": "the final attention", "input": "the input"}
 
 
 def require_columns(table: pd.DataFrame, columns: Sequence[str], *, figure: str) -> None:
-    """Refuse a table that lacks a column the figure is drawn from."""
+    """Refuse a table without a column that the figure needs."""
     missing = [column for column in columns if column not in table.columns]
     if missing:
         raise InputError(
@@ -145,7 +145,10 @@ def of_level(table: pd.DataFrame, erase_level: str | None, *, figure: str) -> tu
     """The rows of one erase level and its name; None stands for the only one there is."""
     levels = levels_of(table)
     if erase_level is None and len(levels) > 1:
-        raise InputError(f"The table holds {len(levels)} erase levels: give {figure} erase_level=, one of {levels}.")
+        raise InputError(
+            f"The table holds {len(levels)} erase levels, and {figure} draws one. Choose it with erase_level=, one of "
+            f"{levels}."
+        )
     if erase_level is not None and levels and erase_level not in levels:
         raise InputError(f"erase_level is {erase_level!r}; the table holds {levels}.")
     level = erase_level or (levels[0] if levels else "attention")
@@ -153,12 +156,12 @@ def of_level(table: pd.DataFrame, erase_level: str | None, *, figure: str) -> tu
 
 
 def all_texts_rows(summary: pd.DataFrame, test: str) -> pd.DataFrame:
-    """The rows of a summary that speak of all texts."""
+    """The rows of a summary for all texts."""
     return summary[(summary["test"] == test) & (summary["slice"] == "all")]
 
 
 def place_of(erase_level: str) -> str:
-    """Where items are removed from, in words.
+    """The name of an erase level for titles.
 
     Example:
         >>> place_of("attention"), place_of("input")
@@ -168,7 +171,7 @@ def place_of(erase_level: str) -> str:
 
 
 def counted(texts: Iterable[float]) -> str:
-    """How many texts, in words; a range where the rows of a table rest on different numbers of them.
+    """Format the number of texts; a range if it differs between the rows of a table.
 
     Example:
         >>> counted([1200, 1200]), counted([131, 150]), counted([1]), counted([])
@@ -182,5 +185,5 @@ def counted(texts: Iterable[float]) -> str:
 
 
 def joined(*parts: str, by: str = ", ") -> str:
-    """What there is to say, without what there is not."""
+    """Join the parts that are not empty."""
     return by.join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""Colours, lines, type sizes, and axes in figures that pyplot never sees."""
+"""Colours, lines, font sizes, and figures made without pyplot."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LineStyle:
 
 
 def looks_for(keys: Iterable[Key], highlight: Sequence[str] | None = None) -> dict[Key, LineStyle]:
-    """Colour, marker and line of each ranking; those that stand out in colour, the others thin and grey.
+    """Colour, marker and line of each ranking: highlighted ones in colour, others thin and grey.
 
     Args:
         keys: the rankings.
@@ -75,7 +75,7 @@ def looks_for(keys: Iterable[Key], highlight: Sequence[str] | None = None) -> di
 
 
 class PaperFigure(Figure):
-    """A figure that no pyplot window knows of: a notebook shows it, and nothing has to be closed.
+    """A figure outside pyplot: a notebook displays it, and it need not be closed.
 
     Example:
         >>> PaperFigure.of_width(3.5, 2.6).add_subplot().get_title()
@@ -84,7 +84,7 @@ class PaperFigure(Figure):
 
     @classmethod
     def of_width(cls, width: float, height: float) -> PaperFigure:
-        """An empty figure of so many inches that keeps its labels inside its edges."""
+        """An empty figure of a given size in inches that keeps its labels inside."""
         layout = ConstrainedLayoutEngine(wspace=0.06)
         return cls(figsize=(width, height), dpi=200, layout=layout, facecolor="white")
 
@@ -95,7 +95,7 @@ class PaperFigure(Figure):
 
 
 def axes(axis: Axes | None, width: float, height: float) -> Axes:
-    """The axes to draw on: the caller's, or new ones in a figure of so many inches."""
+    """The caller's axes, or new ones in a figure of a given size in inches."""
     axis = PaperFigure.of_width(width, height).add_subplot() if axis is None else axis
     axis.tick_params(labelsize=TEXT, color=MUTED, labelcolor=INK, length=2.5, width=0.6, pad=2)
     for side, spine in axis.spines.items():
@@ -107,13 +107,13 @@ def axes(axis: Axes | None, width: float, height: float) -> Axes:
 
 
 def name_axes(axis: Axes, x: str = "", y: str = "") -> None:
-    """What the two axes show, with their units."""
+    """Label the two axes, with units."""
     axis.set_xlabel(x, fontsize=TEXT, color=INK, labelpad=2)
     axis.set_ylabel(y, fontsize=TEXT, color=INK, labelpad=2)
 
 
 def name_rows(axis: Axes, places: Sequence[float], keys: Sequence[Key], labels: Sequence[str]) -> None:
-    """Rankings down the side of the axes, the highlighted ones in their colours."""
+    """Label the rows with rankings, the highlighted ones in their colours."""
     axis.set_yticks(places, [visible(label, "\n") for label in labels])
     axis.tick_params(axis="y", length=0, labelsize=SMALL, pad=3)
     looks = looks_for(keys)
@@ -124,11 +124,11 @@ def name_rows(axis: Axes, places: Sequence[float], keys: Sequence[Key], labels: 
 
 
 def hide_frame(axis: Axes, *sides: str) -> None:
-    """Axes without the lines at these sides; without any of the four if none is named."""
+    """Hide the frame at some sides; at all four if none is named."""
     for spine in (axis.spines[side] for side in sides or ("left", "right", "top", "bottom")):
         spine.set_visible(False)
 
 
 def percent() -> PercentFormatter:
-    """Ticks of a share of 1, in per cent."""
+    """Format the ticks of a share in per cent."""
     return PercentFormatter(1.0, decimals=0, symbol=" %")

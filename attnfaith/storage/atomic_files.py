@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from attnfaith.addresses import local_path
 from attnfaith.errors import AttnFaithError, InputError, StorageError
+from attnfaith.parameter_names import parameter
 
 if sys.platform != "win32":
     import fcntl
@@ -140,7 +141,7 @@ def storing(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(
             f"The directory {str(directory)!r} cannot hold the results: {error.strerror or error}. Finished work is "
-            "kept: once this is repaired, the same command continues; or give another output_dir."
+            f"kept: once this is repaired, the same command continues. Or give another {parameter('output_dir')}."
         ) from error
 
 

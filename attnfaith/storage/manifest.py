@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from attnfaith.errors import StorageError
+from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import read_regular
 from attnfaith.storage.sealed_table import short_reason
 from attnfaith.validation import short_repr
@@ -43,7 +44,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     if "layout" not in manifest and isinstance(manifest.get("run"), dict):
         raise StorageError(
             f"The run in {str(directory)!r} was written by an earlier attnfaith, whose files have no checksums. Give "
-            "another output_dir and run again, or read it with the attnfaith that wrote it."
+            f"another {parameter('output_dir')} and run again, or read it with the attnfaith that wrote it."
         )
     layout, digest = manifest.pop("layout", None), manifest.pop("digest", None)
     if type(layout) is int and layout > LAYOUT:
@@ -140,7 +141,8 @@ def refuse(path: Path, reason: str) -> NoReturn:
     """Raise a `StorageError` that says what is wrong with a manifest and how to repair it."""
     raise StorageError(
         f"{str(path)!r} is damaged, or not of attnfaith: {reason}. Delete this file, and the same command with the "
-        "same output_dir makes it again and keeps the tables; or give another output_dir."
+        f"same {parameter('output_dir')} makes it again and keeps the tables. Or give another "
+        f"{parameter('output_dir')}."
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from attnfaith.addresses import is_address
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 from attnfaith.storage import manifest as manifests
 from attnfaith.storage.atomic_files import folder_of
 from attnfaith.storage.run_store import Check, Store
@@ -43,8 +44,8 @@ def _load(folder: str | os.PathLike[str], check: Check | None) -> Store:
     store = Store.load(folder, check)
     if "part" not in store.manifest:
         raise InputError(
-            f"The run in {store.location!r} is not a part: it was made without part=. Give folders that were made with "
-            "part=(1, n) to part=(n, n)."
+            f"The run in {store.location!r} is not a part: it was made without {parameter('part')}. Give the folders of "
+            f"runs that were made with {parameter('part')}."
         )
     return store
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from attnfaith.addresses import is_address
 from attnfaith.errors import InputError, StorageError
+from attnfaith.parameter_names import parameter
 from attnfaith.storage import manifest as manifests
 from attnfaith.storage import sealed_table
 from attnfaith.storage.atomic_files import (
@@ -271,7 +272,8 @@ class Store:
         first = shard * self.manifest["shard_size"]
         raise InputError(
             f"The data have changed: rows {first} to {first + max(proof.rows, 1) - 1} (counted from 0) are not those "
-            f"that the results in {str(self.directory)!r} were made from. Give another output_dir, or the same data."
+            f"that the results in {str(self.directory)!r} were made from. Give another {parameter('output_dir')}, or "
+            "the same data."
         )
 
     def same_rows(self, other: Store) -> bool:
@@ -307,7 +309,7 @@ class Store:
             if manifests.run_digest(stored) != self._run:
                 raise StorageError(
                     f"{str(self.directory)!r} was taken by another run while this one wrote into it. Run again with "
-                    "another output_dir."
+                    f"another {parameter('output_dir')}."
                 )
             self._remove_leftovers(everyone=True)
             self.manifest |= {"shards": len(shards), "counts": counts, "digests": self._digests(sorted(concluded))}
@@ -486,8 +488,8 @@ class Store:
                 if actual[kind].get(name) != digest:
                     raise StorageError(
                         f"The files of the table {name!r} in {str(self.directory)!r} are not those that the run was "
-                        "finished with. The same command with the same output_dir checks them all and finishes it "
-                        "again; or restore the folder from a copy."
+                        f"finished with. The same command with the same {parameter('output_dir')} checks them all "
+                        "and finishes it again; or restore the folder from a copy."
                     )
 
     def _rows_hash(self, shard: int) -> str:
@@ -507,7 +509,7 @@ class Store:
         if not new.equals(stored):
             raise InputError(
                 f"The table {name!r} in {str(self.directory)!r} has other columns than this version of attnfaith "
-                "writes. Give another output_dir."
+                f"writes. Give another {parameter('output_dir')}."
             )
 
     def _stored_manifest(self, requested: dict[str, Any]) -> dict[str, Any]:
@@ -532,8 +534,8 @@ class Store:
             name, stored_value, requested_value = difference
             raise InputError(
                 f"The run in {str(self.directory)!r} was made with other arguments: {name} is "
-                f"{short_repr(stored_value)} there and {short_repr(requested_value)} here. Give another output_dir, or "
-                "the same arguments."
+                f"{short_repr(stored_value)} there and {short_repr(requested_value)} here. Give another "
+                f"{parameter('output_dir')}, or the same arguments."
             )
 
     def _refuse_foreign(self, present: Sequence[Path]) -> None:
@@ -557,7 +559,7 @@ class Store:
                 if not mine:
                     raise InputError(
                         f"{str(self.directory)!r} holds other files ({entry.name!r}) and no {manifests.NAME}, and "
-                        f"{path.name!r} in it is not of this run. Give another output_dir, new or empty."
+                        f"{path.name!r} in it is not of this run. Give another {parameter('output_dir')}, new or empty."
                     )
 
     def _remove_leftovers(self, *, everyone: bool) -> None:
@@ -580,7 +582,7 @@ def _naming(mirror: Mirror | None) -> AbstractContextManager[None]:
 def _foreign(folder: Path, name: str) -> InputError:
     return InputError(
         f"{str(folder)!r} holds other files ({name!r}) and no {manifests.NAME}, so it is no run of attnfaith. Give "
-        "another output_dir, new or empty."
+        f"another {parameter('output_dir')}, new or empty."
     )
 
 
@@ -594,7 +596,8 @@ def _refuse_separate(path: Path, mirror: Mirror | None) -> None:
         if time.monotonic() > until:
             raise InputError(
                 f"{str(path)!r} is not the folder that the first process writes to: it holds no {manifests.NAME} here. "
-                "Give an output_dir that all machines share, or run each machine by itself with part=."
+                f"Give a folder that all machines share as {parameter('output_dir')}, or run each machine by itself "
+                f"with {parameter('part')}."
             )
         time.sleep(0.2)
         if mirror is not None:
@@ -603,7 +606,7 @@ def _refuse_separate(path: Path, mirror: Mirror | None) -> None:
 
 def _refuse_file(path: Path) -> None:
     if path.exists() and not path.is_dir():
-        raise InputError(f"{str(path)!r} is a file. Give a directory for the results, as output_dir.")
+        raise InputError(f"{str(path)!r} is a file. Give a directory for the results, as {parameter('output_dir')}.")
 
 
 def _refuse_name(name: str) -> None:

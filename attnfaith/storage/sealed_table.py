@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from attnfaith.errors import StorageError
+from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import open_regular, read_exactly
 from attnfaith.validation import short_repr
 
@@ -172,8 +173,8 @@ def damaged(path: Path) -> Iterator[None]:
     except (OSError, ValueError, EOFError, MemoryError, OverflowError, pa.ArrowException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else short_reason(error)
         raise StorageError(
-            f"{str(path)!r} cannot be read: {reason}. Delete this file, and the same command with the same output_dir "
-            "makes it again."
+            f"{str(path)!r} cannot be read: {reason}. Delete this file, and the same command with the same "
+            f"{parameter('output_dir')} makes it again."
         ) from error
 
 

@@ -87,7 +87,7 @@ def build_encoded(
     if 1 in segments and segments.index(1) and segments[segments.index(1) - 1] == 0:
         notes.append("the tokenizer puts nothing between the two texts")
     if output.truncated:
-        notes.append(f"{output.truncated} tokens were cut off: max_length is {max_length}")
+        notes.append(f"{output.truncated} tokens were cut off: the limit is {max_length}")
     spans, spaces = _tidy_offsets(raw, output.spans, segments, texts)
     tokens = list(zip(raw, ids, segments, spans, spaces, strict=True))
     lost = sum(segment is not None and not space and span is None for _, _, segment, span, space in tokens)

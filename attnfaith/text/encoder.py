@@ -27,6 +27,7 @@ from attnfaith.adapters.input_checks import vocabulary_of
 from attnfaith.adapters.positions import repeat_inputs
 from attnfaith.adapters.self_check import first_unpadded, relative_difference, scale_of, tolerance_of
 from attnfaith.errors import InputError, UnsupportedModelError
+from attnfaith.parameter_names import parameter
 from attnfaith.text.encoded import EncodedText, build_encoded
 from attnfaith.text.offsets import TokenizerOutput, tokenize
 
@@ -173,7 +174,9 @@ class TextEncoder:
             return min((int(limit) for limit in limits if limit is not None), default=None)
         requested = validation.whole_number(requested, "max_length", least=1)
         if known is not None and requested > known:
-            raise InputError(f"max_length={requested} is more than the {known} tokens that {_name(self.model)} takes.")
+            raise InputError(
+                f"{parameter('max_length', requested)} is more than the {known} tokens that {_name(self.model)} takes."
+            )
         return requested
 
     def _check_room(self, paired: bool) -> None:
@@ -181,8 +184,8 @@ class TextEncoder:
         least = special + (2 if paired else 1)
         if self.max_length is not None and self.max_length < least:
             raise InputError(
-                f"max_length={self.max_length} leaves no room for a {'pair' if paired else 'text'}: the tokenizer adds "
-                f"{special} special tokens, so at least {least} are needed."
+                f"{parameter('max_length', self.max_length)} leaves no room for a {'pair' if paired else 'text'}: the "
+                f"tokenizer adds {special} special tokens, so at least {least} are needed."
             )
 
     def _checked(self, entry: Any, where: str) -> tuple[str, str | None]:

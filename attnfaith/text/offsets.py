@@ -114,7 +114,10 @@ def _find(part: list[int], ids: list[int], start: int) -> int:
     for index in range(start, len(ids) - len(part) + 1):
         if ids[index : index + len(part)] == part:
             return index
-    raise InputError("The tokenizer gives other ids for a text alone than within the model's input. Use a fast one.")
+    raise InputError(
+        "The tokenizer gives a text other ids when it stands alone than within the model's input, so its tokens cannot "
+        "be found in the text. Use a fast tokenizer."
+    )
 
 
 def align(tokens: Sequence[str], text: str, *, tokenize_word: Any = None) -> list[Span | None]:

@@ -8,7 +8,7 @@ from attnfaith.attribution.attributor import Attributor
 from attnfaith.attribution.method import method, methods
 from attnfaith.tiny_models import tiny_model
 from tests.helpers.comparing import inputs_of, model_of
-from tests.helpers.labelled_models import TEXTS, named, word_piece
+from tests.helpers.labelled_models import TEXTS, made_model, named, word_piece
 from tests.helpers.methods import FEW_STEPS
 from tests.helpers.tokenizers import TEXT
 
@@ -27,6 +27,34 @@ def test_methods_are_found_or_the_nearest_named():
         Attributor(model, method="gradient", level="tokens")
     with pytest.raises(af.UnsupportedModelError, match=r"affine.*greedy"):
         Attributor(model, word_piece(), method="optimal")(TEXT)
+
+
+def test_the_default_is_what_is_declared_for_the_kind_of_model():
+    flan, tokenizer = made_model("FLANrnn")
+    for settings, expected in (
+        ({}, ("attention", "gradient_x_attention")),
+        ({"level": "input"}, ("input", "lrp")),
+        ({"method": "gradient"}, ("attention", "gradient")),
+    ):
+        method = Attributor(flan, tokenizer, **settings).method
+        assert (method.level, method.name) == expected
+    for settings, expected in (
+        ({}, ("input", "lrp")),
+        ({"level": "attention"}, ("attention", "gradient_x_attention")),
+        ({"layer": 0}, ("attention", "gradient_x_attention")),
+        ({"head": 0}, ("attention", "gradient_x_attention")),
+        ({"method": "lrp"}, ("attention", "lrp")),
+    ):
+        method = Attributor(named(), word_piece(), **settings).method
+        assert (method.level, method.name) == expected
+    explanation = Attributor(named(), word_piece())(TEXT)
+    assert "LRP (input level)" in repr(explanation)
+    assert explanation.scores == Attributor(named(), word_piece(), method="lrp", level="input")(TEXT).scores
+
+
+def test_one_default_is_declared_for_each_kind_of_model():
+    declared = [entry.default_for for entry in methods.values() if entry.default_for]
+    assert sorted(declared) == ["affine", "other"]
 
 
 @pytest.mark.parametrize("method", ["attention", "gradient", "gradient_x_attention", "occlusion", "lrp"])
@@ -62,19 +90,19 @@ def test_the_mean_over_layers():
     ("settings", "message"),
     [
         ({"layer": "mean", "method": "gradient"}, "layer='mean' is for the method 'attention'"),
-        ({"layer": "mean", "method": "attention", "head": 1}, "all heads together"),
+        ({"layer": "mean", "method": "attention", "head": 1}, "without head; every other method"),
         ({"layer": "last"}, "'final', 'mean' or a number, got 'last'"),
         ({"layer": 7}, "7|attention"),
         ({"head": 9}, "9|head"),
-        ({"layer": 0, "level": "input", "method": "gradient"}, "level='attention' and an uncut model"),
-        ({"head": 0, "level": "input", "method": "attention"}, "level='attention' and an uncut model"),
+        ({"layer": 0, "level": "input", "method": "gradient"}, "level='attention' and a model that is not cut yet"),
+        ({"head": 0, "level": "input", "method": "attention"}, "level='attention' and a model that is not cut yet"),
     ],
 )
 def test_a_layer_that_cannot_be_cut_is_refused(settings, message):
     with pytest.raises(af.AttnFaithError, match=message):
         Attributor(model_of("bert"), **settings)
     if "level" not in settings:
-        with pytest.raises(af.AttnFaithError, match="uncut model"):
+        with pytest.raises(af.AttnFaithError, match="not cut yet"):
             Attributor(af.cut(model_of("bert")), **settings)
 
 

@@ -32,7 +32,9 @@ def test_targets_in_all_their_forms(level):
 
 def test_gold_is_given_with_each_call():
     attributor = Attributor(named(), word_piece(), target="gold")
-    with pytest.raises(af.InputError, match=r"target='gold' needs the gold class of text \d.*target="):
+    with pytest.raises(
+        af.InputError, match=r"target='gold' needs the gold class of every text, .* text \d.* as target\."
+    ):
         attributor(TEXTS)
     assert [item.target for item in attributor(TEXTS, target=[0, 1, 2, 0])] == ["bad", "fair", "good", "bad"]
 
@@ -40,7 +42,9 @@ def test_gold_is_given_with_each_call():
 @pytest.mark.parametrize("wrong", [3, -1, "great", True, 1.5, "3", object()])
 def test_a_target_that_is_no_class_is_refused(wrong):
     attributor = Attributor(named(), word_piece())
-    with pytest.raises(af.InputError, match=r"is no class: expected 0\.\.2 or one of 'bad', 'fair', 'good'"):
+    with pytest.raises(
+        af.InputError, match=r"is no class of the model; expected 0\.\.2 or one of 'bad', 'fair', 'good'"
+    ):
         attributor(TEXT, target=wrong)
     with pytest.raises(af.InputError, match="is no class"):
         Attributor(named(), word_piece(), target=wrong)(TEXT)
@@ -85,7 +89,7 @@ def test_outputs_in_all_their_forms():
         assert got[output].scores[3] == pytest.approx(float(value), rel=1e-8)
     with pytest.raises(af.InputError, match="one of 'probability', 'logit', 'log_odds'; got 'odds'"):
         Attributor(model, output="odds")
-    assert Attributor(model).output == "probability"
+    assert Attributor(model, method="gradient").output == "probability"
     assert Attributor(model, method="lrp").output == "log_odds"
     assert Attributor(model, method="lrp", output="logit").output == "logit"
 

@@ -149,7 +149,7 @@ def test_it_is_a_captum_attribution():
     assert attributor.multiplies_by_inputs
     plain = Attributor(in_double("bert").cut, method="occlusion", level="input")
     assert not plain.has_convergence_delta()
-    with pytest.raises(af.InputError, match="no delta"):
+    with pytest.raises(af.InputError, match="no convergence delta"):
         plain.attribute(in_double("bert").inputs["input_ids"][:1], return_convergence_delta=True)
     for wrong in (0, -3, 2.5):
         with pytest.raises(af.InputError, match="n_steps to be a whole number"):

@@ -30,7 +30,7 @@ def test_html_says_what_is_explained():
     message = "predicted good (probability 0.750), explained bad (probability 0.200)"
     message += "|explained: the log-odds of bad (probability 0.200), by LRP at the input level"
     message += "|First text|Second text|[BOS]|against bad|for bad|sub-words: sum"
-    message += "|tokens were cut off: max_length is 12|completeness gap +0.01"
+    message += "|tokens were cut off: the limit is 12|completeness gap +0.01"
     for part in message.split("|"):
         assert part in re.sub(r"\s+", " ", plain), part
     assert 'title="not read"' in html

@@ -33,7 +33,7 @@ def test_a_column_that_is_not_there(flan, reviews, tmp_path):
         (
             "semicolon.csv",
             "text;label\na fine film;1\n",
-            ["header looks separated by ';'", "Save it as a csv with commas"],
+            ["header looks separated by ';'", "Save it with that separator"],
         ),
         ("latin.csv", "text,label\ncaf\xe9,1\n".encode("latin-1"), ["UTF-8", "line 2"]),
         ("bad.jsonl", '{"text": "a fine film"}\n{"text": \n', ["line 2", "JSON"]),

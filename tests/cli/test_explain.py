@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import attnfaith as af
+from attnfaith.attribution.method import default_method
 from attnfaith.cli.app import app
 from tests.helpers import commands
 from tests.helpers.commands import refused, run, strictly
@@ -48,6 +49,14 @@ def test_options_reach_the_attributor(asked, named, flan):
     expected = af.Attributor(str(flan), **named)(TEXT).to_dict()
     results = strictly(result.stdout)
     assert {name: results[name] for name in expected} == expected
+
+
+def test_the_default_ranking_is_named_in_the_output_and_in_the_help(flan, bert):
+    shown = " ".join(run("explain", "--help").stdout.replace("│", " ").split())
+    for folder, affine in ((flan, True), (bert, False)):
+        method = default_method(affine=affine)
+        assert f"by {method.display_name} at the {method.level} level" in run("explain", folder, TEXT).stdout
+        assert method.name in shown.partition("By default ")[2].partition(" models.")[0]
 
 
 def test_words_are_put_together(bert):

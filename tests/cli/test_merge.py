@@ -52,7 +52,7 @@ def test_parts_that_do_not_make_one_run(parts, finished, tmp_path):
     output = ("--output", tmp_path / "all")
     refused(run("merge", parts[1], *output), 2, "Part 1 of 2 is missing")
     refused(run("merge", parts[0], *parts, *output), 2, "Part 1 of 2 is given twice", str(parts[0]))
-    refused(run("merge", parts[0], finished, *output), 2, "is not a part: it was made without --part", "--part 1/n")
+    refused(run("merge", parts[0], finished, *output), 2, "is not a part: it was made without --part")
     (tmp_path / "empty").mkdir()
     refused(run("merge", parts[0], tmp_path / "empty", *output), 2, "is no run of attnfaith")
     refused(run("merge", *parts, "--output", parts[0] / "all"), 2, "is inside the part")

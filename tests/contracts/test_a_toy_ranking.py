@@ -85,7 +85,7 @@ def results(flan):
 def test_the_listing_has_them(toys):
     rows = {(row["level"], row["name"]): row for row in af.methods()}
     assert rows[WEIGHTS]["display_name"] == NAMES[WEIGHTS]
-    assert (rows[WEIGHTS]["cost"], rows[WEIGHTS]["grows_with_length"]) == ("3 N tails", True)
+    assert (rows[WEIGHTS]["cost"], rows[WEIGHTS]["grows_with_length"]) == ("3 N passes after attention", True)
     assert (rows[LENGTHS]["cost"], rows[LENGTHS]["grows_with_length"]) == ("unknown", False)
     assert methods[WEIGHTS].passes_for(20) == 60
     (line,) = (line for line in repr(af.methods()).splitlines() if WEIGHTS[1] in line)
@@ -212,8 +212,6 @@ def test_the_table_of_the_documentation_is_that_of_the_registry():
 
 
 DEFINED_BY_NAMES = {
-    "attribution/attributor.py": "the default",
-    "cli/explain.py": "the default",
     "demo/report.py": "RIVAL",
     "evaluation/tests/agreement/summary.py": "MEASURES and _INSTEAD: the protocol of Jain & Wallace",
     "evaluation/tests/erasure/flipping_sets.py": "PANEL: the search",

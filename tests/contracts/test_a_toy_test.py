@@ -185,7 +185,7 @@ def test_the_verdict_and_the_plots(results, tmp_path):
 
 def test_without_plots_nothing_is_drawn(results, monkeypatch):
     monkeypatch.setattr(type(af.tests.Toy()), "figures", lambda self, results: {})
-    with pytest.raises(af.InputError, match="The test 'toy' draws nothing"):
+    with pytest.raises(af.InputError, match="The test 'toy' has no figures"):
         results.plot("toy")
 
 

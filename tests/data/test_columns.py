@@ -18,7 +18,7 @@ def test_the_split_is_chosen_as_evaluate_does():
     source = open_data(splits_of("train", "validation", "test"), label_column=None)
     assert rows_of(source)[0].text == "test 0"
     assert source.notes == (
-        "The split 'test' was taken, out of 'train', 'validation', 'test'; split= chooses another.",
+        "The split 'test' was taken, out of 'train', 'validation', 'test'; choose another with split.",
     )
     assert rows_of(open_data(splits_of("train", "dev"), label_column=None))[0].text == "dev 0"
     assert rows_of(open_data(splits_of("train", "test"), label_column=None, split="train"))[0].text == "train 0"
@@ -35,7 +35,7 @@ def test_a_part_of_a_split(tmp_path):
 @pytest.mark.parametrize(
     ("data", "split", "message"),
     [
-        (splits_of("train", "extra"), None, "splits 'train', 'extra'. Choose with split="),
+        (splits_of("train", "extra"), None, "splits 'train', 'extra'. Choose one with split"),
         (splits_of("train", "test"), "tset", "no split 'tset'; there are 'train', 'test'"),
         (splits_of("train", "test"), "test[", "no split"),
         (splits_of("train")["train"], "test", "no split 'test': .* a single split, .* 'train'"),
@@ -53,10 +53,11 @@ def test_splits_that_are_not_there(data, split, message):
 def test_misspelt_columns(form, argument, tmp_path):
     name = {"label_column": "lable", "score_columns": "mien"}.get(argument, "Txt")
     right = {"label_column": "label", "score_columns": "mine"}.get(argument, "text")
+    named = "explanations" if argument == "score_columns" else argument  # as the Evaluator calls it
     with pytest.raises(InputError) as caught:
         open_data(in_form(form, tmp_path), labels=THREE, **{argument: name})
     message = str(caught.value)
-    assert f"no column '{name}' ({argument}). Did you mean '{right}'" in message
+    assert f"no column '{name}' ({named}). Did you mean '{right}'" in message
     assert all(f"'{column}'" in message.partition("Columns:")[2] for column in ("text", "label", "mine"))
 
 
@@ -73,7 +74,7 @@ def test_the_default_label_column_may_be_absent():
 @pytest.mark.parametrize("rows", ["text;label\nfine;1\n", '\n"text";"label"\n"fine, really";1\n' * 20])
 def test_a_csv_with_another_separator_gets_one_error_that_says_so(rows, tmp_path):
     (tmp_path / "a.csv").write_text(rows)
-    with pytest.raises(InputError, match=r"the header looks separated by ';'.*DataFrame\.$") as refused:
+    with pytest.raises(InputError, match=r"the header looks separated by ';'.*DataFrame\)\.$") as refused:
         open_data(tmp_path / "a.csv")
     assert "line" not in str(refused.value)
     (tmp_path / "a.tsv").write_text("text,label\nfine,1\n")

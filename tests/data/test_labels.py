@@ -146,9 +146,11 @@ def test_mappings_that_make_no_sense(mapping, message):
     ],
 )
 def test_a_mapping_from_the_data_to_the_model_is_shown_turned_round(labels, mapping, turned_round):
-    with pytest.raises(InputError, match=re.escape(f"Turned round, this is {turned_round}.")) as refused:
+    with pytest.raises(
+        InputError, match=re.escape(f"It fits with classes and labels exchanged: {turned_round}.")
+    ) as refused:
         LabelReader(labels, mapping)
-    assert "{class in the model: label in the data}, as in the library `evaluate`" in str(refused.value)
+    assert "gives a class of the model the label that it has in the data" in str(refused.value)
 
 
 def test_several_labels_for_one_class_cannot_be_turned_round():

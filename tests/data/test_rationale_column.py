@@ -126,7 +126,7 @@ def test_each_form_says_the_same_of_a_run(form, evaluator):
 
 
 def test_a_column_that_no_test_reads_is_refused(evaluator):
-    with pytest.raises(InputError, match="Only the test 'rationales' reads a rationale_column"):
+    with pytest.raises(InputError, match="Only the test 'rationales' reads rationale_column"):
         evaluator.compute(records("mask"), rationale_column="marks")
 
 

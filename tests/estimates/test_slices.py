@@ -75,7 +75,7 @@ def test_slices_that_cannot_be_made_are_refused():
     unsure = texts.assign(confidence=NAN)
     with pytest.raises(InputError, match="by to be one of class, confidence, correct, length"):
         summarise_erasure(erasure, texts, by="gender")
-    with pytest.raises(InputError, match="need labels"):
+    with pytest.raises(InputError, match="Evaluate with label_column"):
         summarise_erasure(erasure, texts.assign(correct=None), by="correct")
     with pytest.raises(InputError, match="multi-label"):
         summarise_erasure(erasure, unsure.assign(prediction=[[0, 1]] * len(texts)), by="class")

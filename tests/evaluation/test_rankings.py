@@ -94,13 +94,13 @@ def test_names_that_do_not_exist():
         names("attention", ["output/gradient"])
     with pytest.raises(InputError, match="exists at level='input' only"):
         names("attention", ["attention/rollout"])
-    with pytest.raises(InputError, match=r"got int.*explanations="):
+    with pytest.raises(InputError, match=r"got int.*as explanations"):
         names("attention", [3])
 
 
 def test_what_no_level_can_take_is_refused_and_what_one_can_is_not():
     keys = rankings_for("attention", ["rollout", "gradient"], {}, by_token=False, affine=False)
-    with pytest.raises(InputError, match=r"rollout cannot be had.*'?attention"):
+    with pytest.raises(InputError, match=r"rollout cannot be used.*'?attention"):
         check_available(["attention"], ["rollout", "gradient"], keys)
     check_available(["attention"], ["gradient"], keys)
     check_available(["attention"], "all", [])

@@ -141,7 +141,7 @@ def test_the_notes_say_that_the_deciding_token_stays_and_the_manifest_that_it_is
     deleted = evaluator.compute(rows, hide="delete", **asked)
     assert plain.manifest["run"]["protect_deciding"] is False
     assert deleted.manifest["run"]["protect_deciding"] is True
-    assert any("stays in the text, so it is not an item" in note for note in deleted.manifest["notes"])
+    assert any("stays in the text and is no item" in note for note in deleted.manifest["notes"])
     assert not any("not an item" in note for note in plain.manifest["notes"])
     items = [entry.table("erasure").query("erase_level == 'input'")["items"].tolist() for entry in (plain, deleted)]
     assert [count - 1 for count in items[0]] == items[1]

@@ -256,7 +256,7 @@ def test_ways_that_do_not_exist_or_lack_their_token_are_refused():
     options = {"left": False}
     with pytest.raises(InputError, match=", ".join(WAYS)):
         hiding_for(cut, single, hide="removed", mask_id=4, **options)
-    with pytest.raises(InputError, match=r"needs a mask token.*hide='zero' or 'delete'"):
+    with pytest.raises(InputError, match=r"needs a mask token.*hide='zero' or hide='delete'"):
         hiding_for(cut, single, hide="mask_token", mask_id=None, **options)
     model = tiny_model("gpt2", dtype=torch.float64)
     model.config.pad_token_id = None

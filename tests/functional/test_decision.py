@@ -213,7 +213,7 @@ def test_a_regression_flips_in_both_directions_and_beyond_the_tolerance_only():
 
 def test_a_tolerance_is_for_regressions_and_above_0():
     assert decision_of(None, 1, "regression", 0.5).tolerance == 0.5
-    with pytest.raises(InputError, match="tolerance= is for regressions"):
+    with pytest.raises(InputError, match="tolerance is for regressions"):
         decision_of(None, 3, None, 0.5)
     for wrong in (0.0, -1.0, math.nan):
         with pytest.raises(InputError, match="above 0"):

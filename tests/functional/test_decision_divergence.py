@@ -155,5 +155,5 @@ def test_a_regression_needs_a_tolerance_for_its_decision_and_not_for_its_diverge
     item = torch.zeros(1, 1)
     assert Decision("regression").divergence(item, item + 2).tolist() == [2]
     for ask in (Decision("regression").flips, Decision("regression").margin):
-        with pytest.raises(InputError, match="tolerance="):
+        with pytest.raises(InputError, match="needs tolerance"):
             ask(item, item)

@@ -34,7 +34,9 @@ def test_one_level_need_not_be_named_several_must():
     rows, level = of_level(table, "input", figure="f")
     assert (list(rows.value), level) == ([1, 3], "input")
     assert of_level(table[table.value != 2], None, figure="f")[1] == "input"
-    with pytest.raises(InputError, match=r"2 erase levels: give f erase_level=, one of \['attention', 'input'\]"):
+    with pytest.raises(
+        InputError, match=r"2 erase levels, and f draws one.* erase_level=, one of \['attention', 'input'\]"
+    ):
         of_level(table, None, figure="f")
     with pytest.raises(InputError, match=r"erase_level is 'inputs'; the table holds \['attention', 'input'\]"):
         of_level(table, "inputs", figure="f")

@@ -49,7 +49,7 @@ def relevance_at_attention(request: Request) -> Scores:
     return _scores(request, (capture.weights * gradient).sum(1), capture.mask, capture.logits, entered)
 
 
-@method("input", "lrp", **_FACTS)
+@method("input", "lrp", default_for="other", **_FACTS)
 def relevance_at_input(request: Request) -> Scores:
     """The relevance of each token's vector."""
     changed, entered = under_rules(request)

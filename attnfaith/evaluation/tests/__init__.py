@@ -1,4 +1,4 @@
-"""The tests there are, to be given with options: ``tests=[af.tests.Erasure(bounds=True)]``.
+"""The tests, with options if needed: ``tests=[af.tests.Erasure(bounds=True)]``.
 
 Each folder here is a test: its module ``test`` registers a class, which declares everything else about it.
 """

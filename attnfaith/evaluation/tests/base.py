@@ -1,4 +1,4 @@
-"""What a test is, and which exist."""
+"""`Test`, the base class of all tests, and their registry."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from attnfaith.estimates.quantities import Quantities
 from attnfaith.estimates.summary_table import summarise
 from attnfaith.evaluation.batch import Batch
 from attnfaith.functional.decision import Decision
+from attnfaith.parameter_names import parameter
 from attnfaith.registry import Registry
 from attnfaith.storage.run_store import Store
 
@@ -34,7 +35,7 @@ Columns = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Test(ABC):
-    """One test of the debate: rows from a batch, figures from the rows, and what they say. Its fields are its options.
+    """The base class of a test; the fields of the dataclass are its options.
 
     Attributes:
         name: of the test, and of its table.
@@ -61,14 +62,14 @@ class Test(ABC):
 
     @abstractmethod
     def run(self, batch: Batch) -> Columns:
-        """The rows of a batch, text by text."""
+        """Run the test on a batch; the rows are grouped by text."""
 
     def conclude(self, store: Store, *, seed: int, quiet: bool) -> dict[str, pa.Table]:
-        """What can only be found when all rows are there, as tables by name; called once, at the end of a run."""
+        """Compute tables that need all rows, by name; called once, at the end of a run."""
         return {}
 
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
-        """What is known of each text, by level: what summaries and comparisons are made of.
+        """The quantities by level, from which summaries and comparisons are computed.
 
         Args:
             table: a run's tables by name: this test's, and "texts".
@@ -76,7 +77,7 @@ class Test(ABC):
         return ()
 
     def summarise(self, table: Callable[[str], pd.DataFrame], *, by: str | None, **statistics: Any) -> pd.DataFrame:
-        """Every estimate with its interval.
+        """All estimates with intervals.
 
         Args:
             table: the run's tables by name: this test's, and "texts".
@@ -86,7 +87,7 @@ class Test(ABC):
         return summarise(self.name, self.quantities(table), table("texts"), by=by, **statistics)
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """How each kind of figure is drawn; the first is the default.
+        """The functions that draw each kind of figure; the first is the default.
 
         These are the functions `PLOTS` of the module ``plot`` in the test's folder, each of a run's results.
         """
@@ -98,12 +99,12 @@ class Test(ABC):
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-        """What the figures of all texts say to a reader of the verdict."""
+        """The sentences for the verdict."""
         yield from ()
 
     @classmethod
     def sentences_on_two_runs(cls, rows: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
-        """How two runs differ in this test.
+        """The sentences for a comparison of two runs.
 
         Args:
             rows: of this test in a comparison.
@@ -122,7 +123,7 @@ tests: Registry[str, type[Test]] = Registry("test")
 
 
 def resolve_tests(asked: str | Sequence[str | Test]) -> list[Test]:
-    """Tests from their names (with default options) or as they are, each name once; "all" for every other one.
+    """Resolve names and instances of tests; "all" stands for every test.
 
     Example:
         >>> [test.name for test in resolve_tests(["erasure"])]
@@ -138,24 +139,27 @@ def resolve_tests(asked: str | Sequence[str | Test]) -> list[Test]:
     for entry in given:
         if not isinstance(entry, str | Test):
             raise InputError(
-                "Expected tests to be names, or tests such as attnfaith.tests.Erasure(); got "
+                f"Expected {parameter('tests')} to be names, or tests such as attnfaith.tests.Erasure(); got "
                 f"{validation.short_repr(entry)}."
             )
     result = [item if isinstance(item, Test) else tests[item]() for item in given]
     names = [item.name for item in result]
     if not names or len(set(names)) != len(names):
-        raise InputError(f"Expected at least one test, and each once; got {names}. Known: {', '.join(tests)}.")
+        raise InputError(
+            f"Expected {parameter('tests')} to name at least one test, and each once; got {names}. Known: "
+            f"{', '.join(tests)}."
+        )
     return result
 
 
 def outcome_type(decision: Decision) -> pa.DataType:
-    """The type of a decision in a table: a class, a list of labels, or a number."""
+    """The column type of a decision: a class, a list of labels, or a number."""
     types = {"multilabel": pa.list_(pa.int64()), "regression": pa.float64()}
     return types.get(decision.kind, pa.int64())
 
 
 def decision_cells(decision: Decision, logits: Tensor) -> list[Any]:
-    """The decisions of logits ``[M, C]``, as they stand in a table."""
+    """The decisions of logits ``[M, C]`` as table cells."""
     if decision.kind == "regression":
         return logits[:, 0].double().tolist()
     if decision.kind == "multilabel":
@@ -164,7 +168,7 @@ def decision_cells(decision: Decision, logits: Tensor) -> list[Any]:
 
 
 def concat_columns(names: Iterable[str], parts: Iterable[Columns]) -> Columns:
-    """Rows that were made in parts, such as level by level, one part after the other.
+    """Concatenate columns that were made in parts, such as level by level.
 
     Example:
         >>> concat_columns(["text_id"], [{"text_id": [0, 1]}, {}, {"text_id": [0]}])
@@ -178,7 +182,7 @@ def concat_columns(names: Iterable[str], parts: Iterable[Columns]) -> Columns:
 
 
 def to_cell(label: Any) -> Any:
-    """A label as it stands in a table."""
+    """A label as a table cell."""
     return list(label) if isinstance(label, tuple) else label
 
 
@@ -186,5 +190,5 @@ _ALWAYS = ("text_id", "ties", "undefined", "censored", "marginal")
 
 
 def schema_of(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
-    """A schema; most columns may be null."""
+    """A schema from columns; most may be null."""
     return pa.schema([pa.field(name, kind, nullable=name not in _ALWAYS) for name, kind in columns])

@@ -1,4 +1,4 @@
-"""Other attention, the same output? From attention and outputs that were computed elsewhere."""
+"""Metric modules of the adversarial test, for attention and outputs computed elsewhere."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class AdversarialDivergence(Metric):
     paper: ClassVar[str] = Adversarial.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """A distance, and a share."""
+        """Check ``epsilon`` and ``near``."""
         if options["epsilon"] is not None:
             share(options["epsilon"], "epsilon")
         share(options["near"], "near", one=True)
@@ -86,7 +86,7 @@ class AdversarialDivergence(Metric):
                     refuse(text[name], f"{name} of {where}")
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """See the class."""
+        """Compute the values that the class documents."""
         parts = zip(*(columns[name] for name in self.inputs), strict=True)
         js, satisfied = np.array([_reached(*part, epsilon=options["epsilon"]) for part in parts]).reshape(-1, 2).T
         short = np.array([len(weights) < 2 for weights in columns["references"]], dtype=bool)
@@ -102,7 +102,7 @@ class AdversarialDivergence(Metric):
 def _reached(
     others: Array, weights: Array, after: Array, before: Array, *, epsilon: float | None
 ) -> tuple[float, float]:
-    """The largest divergence of candidates ``[K, N]`` that count, and how many do."""
+    """The largest divergence of the candidates ``[K, N]`` within epsilon, and their number."""
     if any(np.isnan(values).any() for values in (others, weights, after, before)):
         return (np.nan,) * 2
     if not others.size:

@@ -1,4 +1,4 @@
-"""Adversarial attention: how far it is from the original, against how much weight the heaviest item has."""
+"""Plots of the adversarial test: the divergence against the largest attention weight."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SAID = {"exact": "exact", "low": "at least"}
 
 
 def divergences(table: pd.DataFrame, axis: Axes | None = None, *, title: str = "") -> Axes:
-    """How far attention can go for the same output, in strips by the largest weight.
+    """Draw the divergence of adversarial attention in strips by the largest weight.
 
     A strip shows each text as a dot, or where there are many texts their distribution: in blue, above its line, what
     the search reached; in orange, below it, the farthest there is, exactly or at least, where that is known. The black
@@ -92,7 +92,7 @@ def adversarial_figure(
     kind: str = "multiclass",
     path: str | PathLike[str] | None = None,
 ) -> Figure:
-    """The same for each predicted class, in a panel each; several labels and numbers have one panel of all texts.
+    """A figure with a panel for each predicted class; one panel for multi-label and regression models.
 
     Args:
         table: Of the adversarial test, with its column ``prediction``.
@@ -115,7 +115,7 @@ def adversarial_figure(
 
 
 def _half(axis: Axes, strip: int, values: Array, cells: Array, *, up: bool) -> None:
-    """The texts of one half of a strip, and their median; a distribution where they are many."""
+    """Draw the texts of one half of a strip and their median; many texts are drawn as a density."""
     values = values[np.isfinite(values)]
     if not len(values):
         return
@@ -134,7 +134,7 @@ def _half(axis: Axes, strip: int, values: Array, cells: Array, *, up: bool) -> N
 
 
 def _counts_before(values: Array, cells: Array) -> Array:
-    """How many values of the same cell come before each."""
+    """For each value, the number of earlier values in the same cell."""
     cell = np.clip(np.searchsorted(cells, values, side="right") - 1, 0, len(cells) - 2)
     return np.array([(cell[:index] == item).sum() for index, item in enumerate(cell)], dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""Figures of the adversarial test, and what they say: how different can attention be for the same output?"""
+"""Quantities and sentences of the adversarial test: how different can attention be for the same output?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EQUAL = 1e-9
 
 
 def divergences(js: Array, near: float, end: str = "", **about: Any) -> list[Quantity]:
-    """How far other weights are from those of each text, ``[n]``.
+    """Divergences of the adversarial weights from the original ones, ``[n]``.
 
     Args:
         js: the largest divergence, in nats.
@@ -40,7 +40,7 @@ def divergences(js: Array, near: float, end: str = "", **about: Any) -> list[Qua
 
 
 def unsatisfied(satisfied: Array, **about: Any) -> Quantity:
-    """On how many texts no candidate of the search was ever within epsilon, from how many were."""
+    """The share of texts on which no candidate was within epsilon."""
     return Share("unsatisfied", np.where(np.isnan(satisfied), np.nan, satisfied == 0), **about)
 
 
@@ -87,7 +87,7 @@ def quantities(adversarial: pd.DataFrame, near: float = NEAR) -> Quantities:
 
 
 def _of_texts(table: pd.DataFrame, near: float) -> Iterator[Quantity]:
-    """Of all texts together."""
+    """The quantities over all texts."""
     js, most = numbers(table["js"]), numbers(table["js_most"])
     yield Mean("most_mean", most)
     for end, values in ({"": js} | {f"_{end}": values for end, values in ends_of(table).items()}).items():
@@ -100,7 +100,7 @@ def _of_texts(table: pd.DataFrame, near: float) -> Iterator[Quantity]:
 
 
 def ends_of(table: pd.DataFrame) -> dict[str, Array]:
-    """What is known of the farthest weights: "exact", or "low" and "high", ``[n]`` each; nothing where nothing is."""
+    """The largest possible divergence, ``[n]``: "exact", or bounds "low" and "high"; empty if unknown."""
     low, high = numbers(table["js_low"]), numbers(table["js_high"])
     if np.isnan(high).all():
         return {}
@@ -108,7 +108,7 @@ def ends_of(table: pd.DataFrame) -> dict[str, Array]:
 
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-    """What the figures of all texts say."""
+    """The sentences for the verdict."""
     result, median, most = (figures.get("", name) for name in ("near_ln2", "js_median", "most_mean"))
     if not result.known:
         return
@@ -153,7 +153,7 @@ def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]
 
 
 def nats(figure: SummaryValue) -> str:
-    """A divergence with its interval.
+    """Format a divergence with its interval.
 
     Example:
         >>> nats(SummaryValue(0.1234, 0.1, 0.15)), nats(SummaryValue(0.6))

@@ -24,6 +24,7 @@ from attnfaith.functional.attention_limits import divergence_range
 from attnfaith.functional.counterfactual import EditableAttention, editable_attention, max_divergence, search_adversary
 from attnfaith.functional.decision import Decision
 from attnfaith.metrics.citations import JAIN_WALLACE
+from attnfaith.parameter_names import parameter
 from attnfaith.randomness import keyed_generator
 
 COLUMNS: list[tuple[str, Any]] = [
@@ -48,7 +49,7 @@ _NUMBERS = 2**24  # weights of all candidates at once; a batch that would need m
 @tests.register("adversarial")
 @dataclass(frozen=True)
 class Adversarial(Test):
-    """Other attention as far from the original as a search finds, and where it is known, as there is.
+    """Search for attention far from the original with the same output; exact where the maximum can be computed.
 
     Attributes:
         epsilon: how far the output may move (total variation distance); None for 0.01 where there are two outcomes,
@@ -91,7 +92,7 @@ class Adversarial(Test):
         return [(name, kind or outcome) for name, kind in COLUMNS]
 
     def run(self, batch: Batch) -> Columns:
-        """All candidates of all texts at once, through the tail only."""
+        """Run all candidates of all texts at once, through the tail only."""
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for part in self._parts(batch):
             result = self._searched(part)
@@ -101,20 +102,20 @@ class Adversarial(Test):
         return rows
 
     def epsilon_of(self, decision: Decision, outputs: int) -> float:
-        """How far the output of a decision from so many logits may move."""
+        """The default epsilon for a decision over a number of logits."""
         if self.epsilon is not None:
             return self.epsilon
         if decision.kind == "regression":
             if decision.tolerance is None:
                 raise InputError(
-                    "By how much may the predicted value change in the adversarial test? Give the Evaluator "
-                    "tolerance=, or the test epsilon=."
+                    "For a regression, the adversarial test needs the change of the predicted value that is still "
+                    f"allowed. Give {parameter('tolerance')}, or the option epsilon of the test."
                 )
             return decision.tolerance
         return TWO if outputs == (2 if decision.kind == "multiclass" else 1) else MORE
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
-        """The batch, or where its candidates would take too much memory, fewer texts at a time, captured anew."""
+        """The batch, or smaller batches if its candidates would take too much memory."""
         size = max(1, _NUMBERS // (self.candidates * batch.capture.weights[0].numel()))
         if size >= len(batch.rows):
             yield batch
@@ -170,7 +171,7 @@ class Adversarial(Test):
         }
 
     def _start(self, batch: Batch, freedom: EditableAttention, free: Tensor) -> Tensor:
-        """What is added to the log-weights, ``[B, K, G, N]``: draws for a text's own items and distributions alone."""
+        """The initial perturbation of the log-weights, ``[B, K, G, N]``; it depends on the text alone."""
         _, groups, items = freedom.logs.shape
         start = torch.zeros(len(batch.rows), self.candidates, groups, items, dtype=torch.float64)
         there = torch.ones_like(freedom.scale, dtype=torch.bool)
@@ -188,12 +189,12 @@ class Adversarial(Test):
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-        """How often entirely different weights give the same output."""
+        """The sentences for the verdict."""
         yield from summaries.sentences(figures, facts)
 
 
 def _distance(batch: Batch, corners: tuple[Tensor, Tensor] | None) -> Callable[[Tensor], Tensor]:
-    """From weights ``[B, K, G, N]`` to how far they move the output, ``[B, K]``; an affine tail needs no model."""
+    """The change of the output ``[B, K]`` for weights ``[B, K, G, N]``; an affine tail needs no model."""
     cut, capture, decision = batch.config.cut, batch.capture, batch.config.decision
     before = capture.logits.unsqueeze(1)
     if corners is None:
@@ -206,7 +207,7 @@ def _distance(batch: Batch, corners: tuple[Tensor, Tensor] | None) -> Callable[[
 def _bounds(
     freedom: EditableAttention, free: Tensor, corners: tuple[Tensor, Tensor], decision: Decision, epsilon: float
 ) -> list[tuple[float, float]]:
-    """Between which two divergences each text's largest is, through an affine tail."""
+    """Lower and upper bounds of the largest divergence of each text, for an affine tail."""
     contributions, bias = corners
     fixed = torch.einsum("bn,bnc->bc", freedom.fixed[:, 0], contributions) + bias
     result = []

@@ -1,4 +1,4 @@
-"""Agreement of two scores of the same items, from scores that were computed elsewhere."""
+"""Metric modules of the agreement test, for scores computed elsewhere."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class RankAgreement(PairedScores):
     paper: ClassVar[str] = Agreement.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Each has a range."""
+        """Check the options."""
         check_top(options["top"])
         share(options["alpha"], "alpha")
         share(options["near"], "near", zero=True)
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """See the class."""
+        """Compute the values that the class documents."""
         near, top = options["near"], options["top"]
 
         def compare(scores: Tensor, mask: Tensor) -> dict[str, Tensor]:
@@ -111,7 +111,7 @@ class TopOverlap(PairedScores):
     paper: ClassVar[str] = Agreement.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Each is a number of items, or a share."""
+        """Check the options: numbers of items, or shares."""
         tops = options["tops"]
         if isinstance(tops, str) or not hasattr(tops, "__iter__") or not list(tops):
             raise InputError(f"Expected tops to be a list such as [1, 3, 5], got {tops!r}.")
@@ -119,7 +119,7 @@ class TopOverlap(PairedScores):
             check_top(top)
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """See the class."""
+        """Compute the values that the class documents."""
         tops = options["tops"]
         short, result = compared(
             columns, lambda scores, mask: {f"overlap_at_{top}": overlap(scores, mask, top) for top in tops}

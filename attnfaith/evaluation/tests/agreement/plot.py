@@ -1,4 +1,4 @@
-"""Kendall's tau of attention with another ranking, text by text."""
+"""Plots of the agreement test: the distribution over texts of Kendall's tau with attention."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def taus(
     where: str = "",
     parts: Mapping[str, NDArray[np.bool_]] | None = None,
 ) -> Axes:
-    """How Kendall's tau of one pair of rankings is spread over the texts, an outline for each part of them.
+    """Draw the distribution of Kendall's tau of one pair of rankings, one outline for each group of texts.
 
     Each outline is the share of that part's texts in each of 20 bins from -1 to 1; a line marks the part's mean.
 
@@ -109,7 +109,7 @@ def agreement_distributions(
     kind: str = "multiclass",
     path: str | PathLike[str] | None = None,
 ) -> Figure:
-    """Attention against other rankings, text by text, by predicted class: a panel for each of them.
+    """A figure of Kendall's tau by predicted class, with a panel for each ranking compared with attention.
 
     Args:
         table: Of the agreement test.
@@ -140,7 +140,7 @@ def agreement_distributions(
 
 
 def _panels(table: pd.DataFrame, others: Sequence[str] | None) -> list[tuple[str, str, pd.DataFrame]]:
-    """What each panel is called, where its items are (if there are several levels), and its rows."""
+    """The title, level and rows of each panel."""
     result = []
     levels = list(dict.fromkeys(table["level"]))
     for level in levels:
@@ -158,7 +158,7 @@ def _panels(table: pd.DataFrame, others: Sequence[str] | None) -> list[tuple[str
 
 
 def _by_class(table: pd.DataFrame, labels: Sequence[str], kind: str) -> dict[str, NDArray[np.bool_]] | None:
-    """The rows of each predicted class; None where there are too many of them, or none."""
+    """The rows of each predicted class; None if there are too many classes, or none."""
     if kind not in ("multiclass", "sigmoid") or table["prediction"].nunique() > CLASSES:
         return None
     return masks_by_class(table, labels)

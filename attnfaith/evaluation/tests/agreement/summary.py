@@ -1,4 +1,4 @@
-"""Figures of the agreement test, and what they say: how alike are the orders in which two rankings put the items?"""
+"""Quantities and sentences of the agreement test: how similar are two rankings?"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _INSTEAD: tuple[Key, ...] = (("attention", "gradient"), ("attention", "gradient_
 def correlations(
     tau: Array, p: Array, rho: Array, common: Array, *, alpha: float = 0.05, **about: Any
 ) -> list[Quantity]:
-    """How alike the orders of two rankings are, ``[n, F]`` or ``[n]`` each.
+    """Correlations of pairs of rankings, ``[n, F]`` or ``[n]`` each.
 
     Args:
         tau: Kendall's tau-b of each text.
@@ -92,7 +92,7 @@ def quantities(agreement: pd.DataFrame, alpha: float = 0.05) -> Iterator[Quantit
 
 
 def _of_pairs(pivot: Pivot, level: str, alpha: float, indices: NDArray[np.intp]) -> list[Quantity]:
-    """Of some of the texts."""
+    """The quantities of some pairs."""
     keys = [key[:2] for key in pivot.keys]
     about: dict[str, Any] = {"keys": keys, "others": [written(key[2:]) for key in pivot.keys]}
     about["compared"] = [index for index, key in enumerate(keys) if key == (level, ATTENTION)]
@@ -105,7 +105,7 @@ def _of_pairs(pivot: Pivot, level: str, alpha: float, indices: NDArray[np.intp])
 
 
 def sentences(figures: SummaryLookup) -> Iterator[str]:
-    """What the figures of all texts say of attention and the two measures, level by level."""
+    """The sentences for the verdict: attention and the two measures of the paper, level by level."""
     compared = {level: _compared(figures, level) for level in _PLACES}
     several = sum(map(bool, compared.values())) > 1
     for level, keys in compared.items():
@@ -126,7 +126,7 @@ def sentences(figures: SummaryLookup) -> Iterator[str]:
 
 
 def _compared(figures: SummaryLookup, level: str) -> list[Key]:
-    """The rankings that attention is compared with at a level."""
+    """The rankings compared with attention at a level."""
     attention: Key = (level, ATTENTION)
     measures: list[Key] = [("input", name) for name in MEASURES]
     known = [key for key in measures if figures.get(level, "tau", attention, key).known]
@@ -142,7 +142,7 @@ def _conclusion(tau: SummaryValue) -> str:
 
 
 def mean_of(figure: SummaryValue) -> str:
-    """A coefficient with its interval.
+    """Format a coefficient with its interval.
 
     Example:
         >>> mean_of(SummaryValue(0.3412, 0.3, 0.38)), mean_of(SummaryValue(-0.001))

@@ -47,7 +47,7 @@ COLUMNS: list[tuple[str, Any]] = [
 @tests.register("agreement")
 @dataclass(frozen=True)
 class Agreement(Test):
-    """Each ranking against each other one, text by text; attention and the paper's two measures are always there.
+    """Rank correlation of every pair of rankings; attention and the two measures of the paper are always included.
 
     Attributes:
         pairs: "all", or "attention" for those that attention is one of.
@@ -78,7 +78,7 @@ class Agreement(Test):
         return [(name, kind or outcome) for name, kind in COLUMNS]
 
     def run(self, batch: Batch) -> Columns:
-        """The scores that the other tests use too, compared all at once."""
+        """Compare the scores of all rankings at once."""
         kept = batch.config.cache
         if self.name not in kept:  # on the trial's one text, so that what the model does not have is found only once
             kept[self.name] = {level: _supported(batch, level, listed) for level, listed in _compared(batch).items()}
@@ -86,7 +86,7 @@ class Agreement(Test):
         return concat_columns(dict(COLUMNS), (self._at(batch, level, rankings) for level, rankings in levels))
 
     def _at(self, batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> Columns:
-        """The rows of one level, text by text."""
+        """The rows of one level."""
         mask = batch.erasable(level)
         texts = (mask.sum(1) >= 2).nonzero().flatten()
         scores = torch.stack([batch.scores(item, level).double() for item in rankings], 1)[texts]
@@ -125,12 +125,12 @@ class Agreement(Test):
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-        """How far attention agrees with the two measures of the paper."""
+        """The sentences for the verdict."""
         yield from summaries.sentences(figures)
 
 
 def _compared(batch: Batch) -> dict[str, tuple[Ranking, ...]]:
-    """Attention, the paper's measures, then the others; of a model of tokens at one level, since all rank tokens."""
+    """The compared rankings: attention, the measures of the paper, then the others."""
     given, items = batch.config.rankings, batch.capture.items
     by_token = items is not None and items.kind == "tokens"
     levels = ("input",) if by_token and "input" in given else tuple(given)
@@ -145,18 +145,18 @@ def _compared(batch: Batch) -> dict[str, tuple[Ranking, ...]]:
 
 
 def _supported(batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> tuple[Ranking, ...]:
-    """Those that this model has; those of the run have been tried before."""
+    """The rankings that the model supports."""
     works = []
     for ranking in rankings:
         try:
             batch.scores(ranking, level)
             works.append(ranking)
         except UnsupportedModelError as error:
-            warnings.warn(f"The agreement test goes without the ranking {ranking}: {error}", stacklevel=4)
+            warnings.warn(f"The agreement test leaves out the ranking {ranking}: {error}", stacklevel=4)
     return tuple(works)
 
 
 def check_top(top: Any) -> None:
-    """Refuse what is neither a number of items nor a share of them."""
+    """Refuse a value that is neither a number of items nor a share."""
     if not validation.is_share(top):
         validation.whole_number(top, "top", least=1, also="a share between 0 and 1")

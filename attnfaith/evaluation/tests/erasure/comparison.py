@@ -1,4 +1,4 @@
-"""How two runs differ in the erasure test, in words."""
+"""The sentences on the erasure test in a comparison of two runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ATTENTION = {
 
 
 def sentences(rows: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
-    """Of attention, and of the other rankings, level by level.
+    """The sentences on attention and the other rankings, level by level.
 
     Args:
         rows: of this test in a comparison.

@@ -1,4 +1,4 @@
-"""The size of each text's smallest flipping set: exact where the tail is affine, else the smallest that a search finds.
+"""Find the size of the smallest flipping set of each text: exact for an affine tail, else by a search.
 
 The search is the reference that rankings are judged by, so it is the same whatever rankings a run asks for:
 
@@ -55,7 +55,7 @@ _PIECE = 65536
 
 @dataclass(frozen=True)
 class FlippingSets:
-    """The size of each text's smallest flipping set.
+    """The size of the smallest flipping set of each text, or bounds of it.
 
     Attributes:
         low: a size that it has at least; None where no set flips.
@@ -71,7 +71,7 @@ class FlippingSets:
 
 
 def optimal_sets(eraser: Eraser) -> FlippingSets | None:
-    """The exact sizes at the final attention, where the tail is affine; else None."""
+    """The exact sizes at the final attention for an affine tail; else None."""
     if not isinstance(eraser, AttentionEraser):
         return None
     batch = eraser.batch
@@ -84,7 +84,7 @@ def optimal_sets(eraser: Eraser) -> FlippingSets | None:
 
 
 def search_sets(eraser: Eraser, orders: Tensor, sizes: Tensor, *, bounds: bool = False) -> FlippingSets:
-    """Sizes from the search that this module describes.
+    """Search for small flipping sets, as the module describes.
 
     Args:
         eraser: removes items.
@@ -119,12 +119,12 @@ def search_sets(eraser: Eraser, orders: Tensor, sizes: Tensor, *, bounds: bool =
 
 
 def _pruned_sizes(eraser: Eraser, order: Tensor, size: Tensor) -> Tensor:
-    """The sizes ``[B]`` of the sets that are left of the first items of an order; 0 stays 0."""
+    """The sizes ``[B]`` of the sets after pruning; 0 stays 0."""
     return prune_set(prefix_set(order, size), order, eraser.flips_without).sum(1)
 
 
 def _margins_of_singles(eraser: Eraser, wanted: Tensor) -> Tensor:
-    """How near another decision some texts are without each single item, ``[B, N]``; inf elsewhere."""
+    """The margins of texts without each single item, ``[B, N]``; inf elsewhere."""
     texts, items = (eraser.erasable & wanted.unsqueeze(1)).nonzero(as_tuple=True)
     removed = torch.zeros(len(texts), eraser.erasable.shape[1], dtype=torch.bool, device=texts.device)
     removed[torch.arange(len(texts), device=texts.device), items] = True
@@ -137,7 +137,7 @@ def _margins_of_singles(eraser: Eraser, wanted: Tensor) -> Tensor:
 def _try_small_sets(
     eraser: AttentionEraser, low: list[int | None], high: list[int | None], flippable: list[bool | None]
 ) -> None:
-    """Try all sets of two items, and of three in short texts, where the size is not known."""
+    """Try all sets of two items, and of three in short texts, if the size is unknown."""
     for text, count in enumerate(eraser.counts.tolist()):
         for size in (2, 3):
             if low[text] == size < (high[text] or count + 1) and (size == 2 or count <= TRIPLES):
@@ -150,7 +150,7 @@ def _try_small_sets(
 
 
 def _any_of(eraser: AttentionEraser, text: int, size: int) -> bool:
-    """Whether any set of this many items flips one text."""
+    """Whether any set of a given size flips a text."""
     sets = itertools.combinations(eraser.erasable[text].nonzero().flatten().tolist(), size)
     while piece := list(itertools.islice(sets, _PIECE)):
         items = torch.tensor(piece, device=eraser.erasable.device)

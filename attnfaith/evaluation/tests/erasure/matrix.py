@@ -1,4 +1,4 @@
-"""The table of the erasure test as matrices: one row for each text, one column for each ranking."""
+"""Pivot the table of the erasure test into matrices with a row for each text and a column for each ranking."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAGS = {"marginal": "marginal", "tied_scores": "ties", "undefined_scores": "und
 
 @dataclass(frozen=True)
 class ErasureMatrix:
-    """What erasure did at one level.
+    """The results of the erasure test at one level.
 
     Attributes:
         level: where was erased.
@@ -49,21 +49,21 @@ class ErasureMatrix:
 
     @property
     def fraction(self) -> Array:
-        """The share of the items removed, ``[n, F]``; inf where the decision never flips."""
+        """The share of the items removed, ``[n, F]``; inf if the decision never flips."""
         return self.removed / self.items[:, None]
 
     @property
     def exact(self) -> bool:
-        """Whether it is known of every text how large its smallest flipping set is, or that there is none."""
+        """Whether the smallest flipping set of every text is known exactly."""
         return bool(self.settled.all())
 
     @property
     def settled(self) -> NDArray[np.bool_]:
-        """Of which texts that is known, ``[n]``."""
+        """``[n]``, True for texts whose smallest flipping set is known exactly."""
         return (np.isfinite(self.known) & (self.fewest == self.known)) | self.unflippable
 
     def take(self, rows: NDArray[Any]) -> ErasureMatrix:
-        """The same of some of the texts."""
+        """Select some of the texts."""
         per_text = {
             name: getattr(self, name)[rows]
             for name in "text_ids items present removed mass unflippable fewest known".split()
@@ -71,19 +71,19 @@ class ErasureMatrix:
         return replace(self, flags={name: values[rows] for name, values in self.flags.items()}, **per_text)
 
     def without_never(self) -> ErasureMatrix:
-        """The same as if each ranking had not been run on the texts that it never flips."""
+        """Drop the texts that each ranking never flips."""
         flips = np.isfinite(self.removed)
         return replace(self, present=flips, removed=np.where(flips, self.removed, np.nan))
 
     def index_of(self, name: str, level: str | None = None) -> int | None:
-        """The column of a ranking: of this level of rankings, else of the level erased at, else of any."""
+        """The column of a ranking; without a level, that of the erase level comes first."""
         result = [key for key in self.keys if key[1] == name]
         result.sort(key=lambda key: (key[0] != level, key[0] != self.level))
         return self.keys.index(result[0]) if result else None
 
 
 def grids(erasure: pd.DataFrame) -> list[ErasureMatrix]:
-    """The table of the erasure test as matrices, one `ErasureMatrix` for each level at which was erased."""
+    """One `ErasureMatrix` for each erase level."""
     return [_grid(erasure[erasure["erase_level"] == level], level) for level in levels_of(erasure)]
 
 

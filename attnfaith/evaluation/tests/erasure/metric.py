@@ -1,4 +1,4 @@
-"""Erasure until the decision flips, from decisions that were made elsewhere."""
+"""Metric module of the erasure test, for decisions computed elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnfaith.metrics.module import Metric
 
 
 class DecisionFlip(Metric):
-    """How many items must go, from the top of a ranking, until the decision flips.
+    """The number of items to remove from the top of a ranking until the decision flips.
 
     A decision is the number of a class; of several labels, give each set of them a number. The curve is not monotone:
     the first flip counts, whatever comes after.
@@ -51,12 +51,12 @@ class DecisionFlip(Metric):
     paper: ClassVar[str] = Erasure.citation
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
-        """The decision about the text as it is must be known."""
+        """The decision on the whole text must be given."""
         if np.isnan(text["references"]):
             raise InputError(f"Expected references to be decisions, got None for {where}.")
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """See the class."""
+        """Compute the values that the class documents."""
         pairs = list(zip(columns["predictions"], columns["references"], strict=True))
         items = np.array([len(after) for after, _ in pairs], dtype=np.float64)
         removed = np.array([first_flip(after, before) for after, before in pairs])
@@ -72,7 +72,7 @@ class DecisionFlip(Metric):
 
 
 def first_flip(after: Array, before: Array) -> float:
-    """After how many removals a decision is another one: inf for never, NaN where that is not known.
+    """The number of removals until the decision differs: inf for never, NaN if unknown.
 
     Example:
         >>> first_flip(np.array([0.0, 0.0, 2.0, 0.0]), np.array(0.0))

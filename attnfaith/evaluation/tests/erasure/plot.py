@@ -34,7 +34,7 @@ def erasure_figure(
     highlight: Sequence[str] | None = None,
     path: Path | None = None,
 ) -> Figure:
-    """Decisions kept while items are removed: a panel for each erase level; the summary tells the number of texts.
+    """A figure of the decisions kept while items are removed, with a panel for each erase level.
 
     Example:
         >>> import pandas as pd
@@ -56,7 +56,7 @@ def erasure_figure(
 
 
 def efficiency_figure(summary: pd.DataFrame, unit: Unit = "tokens", *, path: Path | None = None) -> Figure:
-    """Efficiency (or what a flip takes) of each ranking: a panel for each erase level.
+    """A figure of the efficiency of each ranking, with a panel for each erase level.
 
     Example:
         >>> import pandas as pd
@@ -74,7 +74,7 @@ def efficiency_figure(summary: pd.DataFrame, unit: Unit = "tokens", *, path: Pat
 
 
 def wins_figure(summary: pd.DataFrame, *, path: Path | None = None) -> Figure:
-    """Which ranking flips the decision first, pair by pair: a panel for each erase level.
+    """A figure of which ranking flips the decision first, with a panel for each erase level.
 
     Example:
         >>> import pandas as pd
@@ -107,7 +107,7 @@ def _by_level(
 
 
 def _texts(curves: pd.DataFrame, summary: pd.DataFrame) -> list[float]:
-    """For each row of the curves, the number of texts that its ranking was run on; NaN where the summary has none."""
+    """The number of texts behind each row of the curves; NaN if the summary has none."""
     require_columns(summary, SUMMARY, figure="erasure")
     about = ["erase_level", "ranking_level", "ranking"]
     rows = all_texts_rows(summary, "erasure")

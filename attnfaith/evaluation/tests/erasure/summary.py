@@ -1,4 +1,4 @@
-"""Figures of the erasure test: for each ranking, for each pair of rankings, and for the smallest flipping sets."""
+"""Quantities of the erasure test: for each ranking, each pair of rankings, and the smallest flipping sets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BY_BOUNDS = "not known exactly: see the figures ending in _low and _high"
 
 
 def efficiencies(grid: ErasureMatrix) -> tuple[Array, Array]:
-    """The least and the most that a ranking's efficiency on a text can be, ``[n, F]`` each.
+    """Lower and upper bounds of the efficiency of each ranking on each text, ``[n, F]``.
 
     The smallest flipping set's share of what the ranking removed: 0 where some set flips and the ranking never does, 1
     where the ranking removed no more than the smallest set known; NaN where neither the search nor the ranking flips
@@ -52,7 +52,7 @@ def efficiencies(grid: ErasureMatrix) -> tuple[Array, Array]:
 
 
 def removals(removed: Array, items: Array, *, keys: Sequence[Key] = (NONE,), note: str = "") -> dict[str, Quantity]:
-    """What follows from the number of removals alone, by name.
+    """The values that depend on the number of removals alone, by name.
 
     Args:
         removed: ``[n, F]``, at the first flip; inf where the decision never flips, NaN where that is not known.
@@ -97,7 +97,7 @@ def quantities_at(grid: ErasureMatrix, *, paper: bool = False) -> list[Quantity]
 
 
 def _efficiency(grid: ErasureMatrix, note: str) -> list[Quantity]:
-    """Means of ratios and ratios of means: one number where the smallest sets are known, else two ends."""
+    """Mean efficiencies and ratios of means; bounds where the smallest sets are not known exactly."""
     none = int(grid.unflippable.sum())
     unknown = int(np.isinf(grid.known).sum()) - none
     out = [f"{none} that no set flips"] * bool(none) + [f"{unknown} for which no set was found"] * bool(unknown)
@@ -127,7 +127,7 @@ def _efficiency(grid: ErasureMatrix, note: str) -> list[Quantity]:
 
 
 def _skill(grid: ErasureMatrix) -> Iterator[Quantity]:
-    """The share of the way from a random order's efficiency to 1, at most."""
+    """Skill: the share of the way from the efficiency of a random order to 1."""
     control = grid.index_of(CONTROL)
     if control is None:
         return
@@ -150,7 +150,7 @@ def _skill(grid: ErasureMatrix) -> Iterator[Quantity]:
 
 
 def _minimum(grid: ErasureMatrix, *, paper: bool) -> Iterator[Quantity]:
-    """How small the smallest flipping sets are (each estimate from the least and the most), and how many are known."""
+    """The sizes of the smallest flipping sets, as bounds, and how many are known."""
     flips = np.isfinite(grid.known)
     for name, flags in {"flippable": flips, "unflippable": grid.unflippable, "certified": grid.settled}.items():
         yield Share(name, flags, by_search=True)
@@ -174,7 +174,7 @@ def _pairs(
     *,
     paper: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Every pair of rankings, both ways round.
+    """Every ordered pair of rankings.
 
     The comparisons of attention, and of rankings that a user brought, with the random order are planned: they stand by
     themselves. Holm's correction is for all other pairs of the level, so that it does not reach the planned ones.
@@ -210,14 +210,14 @@ def _pairs(
 
 
 def _is_planned(grid: ErasureMatrix, first: int, second: int) -> bool:
-    """Whether two rankings are a random order and what is judged against it."""
+    """Whether a pair is the planned comparison with the random control."""
     control, attention = grid.index_of(CONTROL, grid.level), grid.index_of(ATTENTION, "attention")
     others = {first, second} - {control}
     return len(others) == 1 and all(index == attention or grid.keys[index][0] == YOURS for index in others)
 
 
 def _gaps(grid: ErasureMatrix, fraction: Quantity, means: SharedMeans, left: Array, right: Array) -> Estimate:
-    """Mean differences in the fraction removed, paired; from the means already drawn where the texts are the same."""
+    """Paired mean differences of the fraction removed; resampled means are reused if the texts are the same."""
     if grid.present.all():
         value, draws = fraction.resampled(means)
         gaps = value[left] - value[right], draws[:, left] - draws[:, right]
@@ -287,7 +287,7 @@ def quantities(erasure: pd.DataFrame, reference: str | None = None) -> Iterator[
 
 
 def curves(erasure: pd.DataFrame, *, confidence_level: float = 0.95, points: int = POINTS) -> pd.DataFrame:
-    """How many decisions are still kept when a fraction of the items is removed: one row per ranking and fraction.
+    """The share of decisions kept by fraction of items removed: one row per ranking and fraction.
 
     Columns ``erase_level``, ``ranking_level``, ``ranking``, ``fraction`` (removed, from 0 to 1), ``kept`` (the share of
     texts), and the ends ``low`` and ``high`` of its interval (Wilson's, for each fraction by itself).

@@ -93,7 +93,7 @@ class Erasure(Test):
 
     @classmethod
     def sentences_on_two_runs(cls, rows: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:
-        """What attention, and the other rankings, remove in the two runs."""
+        """The sentences on the shares removed in two runs."""
         yield from comparison.sentences(rows, names)
 
     def _level(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
@@ -156,7 +156,7 @@ class Erasure(Test):
 
 
 def _panel(eraser: Eraser) -> list[Ranking]:
-    """The rankings that the search for small flipping sets starts from; without those that this model does not have."""
+    """The rankings that the search for small flipping sets starts from, as far as the model supports them."""
     supported = []
     for ranking in PANEL[eraser.level]:
         try:
@@ -172,7 +172,7 @@ def _is_optimal(ranking: Ranking) -> bool:
 
 
 def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
-    """The orders to go down ``[O, B, N]``, and which ranking each belongs to.
+    """The removal orders ``[O, B, N]``, and the ranking that each belongs to.
 
     Scores that speak for or against a target are turned round where that is how the decision can change: upwards and
     downwards for a regression, towards its presence for a label that is absent.
@@ -214,7 +214,7 @@ def _first_flip_of_each(flips: FirstFlips, owner: Sequence[int], indices: Sequen
 
 
 def _columns(eraser: Eraser, result: FirstFlips, orders: Tensor) -> dict[str, list[list[Any]]]:
-    """What each ranking did to each text, ``[R][B]``."""
+    """The table columns of each ranking and text, ``[R][B]``."""
     decision = eraser.batch.config.decision
     removed, flips, counts = result.removed, result.flips, eraser.counts
     share = eraser.weights.expand_as(orders).gather(2, orders).cumsum(2)

@@ -1,4 +1,4 @@
-"""How much each rank of one group says of the output: clusters, information, chance, random halves."""
+"""Measure the information of each attention rank about the output: clustering, mutual information, permutations."""
 
 from __future__ import annotations
 
@@ -102,11 +102,11 @@ class Measurement:
 
     @property
     def units(self) -> int:
-        """How much work there is."""
+        """The amount of work, for the progress bar."""
         return 0 if self.reason else self._seeds * self.ranks
 
     def rows(self, vectors: NDArray[np.float32] | None, advance: Callable[[int], None]) -> Iterator[dict[str, Any]]:
-        """A row for each k-means seed and rank; without numbers where there is a reason.
+        """A row for each k-means seed and rank; without numbers if a reason is given.
 
         Args:
             vectors: ``[k, n, D]``; None where there is a reason.
@@ -174,7 +174,7 @@ class Measurement:
         return ""
 
     def _outputs(self, number: int) -> NDArray[np.int64]:
-        """What is predicted, as numbers from 0; in clusters, where there are two classes or one value."""
+        """The predicted classes as numbers from 0; clusters of the outputs for two classes or a regression."""
         chosen = np.flatnonzero(self._members).tolist()
         logits = self._ranked.logits[chosen]
         if self._kind == "multilabel" or (self._kind == "multiclass" and logits.shape[1] > 2):
@@ -200,7 +200,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class RankedVectors:
-    """What a run's table says of its texts, but for the vectors.
+    """The table of a run without the vectors.
 
     Attributes:
         text_ids: ``[n]``, ascending.
@@ -218,7 +218,7 @@ class RankedVectors:
 
 
 def read_ranked(store: Store, table: str, *, ranks: int, texts: int, seed: int) -> RankedVectors:
-    """Read a run's table, shard by shard.
+    """Read the table of a run shard by shard.
 
     Args:
         store: the run.
@@ -258,7 +258,7 @@ def read_ranked(store: Store, table: str, *, ranks: int, texts: int, seed: int) 
 def write_vectors_by_rank(
     store: Store, table: str, folder: Path, wanted: Mapping[str, tuple[NDArray[np.int64], int]]
 ) -> dict[str, NDArray[np.float32]]:
-    """The vectors of some texts by rank, in files of a folder, so that memory does not grow with them.
+    """Write the vectors by rank into files, so that memory does not grow with the data.
 
     Args:
         store: the run.
@@ -292,7 +292,7 @@ def write_vectors_by_rank(
 def _groups(
     store: Store, table: str, columns: list[str], ids: NDArray[np.int64]
 ) -> Iterator[tuple[str, pd.DataFrame, NDArray[np.intp]]]:
-    """Each shard's rows of each group, those of the texts with these ids only, and the places of their texts."""
+    """The rows of each shard and group for some texts, with the indices of the texts."""
     for frame in store.batches(table, columns):
         text = frame["text_id"].to_numpy(dtype=np.int64)
         indices = np.searchsorted(ids, text)

@@ -1,4 +1,4 @@
-"""Information by attention rank, from attention, vectors and outputs that were computed elsewhere."""
+"""Metric module of the information test, for attention, vectors and outputs computed elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTIONS = ("clusters", "ranks", "kmeans_seeds", "permutations", "weights", "few
 
 
 class RankInformation(Module):
-    """Does what is attended most say most about the output?
+    """Are the items with the highest attention the most informative about the output?
 
     The vectors of each attention rank are one sample: they are clustered, and the mutual information of their clusters
     and the output is measured, in nats. All texts together have these figures, no single one does. What chance alone
@@ -76,13 +76,13 @@ class RankInformation(Module):
     paper: ClassVar[str] = Information.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """As the test's own."""
+        """Check the options as the test does."""
         Information(**{name: options[name] for name in self.options})
         if options["per_text"]:
-            raise InputError("RankInformation has figures of all texts together; leave out per_text.")
+            raise InputError("RankInformation has estimates over all texts only. Leave out per_text.")
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
-        """A vector for each weight."""
+        """Each weight needs a vector."""
         check_same({name: len(text[name]) for name in ("attention", "vectors")}, "items", where)
         if not text["predictions"].size:
             raise InputError(f"Expected predictions of {where} to be logits, got none.")
@@ -92,14 +92,14 @@ class RankInformation(Module):
     def summarise(
         self, columns: dict[str, list[Array]], options: Mapping[str, Any], asked: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """See the class."""
+        """Compute the values that the class documents."""
         texts = list(zip(*(columns[name] for name in self.inputs), strict=True))
         for what, sizes in {
             "logits": {len(logits) for logits, _, _ in texts},
             "numbers in a vector": {vectors.shape[1] for _, _, vectors in texts if vectors.size},
         }.items():
             if len(sizes) > 1:
-                raise InputError(f"Expected as many {what} in all texts, got {sorted(sizes)}.")
+                raise InputError(f"Expected the same number of {what} in all texts, got {sorted(sizes)}.")
         known = [text for text in texts if len(text[1]) and not any(np.isnan(part).any() for part in text)]
         seed = asked["random_state"]
         result: dict[str, Any] = {"texts": len(texts), "undefined": len(texts) - len(known)}
@@ -113,7 +113,7 @@ class RankInformation(Module):
 
 
 def _measured(texts: list[tuple[Array, Array, Array]], options: Mapping[str, Any], seed: int) -> pd.DataFrame:
-    """The rows of `attnfaith.evaluation.tests.information.measure`, from texts without NaN."""
+    """The rows of `attnfaith.evaluation.tests.information.measure` for texts without NaN."""
     logits, attention, vectors = zip(*texts, strict=True)
     weights, mask = padded(attention)
     order = order_of(weights, mask)[:, : options["most_ranks"]]
@@ -146,7 +146,7 @@ def _measured(texts: list[tuple[Array, Array, Array]], options: Mapping[str, Any
 
 
 def _flat(figures: pd.DataFrame, *, intervals: bool) -> dict[str, Any]:
-    """The figures of a summary by name, those of each rank as lists."""
+    """The estimates of a summary by name, with lists for estimates by rank."""
     single = figures[figures["other"] == ""].set_index("figure")
     result: dict[str, Any] = {}
     for name in ("weighted_kendall", "weighted_kendall_corrected", "weighted_kendall_seeds", "output_entropy"):

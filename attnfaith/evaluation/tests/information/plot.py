@@ -1,4 +1,4 @@
-"""What each attention rank says of the output, beside what chance says, over how much attention it has."""
+"""Plots of the information test: mutual information by attention rank, above the mean attention."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LABELS = (("mi", "as measured", PLAIN), ("mi_corrected", "beyond chance", ALERT
 
 
 def information(summary: pd.DataFrame, axis: Axes | None = None, *, group: str = ALL) -> Axes:
-    """Mutual information of each rank's vectors with the output: as measured, by chance, and beyond chance.
+    """Draw the mutual information by rank: measured, expected by chance, and the difference.
 
     Shaded is what permutations of the outputs say; lines are intervals.
 
@@ -59,7 +59,7 @@ def information(summary: pd.DataFrame, axis: Axes | None = None, *, group: str =
 
 
 def attention_by_rank(summary: pd.DataFrame, axis: Axes | None = None, *, group: str = ALL) -> Axes:
-    """The mean attention of each rank, as bars.
+    """Draw the mean attention of each rank as bars.
 
     Args:
         summary: As for `information`.
@@ -81,7 +81,7 @@ def attention_by_rank(summary: pd.DataFrame, axis: Axes | None = None, *, group:
 
 
 def information_figure(summary: pd.DataFrame, *, group: str = ALL, path: str | PathLike[str] | None = None) -> Figure:
-    """Information by rank over mean attention by rank.
+    """A figure of information by rank above mean attention by rank.
 
     Args:
         summary: As for `information`.
@@ -98,7 +98,7 @@ def information_figure(summary: pd.DataFrame, *, group: str = ALL, path: str | P
 
 
 def information_heads_figure(summary: pd.DataFrame, *, path: str | PathLike[str] | None = None) -> Figure:
-    """Information by rank of each head by itself, in a panel each, all at the same scale.
+    """A figure of information by rank with a panel for each head, at the same scale.
 
     Over each panel stands weighted Kendall's tau of what is beyond chance.
 
@@ -155,7 +155,7 @@ def _lines(axis: Axes, table: pd.DataFrame) -> None:
 
 
 def _labels(axis: Axes, table: pd.DataFrame) -> None:
-    """The names of the three lines, where they end."""
+    """Label the three lines at their ends."""
     ends = [(float(_by_rank(table, figure)[0][-1]), label, colour, False) for figure, label, colour in _LABELS]
     EndLabels(axis, sorted(end for end in ends if np.isfinite(end[0])))
 
@@ -170,7 +170,7 @@ def _of_group(summary: pd.DataFrame, group: str) -> pd.DataFrame:
 
 
 def _by_rank(table: pd.DataFrame, figure: str) -> tuple[Array, Array, Array]:
-    """A figure of each rank, ``[k]``, and the ends of its intervals; NaN where there is none."""
+    """An estimate by rank, ``[k]``, with the ends of its intervals; NaN if undefined."""
     ranked = table[table["other"] != ""]
     rows = ranked[ranked["figure"] == figure]
     indices = rows["other"].astype(int).to_numpy()
@@ -196,7 +196,7 @@ def _title(table: pd.DataFrame, group: str) -> str:
 
 
 def _told(table: pd.DataFrame) -> tuple[str, ...]:
-    """Kendall's tau of the two lines, and what they rest on."""
+    """The lines under the title: Kendall's tau and the number of texts."""
     samples, clusters = _figure(table, "samples")[0], _figure(table, "clusters")[0]
     base = joined(counted([samples]), f"{clusters:.0f} clusters" if np.isfinite(clusters) else "")
     corrected, raw = _tau(table, "weighted_kendall_corrected"), _tau(table, "weighted_kendall")

@@ -1,4 +1,4 @@
-"""Figures of the information test: what each attention rank says of the output, and does more attention say more?"""
+"""Estimates and sentences of the information test: does more attention mean more information?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def summarise(
     seed: int = 0,
     by: str | None = None,
 ) -> pd.DataFrame:
-    """The figures of the information test, for each group: ``ranking`` is "all" heads together, or a head's number.
+    """Summarise the information test for each group: ``ranking`` is "all" heads together, or the number of a head.
 
     Information is in nats. Where vectors were clustered several times, information is the mean over the clusterings.
 
@@ -93,7 +93,7 @@ def summarise(
 
 
 class _Group:
-    """The table of one group, laid out by k-means seed and rank."""
+    """The table of one group by k-means seed and rank."""
 
     def __init__(self, table: pd.DataFrame, weights: str, intervals: IntervalOptions) -> None:
         self.form, self.resamples = weights, intervals.resamples(0)
@@ -105,16 +105,16 @@ class _Group:
         self.weights = self._by_seed("mean_weight")[0]
 
     def _by_seed(self, name: str) -> Array:
-        """A column, ``[seeds, k]``."""
+        """A column as a matrix ``[seeds, k]``."""
         return numbers(self.table[name]).reshape(-1, self.ranks)
 
     def _draws(self, name: str) -> Array:
-        """A column of lists, ``[P, seeds, k]``."""
+        """A column of lists as an array ``[P, seeds, k]``."""
         lists = np.array([np.asarray(item, dtype=np.float64) for item in self.table[name]])
         return lists.T.reshape(lists.shape[1], -1, self.ranks)
 
     def add_to(self, rows: EstimateTable, key: tuple[str, str], texts: int) -> None:
-        """All its figures; NaN with the reason where there are none."""
+        """Add all estimates of the group; NaN with the reason if undefined."""
         about: dict[str, Any] = {"texts": self.samples, "key": key}
         if self.known:
             self._add_kendall(rows, about)
@@ -148,7 +148,7 @@ class _Group:
         rows.add("informative", informative, **about)
 
     def _add_seeds(self, rows: EstimateTable, about: Mapping[str, Any]) -> None:
-        """What tau would be with one clustering only, and how much that depends on its start."""
+        """Add tau for single clusterings, and its spread over their seeds."""
         taus = np.array([self._tau(line) for line in self._by_seed("mi")])
         known = taus[~np.isnan(taus)]
         if len(taus) > 1 and len(known):
@@ -166,7 +166,7 @@ class _Group:
                 rows.add(name, value[rank], low[rank], high[rank], other=str(rank), **about)
 
     def _estimates(self) -> dict[str, tuple[Array, Array, Array]]:
-        """The figures of all ranks, ``[k]``, and the ends of their intervals."""
+        """The estimates of all ranks, ``[k]``, with the ends of their intervals."""
         blank = np.full(self.ranks, np.nan)
         means = {name: self._by_seed(name).mean(0) for name in ("mi", "corrected", "miller_madow", "singletons")}
         null, halves = self._draws("null").mean(1), self._draws("halves").mean(1)
@@ -184,14 +184,14 @@ class _Group:
         return weighted_kendall(self.weights, by_rank, self.form)
 
     def _undefined(self) -> str:
-        """Why there is no tau."""
+        """The reason why tau is undefined."""
         if self.ranks < 2:
             return _ONE
         return _EQUAL if np.ptp(self.weights) <= ALIKE * self.weights.max() else _FLAT
 
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-    """How much the most attended items say, and whether less attended ones say less."""
+    """The sentences for the verdict."""
     key, unit = (LEVEL, ALL), unit_at(facts["unit"], LEVEL)
     samples, ranks, informative = (figures.get("", name, key) for name in ("samples", "ranks", "informative"))
     if not samples.known:
@@ -231,7 +231,7 @@ def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]
 
 
 def bracketed(value: float, low: float, high: float, unit: str = "") -> str:
-    """A figure and its interval.
+    """Format an estimate with its interval.
 
     Example:
         >>> bracketed(0.123, -0.001, 0.5), bracketed(0.123, -0.001, 0.5, " nats")

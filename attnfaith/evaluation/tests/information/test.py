@@ -1,4 +1,4 @@
-"""Information: does what is attended most say most about the output? (Wen et al. 2022)."""
+"""Information: are the items with the highest attention the most informative? (Wen et al. 2022)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Information(Test):
         return COLUMNS
 
     def run(self, batch: Batch) -> Columns:
-        """The vectors that are attended most, in order."""
+        """The attended vectors in descending order of attention."""
         adapter, eraser = batch.config.cut.adapter, AttentionEraser(batch)
         vectors = adapter.attended(batch.capture).float()
         weights, groups = self._weights(batch, vectors.shape[1])
@@ -123,7 +123,7 @@ class Information(Test):
         return rows
 
     def conclude(self, store: Store, *, seed: int, quiet: bool) -> dict[str, pa.Table]:
-        """The information of each rank, from all texts."""
+        """Measure the information of each rank over all texts."""
         kind = store.manifest["run"]["decision"]["kind"]
         ranked = read_ranked(store, self.name, ranks=self.most_ranks, texts=self.most_texts, seed=seed)
         asked = {
@@ -157,17 +157,17 @@ class Information(Test):
         return summed.summarise(table(BY_RANK), table("texts"), by=by, weights=self.weights, **statistics)
 
     def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
-        """Information by rank; and of each head, where heads were measured."""
+        """Plots of information by rank, and by head if heads were measured."""
         made = super().figures(results)
         return made if self.heads else {name: draw for name, draw in made.items() if name != "heads"}
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-        """How much the most attended items say, and whether less attended ones say less."""
+        """The sentences for the verdict."""
         yield from summed.sentences(figures, facts)
 
     def _weights(self, batch: Batch, count: int) -> tuple[Tensor, list[str]]:
-        """The weights ``[1 + H, B, N]`` of all heads together and of each by itself, and the groups' names."""
+        """The weights ``[1 + H, B, N]`` of all heads together and of each head, with the names of the groups."""
         together = batch.weights.unsqueeze(0)
         if count == 1 or not self.heads:
             return together, [ALL]

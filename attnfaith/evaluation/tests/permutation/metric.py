@@ -1,4 +1,4 @@
-"""How far shuffles move the output, from outputs that were computed elsewhere."""
+"""Metric module of the permutation test, for outputs computed elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnfaith.metrics.module import Metric
 
 
 class PermutationDistance(Metric):
-    """How far does the output move when the same attention weights go to other items?
+    """The change of the output when the attention weights are shuffled among the items.
 
     All outputs are probabilities of the classes.
 
@@ -49,14 +49,14 @@ class PermutationDistance(Metric):
     paper: ClassVar[str] = Permutation.citation
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
-        """Outputs over the same classes; there may be none."""
+        """The outputs must have the same classes; a text may have none."""
         given = {name: values for name, values in text.items() if values.size}
         check_same({name: values.shape[-1] for name, values in given.items()}, "classes", where)
         for name, values in {**given, "references": text["references"]}.items():
             check_probabilities(values, f"{name} of {where}")
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """See the class."""
+        """Compute the values that the class documents."""
         pairs = zip(columns["predictions"], columns["references"], strict=True)
         middle, largest, flips = np.array([_shuffled(after, before) for after, before in pairs]).reshape(-1, 3).T
         each = {"median_tvd": middle, "max_tvd": largest, "flips": flips}
@@ -65,7 +65,7 @@ class PermutationDistance(Metric):
 
 
 def _shuffled(after: Array, before: Array) -> tuple[float, float, float]:
-    """The median and the largest distance of outputs ``[K, C]`` from one, and the share that decide otherwise."""
+    """The median and largest distance of outputs ``[K, C]`` from the original, and the share that flip the decision."""
     if not after.size or np.isnan(after).any() or np.isnan(before).any():
         return (np.nan,) * 3
     outputs, output = torch.from_numpy(after), torch.from_numpy(before)

@@ -1,4 +1,4 @@
-"""Shuffled attention: how far the output moves, against how much weight the heaviest item has."""
+"""Plots of the permutation test: the change of the output against the largest attention weight."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shuffles(
     kind: str = "multiclass",
     right: float | None = None,
 ) -> Axes:
-    """How far shuffles of the attention move the output, in strips by the largest weight.
+    """Draw the change of the output by shuffled attention in strips by the largest weight.
 
     A strip shows each text's median over shuffles: as dots, or where there are many texts as a distribution, mirrored.
     The black line is the median of the strip; beside it stand the number of texts, and the share of them whose decision
@@ -90,7 +90,7 @@ def permutation_figure(
     kind: str = "multiclass",
     path: str | PathLike[str] | None = None,
 ) -> Figure:
-    """The same for each predicted class, in a panel each; several labels and numbers have one panel of all texts.
+    """A figure with a panel for each predicted class; one panel for multi-label and regression models.
 
     Args:
         table: Of the permutation test, with its column ``prediction``.
@@ -114,7 +114,7 @@ def permutation_figure(
 
 
 def _draw(axis: Axes, strip: int, moved: Array, cells: Array) -> None:
-    """The texts of a strip, and their median."""
+    """Draw the texts of a strip and their median."""
     inside = np.clip(moved, cells[0], cells[-1])
     counts, _ = np.histogram(inside, cells)
     width = _HALF * counts / counts.max()
@@ -128,7 +128,7 @@ def _draw(axis: Axes, strip: int, moved: Array, cells: Array) -> None:
 
 
 def _apart(moved: Array, cells: Array) -> Array:
-    """Heights for dots, so that those of one cell stand above and below each other."""
+    """Offsets of dots, so that those of one cell do not overlap."""
     indices = np.clip(np.searchsorted(cells, moved, side="right") - 1, 0, len(cells) - 2)
     heights, step = np.zeros(len(moved)), 2 * _HALF / max(POINTS // 4, int(np.bincount(indices).max()))
     for index in np.unique(indices):

@@ -1,4 +1,4 @@
-"""Figures of the permutation test, and what they say: does it matter which item gets which weight?"""
+"""Quantities and sentences of the permutation test: does it matter which item gets which weight?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SMALL = 0.05
 
 
 def distances(columns: Mapping[str, Array], **about: Any) -> list[Quantity]:
-    """What shuffles do to each text.
+    """The changes of the output of each text by shuffled attention.
 
     Args:
         columns: ``[n, F]`` or ``[n]`` each: "median_tvd" and "max_tvd" (the median and the largest distance that a
@@ -68,7 +68,7 @@ def quantities(permutation: pd.DataFrame) -> Quantities:
 
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-    """What the figures of all texts say."""
+    """The sentences for the verdict."""
     moved, never = figures.get("", "median_tvd"), figures.get("", "never_changes")
     if not moved.known:
         return

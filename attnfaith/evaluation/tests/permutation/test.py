@@ -41,7 +41,7 @@ COLUMNS: list[tuple[str, Any]] = [
 @tests.register("permutation")
 @dataclass(frozen=True)
 class Permutation(Test):
-    """The weights of each text shuffled among its items, again and again, the same way in all distributions.
+    """Shuffle the weights of each text among its items many times, equally in all distributions.
 
     Attributes:
         permutations: how many shuffles of each text.
@@ -66,7 +66,7 @@ class Permutation(Test):
         return [(name, kind or outcome) for name, kind in COLUMNS]
 
     def run(self, batch: Batch) -> Columns:
-        """All shuffles of all texts, through the tail only."""
+        """Run all shuffles of all texts, through the tail only."""
         decision, eraser = batch.config.decision, AttentionEraser(batch)
         after, before = self._shuffled(batch, eraser.erasable), batch.logits.unsqueeze(1)
         moved = decision.distance(before, after).double().cpu().numpy()
@@ -92,7 +92,7 @@ class Permutation(Test):
 
     @torch.no_grad()
     def _shuffled(self, batch: Batch, movable: Tensor) -> Tensor:
-        """The logits ``[B, K, C]``; as many shuffles at once as there is room for."""
+        """The logits ``[B, K, C]`` with shuffled weights, as many shuffles at once as memory allows."""
         cut, capture = batch.config.cut, batch.capture
         seed, affine = batch.config.settings.seed, cut.adapter.affine(capture)
         generators = [keyed_generator(seed, row.number, self.name) for row in batch.rows]
@@ -115,5 +115,5 @@ class Permutation(Test):
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-        """How far shuffles move the output, and how often none changes the decision."""
+        """The sentences for the verdict."""
         yield from summaries.sentences(figures, facts)

@@ -1,4 +1,4 @@
-"""Rationales: what the top items carry, and whether people marked the same; from numbers computed elsewhere."""
+"""Metric modules of the rationales test, for numbers computed elsewhere."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from attnfaith.validation import is_share, share
 
 
 class _Drops(Metric):
-    """How much a probability falls when items go."""
+    """The drop of a probability when items are removed."""
 
     measured: ClassVar[str]
     options: ClassVar[dict[str, Any]] = {"shares": SHARES}
     paper: ClassVar[str] = Rationales.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Shares of the items, each once."""
+        """Check the shares: each must be given once."""
         shares = options["shares"]
         good = not isinstance(shares, str) and isinstance(shares, Sequence) and len(set(shares)) == len(shares) > 0
         if not good or not any(shares) or not all(is_share(entry, zero=True, one=True) for entry in shares):
             raise InputError(f"Expected shares to be numbers from 0 to 1, each once, such as 0.1; got {shares!r}.")
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
-        """One probability for each share."""
+        """Each share needs a probability."""
         name, shares = next(iter(self.inputs)), options["shares"]
         if len(text[name]) != len(shares):
             raise InputError(
@@ -47,7 +47,7 @@ class _Drops(Metric):
                 raise InputError(f"Expected {key} of {where} to be between 0 and 1: the probability of one class.")
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """See the class."""
+        """Compute the values that the class documents."""
         after, before = (np.array(columns[name]) for name in self.inputs)
         shares = np.array(options["shares"], dtype=np.float64)
         drops = before[:, None] - after
@@ -58,11 +58,11 @@ class _Drops(Metric):
 
     @abstractmethod
     def _first(self, some: Array, none: Array) -> Array | None:
-        """The drop at the step with an empty top, where it is known."""
+        """The drop at the share 0, if it is given."""
 
 
 class Comprehensiveness(_Drops):
-    """How much does the probability of the decision fall without the top items? More is better.
+    """The drop of the probability of the decision without the top items; higher is better.
 
     Args:
         without: for each text, the probability of the explained class with the top items erased, once for each of the
@@ -94,7 +94,7 @@ class Comprehensiveness(_Drops):
 
 
 class Sufficiency(_Drops):
-    """How much does the probability of the decision fall with the top items alone? Less is better.
+    """The drop of the probability of the decision with the top items alone; lower is better.
 
     Args:
         kept: for each text, the probability of the explained class with the top items alone, once for each of the
@@ -127,7 +127,7 @@ class Sufficiency(_Drops):
 
 
 class RationaleAgreement(Metric):
-    """Are the items with the highest scores those that people marked, or those that are known to decide?
+    """Agreement of the highest scores with human annotations, or with a known ground truth.
 
     Args:
         predictions: for each text, a score of each item, higher for what matters more; NaN comes last.
@@ -161,18 +161,18 @@ class RationaleAgreement(Metric):
     paper: ClassVar[str] = Rationales.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """A share, or nothing."""
+        """Check the share."""
         if options["top"] is not None:
             share(options["top"], "top", one=True)
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
-        """A mark for each score."""
+        """Each score needs an annotation."""
         check_same({name: len(values) for name, values in text.items()}, "items", where)
         if not np.isin(text["references"], (0, 1)).all():
             raise InputError(f"Expected references of {where} to be marks, 0 or 1 for each item.")
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """See the class."""
+        """Compute the values that the class documents."""
         marks = columns["references"]
         (scores, mask), (marked, _) = padded(columns["predictions"]), padded(marks)
         items, relevant = (np.array([float(f(mark)) for mark in marks]) for f in (len, np.sum))

@@ -1,4 +1,4 @@
-"""What the top of each ranking carries by itself, and how much of it people marked."""
+"""Plots of the rationales test: comprehensiveness, sufficiency, and agreement with human annotations."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.rationales.summary import AGREEMENT, MEASURES, share_at
+from attnfaith.parameter_names import parameter
 from attnfaith.plots.curves import resolve_highlight
 from attnfaith.plots.dots import draw_dots
 from attnfaith.plots.labels import labels_for
@@ -57,7 +58,7 @@ def carried(
     kind: str = "multiclass",
     highlight: Sequence[str] | None = None,
 ) -> Axes:
-    """How far the explained probability falls when the top of each ranking is erased, or all else: a curve each.
+    """Draw the drop of the explained probability when the top items, or all others, are erased: one curve per ranking.
 
     Without its top, a good ranking's curve is high; with the top alone, low. Dashed curves, with open markers, belong
     to rankings of the input level; the dotted ones to a random order.
@@ -105,7 +106,7 @@ def carried(
 
 
 def _curve(axis: Axes, rows: pd.DataFrame, look: LineStyle, label: str, solid: bool) -> tuple[float, str, str, bool]:
-    """One curve and its band; where it ends, and its label with colour and weight."""
+    """Draw one curve and its band, and return its end and label."""
     rows = rows.sort_values("share")
     share, value, low, high = (numbers(rows[name]) for name in ("share", "value", "low", "high"))
     over, shade = (5, 0.15) if look.highlighted else (3, 0.05)
@@ -121,7 +122,7 @@ def _curve(axis: Axes, rows: pd.DataFrame, look: LineStyle, label: str, solid: b
 
 
 def _place_shares(axis: Axes, shares: Sequence[float]) -> None:
-    """Ticks where something was erased; small shares get as much room as large ones."""
+    """Set ticks at the shares that were erased, equally spaced."""
     axis.set_xscale("log")
     axis.set_xlim(shares[0] / 1.15, shares[-1])
     axis.xaxis.set_minor_locator(NullLocator())
@@ -137,7 +138,7 @@ def rationales_figure(
     highlight: Sequence[str] | None = None,
     path: str | PathLike[str] | None = None,
 ) -> Figure:
-    """Comprehensiveness beside sufficiency: a row of panels for each erase level, each row at one scale.
+    """A figure of comprehensiveness and sufficiency, with a row of panels for each erase level.
 
     Example:
         >>> import pandas as pd
@@ -170,7 +171,7 @@ def rationales_figure(
 def plausibility_figure(
     summary: pd.DataFrame, unit: Unit = "tokens", *, path: str | PathLike[str] | None = None
 ) -> Figure:
-    """How well each ranking agrees with what people marked, in three measures: a row of panels for each erase level.
+    """A figure of the agreement with human annotations in three measures, with a row of panels for each erase level.
 
     The rankings stand in the order of the first measure. The dotted lines are the random control.
 
@@ -191,9 +192,8 @@ def plausibility_figure(
     ]
     figure = PaperFigure.of_width(PAGE if levels else COLUMN, sum(heights) or 2.0)
     if not levels:
-        draw_empty(
-            figure.add_subplot(), "Nothing to draw: people marked nothing\n(rationale_column= names the column)."
-        )
+        reason = f"Nothing to draw: people marked nothing\n({parameter('rationale_column')} names the column)."
+        draw_empty(figure.add_subplot(), reason)
     grid = figure.subplots(len(levels), len(AGREEMENT), squeeze=False, height_ratios=heights) if levels else ()
     for row, level in zip(grid, levels, strict=True):
         here = table[table["erase_level"] == level]

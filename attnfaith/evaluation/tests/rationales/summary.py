@@ -1,4 +1,4 @@
-"""Figures of the rationales test: what the top of each ranking carries, and how much of it people marked."""
+"""Quantities and sentences of the rationales test: faithfulness of the top items, and agreement with annotations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AGREEMENT = ("auprc", "token_f1", "iou_f1")
 def falls(
     measure: str, mean: Array, each: Array, shares: Sequence[float], first: Array | float | None, **about: Any
 ) -> list[Quantity]:
-    """How much the explained number falls without the top of a ranking, or with it alone.
+    """Drops of the explained output without the top items of a ranking, or with them alone.
 
     Args:
         measure: "comprehensiveness" or "sufficiency".
@@ -44,7 +44,7 @@ def falls(
 def agreements(
     auprc: Array, token_f1: Array, precision: Array, recall: Array, **about: Any
 ) -> tuple[list[Quantity], FunctionOfMeans]:
-    """How a ranking agrees with what people marked, ``[n, F]`` or ``[n]`` each; the second is the spans' F1."""
+    """Agreement of a ranking with annotations, ``[n, F]`` or ``[n]`` each; the second is the F1 of spans."""
     others = {**about, "compared": ()}  # they hang on how much is marked in all texts, or on an option
     spans = [Mean("", values).values for values in (precision, recall)]
     return [Mean("auprc", auprc, **about), Mean("token_f1", token_f1, **others)], FunctionOfMeans(
@@ -53,7 +53,7 @@ def agreements(
 
 
 def marked_share(relevant: Array, able: Array) -> float:
-    """The share of the items that people marked, in all texts together, from how many of each text's are ``[n]``."""
+    """The share of annotated items over all texts, from the counts of each text ``[n]``."""
     return float(relevant.sum() / max(able.sum(), 1))
 
 
@@ -107,7 +107,7 @@ def quantities(rationales: pd.DataFrame, shares: Sequence[float], top: float | N
 
 
 def at(measure: str, share: float) -> str:
-    """The name of a figure at one share of the items.
+    """The name of an estimate at one share of the items.
 
     Example:
         >>> at("sufficiency", 0.05), at("sufficiency", 0.125)
@@ -117,7 +117,7 @@ def at(measure: str, share: float) -> str:
 
 
 def share_at(figure: str, measure: str) -> float | None:
-    """The share that a figure's name tells; None for the names of others.
+    """The share in the name of an estimate; None for other names.
 
     Example:
         >>> share_at("sufficiency_at_5%", "sufficiency"), share_at("sufficiency", "sufficiency")
@@ -128,7 +128,7 @@ def share_at(figure: str, measure: str) -> float | None:
 
 
 class _Level:
-    """What was found at one level."""
+    """The results at one level."""
 
     def __init__(self, table: pd.DataFrame, name: str, shares: Sequence[float], top: float | None) -> None:
         table, self.name, self.shares, self.given = table.reset_index(drop=True), name, shares, top
@@ -174,7 +174,7 @@ class _Level:
         return falls(measure, mean, np.stack(each, axis=-1), self.shares, first, **about)
 
     def _differences(self, of: Sequence[Quantity]) -> Iterator[Quantity]:
-        """Each ranking less the random order, paired."""
+        """Paired differences between each ranking and the random control."""
         keys = list(self.pivot.keys)
         if (self.name, CONTROL) not in keys:
             return
@@ -196,7 +196,7 @@ class _Level:
                 yield replace(item, values=item.values[:, others] - item.values[:, [control]], **about)
 
     def _about_marks(self, indices: NDArray[np.intp]) -> Iterator[Quantity | Number]:
-        """How much is marked, how much of that is compared, and of how many texts nothing can be said."""
+        """Quantities of the annotations: the shares annotated and compared, and the number of undefined texts."""
         able, relevant, unread = (self.pivot.vector(name)[indices] for name in ("able", "relevant", "unread"))
         yield ratio("rationale_share", relevant, able, compared=())
         note = "of all texts, as people marked" if self.given is None else "as asked"
@@ -211,7 +211,7 @@ class _Level:
 
 
 def _with_agreement(table: pd.DataFrame, top: float | None) -> tuple[dict[str, Array], float]:
-    """What is compared with people's marks, row by row; and the share of the items that is."""
+    """The rows that are compared with annotations, and the share of their items."""
     names = ("able", "relevant", "unread", "token_f1", "precision", "recall")
     result = {name: np.full(len(table), np.nan) for name in names}
     orders, spans = table["order"].to_list(), [_pairs(part) for part in table["rationale"]]
@@ -236,7 +236,7 @@ def _pairs(part: Any) -> list[tuple[int, int]]:
 
 
 def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-    """What attention's top does, and how it agrees with people, each beside a random order's."""
+    """The sentences on one level: attention against the random control."""
     order = ("attention", "input") if facts["tail_is_affine"] else ("input", "attention")
     indices = ((level, key) for level in order for key in figures.keys(level, "comprehensiveness"))
     level, key = min(

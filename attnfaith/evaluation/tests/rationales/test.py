@@ -1,4 +1,4 @@
-"""Rationales: do the top items alone carry the decision, and are they those that people marked? (ERASER)."""
+"""Rationales: do the top items alone carry the decision, and do they agree with human annotations? (ERASER)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
 @tests.register("rationales")
 @dataclass(frozen=True)
 class Rationales(Test):
-    """The top of each ranking, erased and kept alone; and how much of it people marked.
+    """Erase the top items of each ranking, or keep them alone, and compare them with human annotations.
 
     Attributes:
         shares: of the items, each rounded up to at least one, that are erased, or kept.
@@ -98,7 +98,7 @@ class Rationales(Test):
         return COLUMNS
 
     def run(self, batch: Batch) -> Columns:
-        """All sets of a level are run together, and equal ones once."""
+        """Run all sets of a level together, equal sets once."""
         levels = batch.config.rankings.items()
         return concat_columns(
             dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
@@ -110,7 +110,7 @@ class Rationales(Test):
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-        """What attention's top does, against a random order's; and how it agrees with people."""
+        """The sentences for the verdict."""
         yield from summaries.sentences(figures, facts)
 
     def _level(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
@@ -141,7 +141,7 @@ class Rationales(Test):
     def _drops(
         self, eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor], texts: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """How much the explained number falls without the top, with the top alone ``[R, T, S]``, with nothing ``[T]``.
+        """Drops of the explained output without the top or with the top alone ``[R, T, S]``, and with nothing ``[T]``.
 
         Of a regression it is how much it changes, and a ranking that speaks for or against its value is read from the
         end whose removal changes it more.
@@ -176,7 +176,7 @@ class Rationales(Test):
         return without[: len(rankings)], alone[: len(rankings)], emptied
 
     def _agreement(self, eraser: Eraser, scores: Sequence[Tensor], texts: Tensor) -> Columns:
-        """What a summary needs to compare rankings with people's marks; nothing where there are none."""
+        """The columns for the comparison with annotations; empty without annotations."""
         names = ("auprc", "order", "rationale", "unread")
         marked = marked_items(eraser.batch, eraser.level)
         if marked is None:
@@ -200,7 +200,7 @@ class Rationales(Test):
 
 @dataclass(frozen=True)
 class ItemMarks:
-    """The items of a batch that people marked; an item is marked where one of its tokens is.
+    """The annotated items of a batch; an item is annotated if one of its tokens is.
 
     Attributes:
         items: ``[B, N]``, those that could be: all but special tokens.
@@ -216,7 +216,7 @@ class ItemMarks:
 
 
 def marked_items(batch: Batch, level: str) -> ItemMarks | None:
-    """What is marked of the items of a level; None where the data mark nothing, or items belong to no certain tokens.
+    """The annotated items of a level; None without annotations, or if items do not correspond to tokens.
 
     Args:
         batch: the texts.
@@ -252,7 +252,7 @@ def marked_items(batch: Batch, level: str) -> ItemMarks | None:
 
 
 def _on_items(marked: list[bool], tokens: Tensor, ranges: Tensor | None) -> Tensor:
-    """From a text's own tokens to its items in the batch: those with a marked token among theirs."""
+    """Map annotations of tokens to items: an item is annotated if one of its tokens is."""
     placed = torch.zeros_like(tokens)
     placed[tokens] = torch.tensor(marked, device=tokens.device)
     if ranges is None:

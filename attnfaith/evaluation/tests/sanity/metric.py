@@ -1,4 +1,4 @@
-"""Does a ranking notice another model? From scores that were computed elsewhere."""
+"""Metric module of the sanity test, for scores computed elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnfaith.validation import share
 
 
 class RandomisationAgreement(PairedScores):
-    """Does a ranking notice when what the model has learned is gone?
+    """The agreement of a ranking with itself after the model is re-initialised.
 
     Compare its scores of the model with its scores of the same texts by a model whose weights were drawn anew, or that
     was trained on random labels.
@@ -49,11 +49,11 @@ class RandomisationAgreement(PairedScores):
     paper: ClassVar[str] = Sanity.citation
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Nothing else is asked."""
+        """There are no options to check."""
         share(options["near"], "near", zero=True)
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """See the class."""
+        """Compute the values that the class documents."""
         near = options["near"]
 
         def compare(scores: Tensor, mask: Tensor) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""A model's layers, from the top to the bottom, whatever its family."""
+"""Re-initialise the layers of a model from the top, for any model type."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STACKS = (nn.ModuleList, nn.Sequential)
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Some of a model's parameters, drawn anew together.
+    """Parameters of a model that are re-initialised together.
 
     Attributes:
         name: of the module that they are in.
@@ -43,7 +43,7 @@ class ParameterGroup:
 
 
 def layers_of(model: nn.Module, inputs: Mapping[str, Any]) -> list[ParameterGroup]:
-    """A model's layers from the top to the bottom: in the reverse of the order in which a forward pass uses them.
+    """The layers of a model from top to bottom, the reverse of the order in which a forward pass uses them.
 
     Each module in a stack of blocks (an entry of the outermost `nn.ModuleList` or `nn.Sequential` whose entries have
     modules of their own) is a layer, and so is each module beside the stacks: a classifier, a pooler, the embeddings. A
@@ -73,14 +73,17 @@ def layers_of(model: nn.Module, inputs: Mapping[str, Any]) -> list[ParameterGrou
     }
     used = sorted((name for name in index if index[name] >= 0), key=lambda name: -index[name])
     if not used:
-        raise UnsupportedModelError("The model uses no parameter that can be seen: there is nothing to draw anew.")
+        raise UnsupportedModelError(
+            "No parameter of this model is seen in use in its forward pass, so there is nothing to re-initialise. "
+            "Leave out the test 'sanity'."
+        )
     unused = [parameter for name in index if index[name] < 0 for parameter in result[name]]
     layers = [ParameterGroup(name, tuple(result[name])) for name in used]
     return [*layers[:-1], ParameterGroup(layers[-1].name, (*layers[-1].parameters, *unused))]
 
 
 class _Uses(FunctionInterceptor):
-    """Notes which parameters are used, in the order in which they first are."""
+    """Records parameters in the order of their first use."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -88,7 +91,7 @@ class _Uses(FunctionInterceptor):
         self.order: dict[str, int] = {}
 
     def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Run it; looking at an attribute of a parameter is no use of it."""
+        """Run the function; reading an attribute of a parameter does not count as a use."""
         if name != "__get__":
             for leaf in pytree.tree_leaves((args, kwargs)):
                 if id(leaf) in self.names:
@@ -103,7 +106,7 @@ def _used(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _names(module: nn.Module, prefix: str = "") -> Iterator[str]:
-    """Names of layers: what is beside stacks of blocks, and the blocks."""
+    """The names of layers: the blocks of stacks, and the modules beside them."""
     for name, _ in module.named_parameters(recurse=False):
         yield prefix + name
     for name, child in module.named_children():
@@ -116,7 +119,7 @@ def _names(module: nn.Module, prefix: str = "") -> Iterator[str]:
 
 
 def _is_stack(module: nn.Module) -> bool:
-    """Whether these are blocks, and not single layers side by side or one after another."""
+    """Whether modules are the blocks of a stack, and not single layers."""
     return isinstance(module, _STACKS) and any(map(_has_parameters, (item for it in module for item in it.children())))
 
 
@@ -125,7 +128,7 @@ def _has_parameters(module: nn.Module) -> bool:
 
 
 def _ancestors(name: str) -> Iterator[str]:
-    """The parameter, the module it is in, and so on outwards."""
+    """The names of a parameter and of the modules around it, from the inside out."""
     while name:
         yield name
         name = name.rpartition(".")[0]
@@ -133,7 +136,7 @@ def _ancestors(name: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ReinitializedModel:
-    """A model that the same is asked of as of the original.
+    """A re-initialised or retrained model whose scores are compared with those of the original.
 
     Attributes:
         layer: what was drawn anew last, or what else is different about the model.
@@ -157,7 +160,7 @@ def randomised(
     depths: int | None = None,
     draws: int = 1,
 ) -> list[list[ReinitializedModel]]:
-    """The model with its top layer drawn anew, with its top two ..., to all of them; each several times.
+    """Models with the top layer, the top two layers, ... and all layers re-initialised, each several times.
 
     In one series of draws a layer has the same draw at every depth, and all copies together take as much memory as one
     more model: each parameter is there as it was, and drawn anew.
@@ -177,8 +180,8 @@ def randomised(
     whole = [name for name, value in parameters.items() if not value.is_floating_point()]
     if whole:
         raise UnsupportedModelError(
-            f"The parameter {whole[0]!r} is of {parameters[whole[0]].dtype} numbers, so it cannot be drawn anew. Load "
-            "the model without quantisation, or leave out the test 'sanity'."
+            f"The parameter {whole[0]!r} has the dtype {parameters[whole[0]].dtype} and cannot be re-initialised. "
+            "Load the model without quantisation, or leave out the test 'sanity'."
         )
     padding = _padding(cut.model)
     result: dict[int, list[ReinitializedModel]] = {depth: [] for depth in evenly_spaced(len(layers), depths)}
@@ -194,7 +197,7 @@ def randomised(
 
 
 def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) -> ReinitializedModel:
-    """Another model of the same architecture, cut where this one is; refused if it is of another.
+    """Another model of the same architecture, cut at the same layer; others are refused.
 
     Args:
         cut: this one.
@@ -216,13 +219,13 @@ def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) 
             return _tried(name, 0, result, inputs)
         what = "with the same weights they have other logits, so their configurations differ"
     raise InputError(
-        f"The model for {name} is not of the architecture of the model that is judged: {what}. Train another with the "
+        f"The model for {name} has another architecture than the model that is evaluated: {what}. Train one with the "
         "same configuration."
     )
 
 
 def with_weights(cut: Cut, weights: Mapping[str, Tensor]) -> Cut:
-    """A cut model with some other parameters, by name; all else, the original's other weights too, is shared with it.
+    """A cut model with some parameters replaced by name; all others are shared with the original.
 
     Nothing is proved anew: which code runs, and what the tail reads, does not hang on the weights.
     """
@@ -236,19 +239,19 @@ def with_weights(cut: Cut, weights: Mapping[str, Tensor]) -> Cut:
             return copy.deepcopy(cut, memo)
     except (TypeError, RuntimeError, ValueError, AttributeError, copy.Error) as error:
         raise UnsupportedModelError(
-            f"{type(cut.model).__name__} cannot be copied ({one_line(error)}), so its layers cannot be drawn anew. "
+            f"{type(cut.model).__name__} cannot be copied ({one_line(error)}), so its layers cannot be re-initialised. "
             "Leave out the test 'sanity'."
         ) from error
 
 
 def _padding(model: nn.Module) -> dict[int, int]:
-    """The row of padding of each table of vectors that has one, by the table's id."""
+    """The padding row of each embedding table that has one, by the id of the table."""
     tables = (module for module in model.modules() if isinstance(module, nn.Embedding))
     return {id(table.weight): table.padding_idx for table in tables if table.padding_idx is not None}
 
 
 def _drawn(parameter: Tensor, padding: int | None, generator: torch.Generator, how: str) -> Tensor:
-    """A parameter drawn anew; the vector of padding stays, or what is nothing to some models would be something."""
+    """A re-initialised parameter; the padding vector is kept, since some models rely on its being zero."""
     if padding is None:
         return reinitialize(parameter, generator, how)
     rows = torch.arange(len(parameter), device=parameter.device) != padding
@@ -258,7 +261,7 @@ def _drawn(parameter: Tensor, padding: int | None, generator: torch.Generator, h
 
 
 def _tried(layer: str, depth: int, cut: Cut, inputs: Mapping[str, Any]) -> ReinitializedModel:
-    """A model that is asked nothing where its tail does not give its own logits."""
+    """Check that the cut reproduces the logits of the model; else it is excluded with the reason."""
     try:
         capture = cut.capture(**inputs)
         logits = cut.rerun(capture, weights=capture.weights.unsqueeze(1))[:, 0]
@@ -276,7 +279,7 @@ def _shape(parameters: Mapping[str, nn.Parameter], name: str) -> Sequence[int] |
 
 
 class OtherModelBatch(Batch):
-    """Some texts of a batch through another model; what is explained is still what the original one decides.
+    """Texts of a batch in another model; the explained class is that of the original model.
 
     Random rankings draw anew: with the same draw they would agree with themselves, whatever the model.
 
@@ -297,13 +300,13 @@ class OtherModelBatch(Batch):
 
     @cached_property
     def target(self) -> Tensor:
-        """As of the original."""
+        """The class that the original model explains."""
         return self._original.target[self._texts]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A ranking's scores of the texts of a batch.
+    """The scores of a ranking for the texts of a batch.
 
     Attributes:
         values: ``[B, N]``, NaN where there are none.
@@ -315,7 +318,7 @@ class Answer:
 
 
 def score_with_models(batch: Batch, others: Sequence[ReinitializedModel], rankings: Sequence[Ranking]) -> list[Answer]:
-    """What each ranking scores the items of a batch, at its own level, when other models are asked.
+    """The scores of each ranking for a batch in other models.
 
     Args:
         batch: the texts, through the original model.
@@ -335,7 +338,7 @@ def score_with_models(batch: Batch, others: Sequence[ReinitializedModel], rankin
 
 
 def assigned_model(number: int, count: int) -> int:
-    """Which of so many models a text is asked of; by chance, but always the same.
+    """The index of the model for a text: random, but a function of the seed and the text.
 
     Example:
         >>> [assigned_model(number, 3) for number in range(8)]
@@ -347,7 +350,7 @@ def assigned_model(number: int, count: int) -> int:
 def _scores_of_part(
     batch: Batch, other: ReinitializedModel, rankings: Sequence[Ranking], widths: Sequence[int], texts: Sequence[int]
 ) -> list[Answer]:
-    """In halves where some text has no finite numbers, so that the others keep theirs."""
+    """Score a batch; it is split if some text has no finite numbers, so that the others keep theirs."""
     if other.problem:
         return [Answer(_nothing(batch, len(texts), width), [other.problem] * len(texts)) for width in widths]
     try:

@@ -1,4 +1,4 @@
-"""What rankings keep of themselves while a model's layers are drawn anew, from the top: a curve for each ranking."""
+"""Plots of the sanity test: the agreement of each ranking with itself while layers are re-initialised."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sanity(
     measure: str = "spearman",
     highlight: Sequence[str] | None = None,
 ) -> Axes:
-    """How much rankings agree with themselves when more and more layers are drawn anew, each with its band.
+    """Draw the agreement of each ranking with itself by number of re-initialised layers.
 
     A curve that stays up belongs to a ranking that does not notice that what the model has learned is gone. Grey and
     dotted is a random order, drawn anew as well: what chance does. Dashed curves, with open markers, belong to rankings
@@ -110,7 +110,7 @@ def sanity_figure(
     highlight: Sequence[str] | None = None,
     path: str | PathLike[str] | None = None,
 ) -> Figure:
-    """The same as a whole figure, as wide as its layers need.
+    """The whole figure, as wide as its layers need.
 
     Example:
         >>> import pandas as pd
@@ -130,7 +130,7 @@ def sanity_figure(
 
 
 def layer_names(layers: Sequence[str]) -> list[str]:
-    """Names of layers without what they do not need to be told apart.
+    """Shorten the names of layers while they stay distinct.
 
     Example:
         >>> layer_names(["classifier", "bert.encoder.layer.1", "bert.encoder.layer.0", "bert.embeddings"])
@@ -148,13 +148,13 @@ def layer_names(layers: Sequence[str]) -> list[str]:
 
 
 def _layers(table: pd.DataFrame) -> list[str]:
-    """What stands in ``other``: depths and layers, from the top, and what has none at the end."""
+    """The values of ``other``: depths and layers from the top, then models without a depth."""
     there = {str(item) for item in table["other"] if item}
     return sorted(there, key=lambda item: (item == RANDOM_LABELS, int(item.partition("/")[0]) if "/" in item else 0))
 
 
 def _curve(axis: Axes, rows: pd.DataFrame, layers: list[str], look: LineStyle, *, solid: bool) -> tuple[float, float]:
-    """One curve and its band, and a point for what has no place on it; where they end, and the mean height."""
+    """Draw one curve and its band, and a point for models without a depth; return its end and mean height."""
     value, low, high = (_placed(rows, column, layers) for column in ("value", "low", "high"))
     steps = [index for index, layer in enumerate(layers) if layer != RANDOM_LABELS]
     over, shade = (5, 0.15) if look.highlighted else (3, 0.07)
@@ -181,7 +181,7 @@ def _placed(rows: pd.DataFrame, column: str, layers: list[str]) -> Array:
 
 
 def _dress(axis: Axes, layers: list[str], lowest: float) -> None:
-    """Limits, the line of chance, and the names of the layers."""
+    """Set the limits, the line of chance, and the names of the layers."""
     names = [visible(name) for name in layer_names([item.partition("/")[2] or item for item in layers])]
     positions = [index + (1.5 if layer == RANDOM_LABELS else 1.0) for index, layer in enumerate(layers)]
     every = -(-len(names) // TICKS)

@@ -1,4 +1,4 @@
-"""Figures of the sanity test, and what they say: what a ranking keeps of itself when the model knows nothing."""
+"""Quantities and sentences of the sanity test: how similar are rankings of a re-initialised model?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BY = ("ranking_level", "ranking", "depth", "layer")
 
 
 def notices(kept: Array, suffix: str = "", **about: Any) -> Quantity:
-    """On how many texts a rank correlation with the scores of another model is below `HALF`."""
+    """The share of texts on which the correlation with the scores of another model is below `HALF`."""
     return Share(f"notices{suffix}", np.where(np.isnan(kept), np.nan, kept < HALF), **about)
 
 
@@ -87,7 +87,7 @@ def _of_all_layers(pivot: Pivot, indices: NDArray[np.intp], reasons: dict[Key, s
 
 
 def _ends(kept: Array, draws: Array) -> dict[str, Array]:
-    """The texts of the draw of the weights with the lowest mean, and with the highest, for each ranking."""
+    """The texts of the re-initialisation with the lowest mean, and with the highest, for each ranking."""
     each = np.unique(draws[~np.isnan(draws)])
     if not len(each):
         return {}
@@ -99,7 +99,7 @@ def _ends(kept: Array, draws: Array) -> dict[str, Array]:
 
 
 def sentences(figures: SummaryLookup) -> Iterator[str]:
-    """What attention, and which others, keep."""
+    """The sentences for the verdict."""
     keys = figures.keys("", "kept")
     key = next((item for item in sorted(keys) if item[1] == "attention"), None)
     if key is not None:
@@ -149,7 +149,7 @@ def _own(figures: SummaryLookup, key: Key) -> Iterator[str]:
 
 
 def rho_text(figure: SummaryValue) -> str:
-    """A correlation with its interval.
+    """Format a correlation with its interval.
 
     Example:
         >>> rho_text(SummaryValue(0.619, 0.58, 0.66)), rho_text(SummaryValue(-0.001))
@@ -160,7 +160,7 @@ def rho_text(figure: SummaryValue) -> str:
 
 
 def _verdict(figures: SummaryLookup, key: Key) -> str:
-    """Whether a ranking "keeps" itself or "notices"; neither where texts, or draws of the weights, differ on it."""
+    """Whether a ranking "keeps" its order or "notices" the change; neither if texts or re-initialisations disagree."""
     kept, lowest, highest = (figures.get("", name, key) for name in ("kept", "kept_lowest", "kept_highest"))
     if kept.texts < FEW:
         return ""
@@ -170,14 +170,14 @@ def _verdict(figures: SummaryLookup, key: Key) -> str:
 
 
 def _last(pivot: Pivot, name: str) -> tuple[list[Key], Array]:
-    """A column of the table where all layers were drawn anew: rankings, and ``[n, F]``."""
+    """A column for the fully re-initialised model: the rankings, and ``[n, F]``."""
     depth = max((int(key[2]) for key in pivot.keys), default=0)
     chosen = [index for index, key in enumerate(pivot.keys) if depth and key[2] == str(depth)]
     return [pivot.keys[index][:2] for index in chosen], pivot.matrix(name)[:, chosen]
 
 
 def _reasons(sanity: pd.DataFrame) -> dict[Key, str]:
-    """Why texts have no correlation, for each ranking and depth, and how many."""
+    """The reasons why texts have no correlation, with counts, for each ranking and depth."""
     counts = sanity.dropna(subset=["reason"]).groupby([*_BY, "reason"]).size()
     result: dict[Key, list[str]] = {}
     for (*key, reason), count in counts.items():

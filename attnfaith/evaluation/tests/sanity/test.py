@@ -1,4 +1,4 @@
-"""Sanity: does a ranking notice that what the model has learned is gone? (Adebayo et al. 2018)."""
+"""Sanity: does a ranking change when the model is re-initialised? (Adebayo et al. 2018)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ COLUMNS: list[tuple[str, Any]] = [
 @tests.register("sanity")
 @dataclass(frozen=True)
 class Sanity(Test):
-    """Each ranking's scores against its scores of the same texts when the model is drawn anew, layer by layer.
+    """Compare the scores of each ranking with its scores after the model is re-initialised, layer by layer.
 
     Attributes:
         how: "permuted" (the values of each weight in another order) or "normal" (drawn with their mean and deviation).
@@ -98,7 +98,7 @@ class Sanity(Test):
 
     @property
     def options(self) -> dict[str, Any]:
-        """With the fingerprint of the other model: with another one at that path the run is another."""
+        """The options with the fingerprint of the other model, since another model makes another run."""
         given = super().options
         if self.random_labels is not None and self.random_labels_fingerprint is None:
             given["random_labels_fingerprint"] = fingerprint_model(load_model(self.random_labels, None)[0])
@@ -109,7 +109,7 @@ class Sanity(Test):
         return [(name, kind or outcome) for name, kind in COLUMNS]
 
     def run(self, batch: Batch) -> Columns:
-        """Every ranking is asked again of every other model."""
+        """Compute every ranking again in every other model."""
         rankings = _asked_of_models(batch)
         items = {level: batch.erasable(level) for level in dict.fromkeys(element.level for element in rankings)}
         enough = [(mask.sum(1) >= 2).tolist() for mask in items.values()]
@@ -139,11 +139,11 @@ class Sanity(Test):
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-        """What attention, and what else, keeps of itself in a model that knows nothing."""
+        """The sentences for the verdict."""
         return summaries.sentences(figures)
 
     def _others(self, batch: Batch) -> list[list[ReinitializedModel]]:
-        """The models to be asked, one of each list; made once for a run."""
+        """The lists of models, one model of each list for a text; built once for a run."""
         config = batch.config
         if self.name not in config.cache:
             trial = select_texts(batch.inputs, len(batch.rows), torch.tensor([0], device=batch.logits.device))
@@ -156,7 +156,7 @@ class Sanity(Test):
         return others
 
     def _loaded(self, batch: Batch) -> nn.Module:
-        """The model trained on random labels; refused where it is not the one of the run, or reads texts otherwise."""
+        """Load the model trained on random labels; another one than before is refused."""
         model, tokenizer = load_model(self.random_labels, None)
         known = self.random_labels_fingerprint
         if known is not None and known != fingerprint_model(model):
@@ -168,20 +168,20 @@ class Sanity(Test):
         entry = row.text if row.pair is None else (row.text, row.pair)
         if ids and tuple(TextEncoder(tokenizer, model, len(ids)).encode([entry])[0].ids) != tuple(ids):
             raise InputError(
-                f"The model at {self.random_labels!r} has another tokenizer: it reads the text of row {row.number} "
-                "otherwise. Train it with the tokenizer of the model that is judged, and save both."
+                f"The model at {self.random_labels!r} has another tokenizer: it gives other tokens for the text of "
+                f"row {row.number}. Train it with the tokenizer of the model that is evaluated, and save both."
             )
         return model
 
 
 def _asked_of_models(batch: Batch) -> list[Ranking]:
-    """The rankings of all levels, each once; scores that a user brings cannot be had of another model."""
+    """The rankings of all levels, each once; columns of scores cannot be computed for another model."""
     every = [ranking for listed in batch.config.rankings.values() for ranking in listed]
     return [ranking for ranking in dict.fromkeys(every) if ranking.level != YOURS]
 
 
 def _compared(batch: Batch, ranking: Ranking, answer: Answer, mask: Tensor) -> dict[str, list[Any]]:
-    """The measures of one ranking of all texts, ``[B]`` each."""
+    """The correlations of one ranking for all texts, ``[B]`` each."""
     before = batch.scores(ranking, ranking.level).double()
     both = torch.stack((before, answer.values), dim=1)
     near = MARGIN * tolerance_of(batch.logits)

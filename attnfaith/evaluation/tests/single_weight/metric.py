@@ -1,4 +1,4 @@
-"""Single weights, from outputs that were computed elsewhere."""
+"""Metric module of the single-weight test, for outputs computed elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnfaith.metrics.module import Metric
 
 
 class SingleWeight(Metric):
-    """Does the output change more without the most important item than without another one?
+    """Whether the output changes more without the most important item than without another item.
 
     All outputs are probabilities of the classes.
 
@@ -53,13 +53,13 @@ class SingleWeight(Metric):
     paper: ClassVar[str] = test.SingleWeight.citation
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
-        """Three outputs over the same classes."""
+        """The three outputs must have the same classes."""
         check_same({name: values.shape[-1] for name, values in text.items()}, "classes", where)
         for name, values in text.items():
             check_probabilities(values, f"{name} of {where}")
 
     def measure(self, columns: dict[str, list[Array]], options: Mapping[str, Any]) -> TextQuantities:
-        """See the class."""
+        """Compute the values that the class documents."""
         result = [
             _text(*map(torch.from_numpy, text)) for text in zip(*(columns[name] for name in self.inputs), strict=True)
         ]
@@ -72,7 +72,7 @@ class SingleWeight(Metric):
 
 
 def _text(top: torch.Tensor, whole: torch.Tensor, others: torch.Tensor) -> tuple[float, float, float]:
-    """The difference of the changes, and whether each removal flips the decision (of the others, the share that do)."""
+    """The difference of the two changes, and whether each removal flips the decision."""
     if bool(torch.cat((top, whole, others.flatten())).isnan().any()):
         return (np.nan,) * 3
     decision = Decision()

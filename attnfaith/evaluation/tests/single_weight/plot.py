@@ -1,4 +1,4 @@
-"""One weight erased at a time: the top item of a ranking against a random other one."""
+"""Plots of the single-weight test: the top item of a ranking against a random other item."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NEGATIVE = LinearSegmentedColormap.from_list("negative", ["#f8c9a4", ALERT, "#6
 def single_weight(
     table: pd.DataFrame, axis: Axes | None = None, *, ranking: str | None = None, limits: Limits | None = None
 ) -> Axes:
-    """How much more the top item matters than a random one, against how much more weight it has; each erased alone.
+    """Draw the difference in effect of the top item and a random item against their difference in weight.
 
     A negative difference, in orange, is a text where the random item moved the output more than the top one did.
 
@@ -90,7 +90,7 @@ def single_weight(
 
 
 def limits_of(table: pd.DataFrame) -> Limits:
-    """Left, right, bottom and top of axes that hold every defined point, and 0, with a little room.
+    """The limits of axes that contain every defined point and 0, with a margin.
 
     Example:
         >>> limits_of(pd.DataFrame({"delta_attention": [0.0, 1.0], "delta_js": [0.0, 0.5]}))
@@ -156,7 +156,7 @@ def _hexagons(
 
 
 def flips_table(table: pd.DataFrame, axis: Axes | None = None, *, ranking: str | None = None) -> Axes:
-    """How often erasing the top item, or a random other one, flips the decision: four shares of the texts.
+    """Draw the shares of texts on which the top item, a random item, both or neither flip the decision.
 
     Args:
         table: Columns ``ranking``, ``top_flips`` and ``drawn_flips``, a row for each text.
@@ -203,10 +203,12 @@ def _quarter(axis: Axes, row: int, column: int, count: int, texts: int, *, alert
 
 
 def _of_ranking(table: pd.DataFrame, ranking: str | None, *, figure: str) -> tuple[pd.DataFrame, str]:
-    """The rows of one ranking, and its name in words."""
+    """The rows of one ranking, and its display name."""
     names = list(dict.fromkeys(table["ranking"]))
     if ranking is None and len(names) > 1:
-        raise InputError(f"The table holds {len(names)} rankings: give {figure} ranking=, one of {names}.")
+        raise InputError(
+            f"The table holds {len(names)} rankings, and {figure} draws one. Choose it with ranking=, one of {names}."
+        )
     if ranking is not None and names and ranking not in names:
         raise InputError(f"ranking is {ranking!r}; the table holds {names}.")
     name = ranking or (names[0] if names else "")
@@ -219,7 +221,7 @@ def _undefined(known: NDArray[np.bool_]) -> str:
 
 
 def _share(share: float) -> str:
-    """Per cent, to a tenth where it is small; what is not nothing never reads as 0, nor what is not all as 100."""
+    """Format a share in per cent, with a decimal if it is small; only 0 is printed as 0 %, and only 1 as 100 %."""
     per_cent = 100 * float(share)
     if 0 < per_cent < 0.1:
         return "under 0.1 %"
@@ -229,7 +231,7 @@ def _share(share: float) -> str:
 
 
 def single_weight_figure(table: pd.DataFrame, *, path: str | PathLike[str] | None = None) -> Figure:
-    """Single weights: for each ranking the differences, over the table of flips; all at the same scale.
+    """A figure of the differences for each ranking, above the table of flips, at the same scale.
 
     Example:
         >>> import pandas as pd

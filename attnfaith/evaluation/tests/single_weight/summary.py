@@ -1,4 +1,4 @@
-"""What the single-weight test measures of each text: does the top item matter more than another?"""
+"""Quantities of the single-weight test: does the top item matter more than another item?"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cells(top: Array, drawn: Array) -> dict[str, Array]:
 def differences(
     delta: Array, top: Array, drawn: Array, *, keys: Sequence[Key] = (NONE,), expected: bool = False
 ) -> tuple[list[Quantity], list[Quantity]]:
-    """What is known of one comparison, ``[n, F]`` or ``[n]`` each: shares of texts, and means.
+    """The quantities of one comparison, ``[n, F]`` or ``[n]`` each: shares of texts, and means.
 
     Args:
         delta: by how much more the output changes without the top item than without the other one.

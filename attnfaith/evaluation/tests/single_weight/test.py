@@ -1,4 +1,4 @@
-"""Single weights: does the most important item matter more than another? (Serrano & Smith, section 4)."""
+"""Single weights: does the most important item matter more than another item? (Serrano & Smith, section 4)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COLUMNS: list[tuple[str, Any]] = [
 @tests.register("single_weight")
 @dataclass(frozen=True)
 class SingleWeight(Test):
-    """The top item of a ranking against another one: a random draw, and the exact expectation over all draws.
+    """Erase the top item of a ranking, or a random other item; also the exact expectation over the other items.
 
     The top item is the one that the erasure test removes first. Multi-label, signed scores: where the explained label
     is absent, it is the item that speaks most strongly against it. Regression, signed scores: the value can change in
@@ -79,7 +79,7 @@ class SingleWeight(Test):
         return [(name, kind or outcome) for name, kind in COLUMNS]
 
     def run(self, batch: Batch) -> Columns:
-        """All single erasures are one pass of the tail, shared with the other tests."""
+        """Erase every single item in one pass of the tail, shared with the other tests."""
         decision, eraser = batch.config.decision, AttentionEraser(batch)
         without = batch.request.without_each
         before = batch.logits.unsqueeze(1)
@@ -129,7 +129,7 @@ class SingleWeight(Test):
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
-        """How often the most attended item decides, and how often a drawn one."""
+        """The sentences for the verdict."""
         top, drawn = (figures.get(LEVEL, name, (LEVEL, ATTENTION)) for name in ("only_top", "only_drawn"))
         if top.known:
             unit = unit_at(facts["unit"], LEVEL)
@@ -144,7 +144,7 @@ class SingleWeight(Test):
 
 
 def _tops(eraser: AttentionEraser, ranking: Ranking, divergence: Tensor) -> Tensor:
-    """The top item of each text, ``[B]``; of two directions, the one whose removal changes the output more."""
+    """The top item of each text, ``[B]``; with two directions, the item whose removal changes the output more."""
     batch = eraser.batch
     scores = toward_change(batch, ranking, batch.scores(ranking, eraser.level))
     ends = eraser.order(torch.stack(scores))[..., 0].T

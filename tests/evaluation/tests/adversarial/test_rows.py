@@ -254,7 +254,7 @@ def test_how_far_the_output_may_move(case, expected):
 
 
 def test_a_regression_needs_a_tolerance():
-    with pytest.raises(InputError, match=r"tolerance=, or the test epsilon="):
+    with pytest.raises(InputError, match=r"Give tolerance, or the option epsilon of the test"):
         Adversarial().epsilon_of(Decision("regression"), 1)
     assert Adversarial(epsilon=2.0).epsilon_of(Decision("regression"), 1) == 2.0
 

@@ -111,7 +111,7 @@ def test_texts_without_items_or_with_nan_are_undefined():
         ({"predictions": [[1, 2], [1]], "attention": [[1]] * 2, "vectors": [[[1]]] * 2}, r"logits in all texts, got"),
         ({"predictions": [[1]] * 2, "attention": [[1]] * 2, "vectors": [[[1]], [[1, 2]]]}, "numbers in a vector"),
         ({"clusters": 1}, "clusters to be None, 'paper' or a whole number of at least 2"),
-        ({"per_text": True}, "figures of all texts together"),
+        ({"per_text": True}, "estimates over all texts only"),
     ],
 )
 def test_bad_input_is_refused(given, message):

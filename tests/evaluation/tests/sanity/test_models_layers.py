@@ -110,7 +110,7 @@ def test_a_model_that_uses_nothing_is_refused():
         def forward(self, input_ids):
             return input_ids.float()
 
-    with pytest.raises(UnsupportedModelError, match="nothing to draw anew"):
+    with pytest.raises(UnsupportedModelError, match="nothing to re-initialise"):
         layers_of(Idle(), IDS)
 
 
