@@ -91,7 +91,7 @@ def repeated(results: af.Results, size: int, folder: Path) -> None:
     places = {name: table["text_id"].to_numpy() for name, table in tables.items()}
     for part in (1, 2):
         manifest = {**unfinished(results.manifest), "rows": size, "shard_size": SHARD}
-        manifest["part"] = {"number": part, "of": 2, "sample": "0" * 64}
+        manifest["part"] = {"number": part, "of": 2, "data": "0" * 64}
         store = Store.open(folder / f"part-{part}", manifest)
         for shard in shards_of(manifest) or ():
             ids = np.arange(shard * SHARD, min((shard + 1) * SHARD, size))

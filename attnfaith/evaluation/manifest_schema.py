@@ -265,7 +265,7 @@ _UNFINISHED: dict[str, Field] = {
     "rows": _or_null(_COUNT),
 }
 _OPTIONAL: dict[str, Field] = {  # of a run that is a part of another
-    "part": _object({"number": _whole(1, MAX_ROWS), "of": _whole(1, MAX_ROWS), "sample": _sha256})
+    "part": _object({"number": _whole(1, MAX_ROWS), "of": _whole(1, MAX_ROWS), "data": _sha256})
 }
 _FINISHED: dict[str, Field] = {
     **_UNFINISHED,

@@ -30,7 +30,7 @@ def merge(
         InputError: a part is missing, given twice, not finished, or of another model, data, settings or version.
         StorageError: a file of a part is damaged; the message names it.
     """
-    if isinstance(folders, str | os.PathLike) or not isinstance(folders, Sequence) or not folders:
+    if not isinstance(folders, list | tuple) or not folders:
         got = validation.short_repr(folders)
         raise InputError(f"Expected folders to be a list of the folders of parts, got {got}.")
     paths = [validation.path(folder, "folders") for folder in folders]

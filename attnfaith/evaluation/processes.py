@@ -89,8 +89,9 @@ def _meeting() -> dict[str, Any]:
         return {}
     rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = torch.distributed.TCPStore(*address, count, is_master=False, timeout=PATIENCE)
-    return {"store": torch.distributed.PrefixStore(meet(store, rank, count), store), "rank": rank, "world_size": count}
+    store = torch.distributed.TCPStore(*address, count, is_master=False, timeout=PATIENCE)  # type: ignore[attr-defined]
+    own = torch.distributed.PrefixStore(meet(store, rank, count), store)  # type: ignore[attr-defined]
+    return {"store": own, "rank": rank, "world_size": count}
 
 
 def meet(store: Any, rank: int, count: int, pause: float = 0.05) -> str:

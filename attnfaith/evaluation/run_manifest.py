@@ -96,7 +96,7 @@ def part_entry(part: tuple[int, int], source: DataSource, shard_size: int) -> di
     # Reading all the data in every part would not scale. Of a stream, only the start is cheap to read.
     sampled = [0] if shards is None else sorted({0, shards // 2, shards - 1})
     rows = [row for index in sampled for row in source.shard(index, shard_size)]
-    return {"number": number, "of": of, "sample": fingerprint_rows(rows)}
+    return {"number": number, "of": of, "data": fingerprint_rows(rows)}
 
 
 def finish(store: Store, tests: Sequence[Test], *, seed: int, quiet: bool) -> None:

@@ -223,7 +223,7 @@ def _check(path: Path, manifest: Mapping[str, Any]) -> None:
         refuse(path, f"it has {present[0]} and no {lacking}; expected all of {', '.join(_FINISHED)}, or none")
     expected = MAX_ROWS if rows is None else len(shards_of(manifest) or ())
     if type(shards) is not int or not 0 <= shards <= expected or (rows is not None and shards != expected):
-        part = f"part {part_of(manifest)[0]} of {part_of(manifest)[1]} of " if "part" in manifest else ""
+        part = "" if "part" not in manifest else f"part {manifest['part']['number']} of {manifest['part']['of']} of "
         many = f"up to {expected}" if rows is None else f"{expected}, for {part}{rows} rows in shards of {size}"
         refuse(path, f"shards is {short_repr(shards)}; expected {many}")
     if not isinstance(manifest["counts"], dict):
@@ -246,7 +246,7 @@ def _check_part(path: Path, manifest: Mapping[str, Any]) -> None:
     if "part" not in manifest:
         return
     part = manifest["part"]
-    fits = isinstance(part, dict) and list(part) == ["number", "of", "sample"] and is_digest(part["sample"])
+    fits = isinstance(part, dict) and list(part) == ["number", "of", "data"] and is_digest(part["data"])
     fits = fits and type(part["number"]) is type(part["of"]) is int and 1 <= part["number"] <= part["of"] <= MAX_ROWS
     if not fits:
         refuse(path, f"part is {short_repr(part)}; expected its number, of how many, and a digest")

@@ -44,8 +44,8 @@ def _load(folder: str | os.PathLike[str], check: Check | None) -> Store:
     store = Store.load(folder, check)
     if "part" not in store.manifest:
         raise InputError(
-            f"The run in {store.location!r} is not a part: it was made without {parameter('part')}. Give the folders of "
-            f"runs that were made with {parameter('part')}."
+            f"The run in {store.location!r} is not a part: it was made without {parameter('part')}. Give the folders "
+            f"of runs that were made with {parameter('part')}."
         )
     return store
 
@@ -90,7 +90,7 @@ def _refuse_difference(first: Store, other: Store) -> None:
             f"The parts are not of one run: {name.removeprefix('run.')} is {short_repr(there_value)} in "
             f"{first.location!r} and {short_repr(here_value)} in {other.location!r}. Run one of them again."
         )
-    if first.manifest["part"]["sample"] != other.manifest["part"]["sample"]:
+    if first.manifest["part"]["data"] != other.manifest["part"]["data"]:
         raise InputError(
             f"The parts are not of one run: {first.location!r} and {other.location!r} were made from other data. Run "
             "one of them again."

@@ -150,7 +150,7 @@ def test_a_local_address_is_a_folder(tmp_path):
 
 def test_parts_at_addresses_are_joined(memory, tmp_path):
     for number in (1, 2):
-        entry = {"number": number, "of": 2, "sample": "a" * 64}
+        entry = {"number": number, "of": 2, "data": "a" * 64}
         store = Store.open(f"memory://bucket/run-{number}", {"attnfaith": "1", **MANIFEST, "part": entry})
         for shard in range(number - 1, 6, 2):
             store.write(shard, tables_of(shard), f"rows {shard}")
@@ -168,7 +168,7 @@ def test_parts_at_addresses_are_joined(memory, tmp_path):
 @pytest.mark.parametrize("address", ["memory://bucket/run", None])
 def test_a_process_that_does_not_see_the_folder_of_the_first_is_told(memory, tmp_path, monkeypatch, address):
     monkeypatch.setattr(run_store, "SEEN_AFTER", 0.5)
-    with pytest.raises(InputError, match=r"is not the folder that the first process writes to.*part="):
+    with pytest.raises(InputError, match=r"is not the folder that the first process writes to.*with part\."):
         Store.open(address or tmp_path / "run", MANIFEST, begin=False)
     Store.open(address or tmp_path / "run", MANIFEST)
     assert Store.open(address or tmp_path / "run", MANIFEST, begin=False).shards() == []

@@ -15,7 +15,7 @@ SAMPLE = "a" * 64
 
 def part(folder, number, of=3, manifest=MANIFEST, *, sample=SAMPLE, done=True, **entries):
     """One part of the made-up run."""
-    entry = {"number": number, "of": of, "sample": sample}
+    entry = {"number": number, "of": of, "data": sample}
     store = Store.open(folder, {"attnfaith": "1", "notes": [], **manifest, "part": entry, **entries})
     for shard in manifests.shards_of(store.manifest) or range(number - 1, 6, of):
         store.write(shard, tables_of(shard), f"rows {shard}")
@@ -172,10 +172,10 @@ def test_parts_that_ran_with_other_packages_are_joined_with_a_note(tmp_path):
         None,
         3,
         {"number": 3},
-        {"number": 0, "of": 3, "sample": SAMPLE},
-        {"number": 4, "of": 3, "sample": SAMPLE},
-        {"number": True, "of": 3, "sample": SAMPLE},
-        {"number": 1, "of": 3, "sample": "x"},
+        {"number": 0, "of": 3, "data": SAMPLE},
+        {"number": 4, "of": 3, "data": SAMPLE},
+        {"number": True, "of": 3, "data": SAMPLE},
+        {"number": 1, "of": 3, "data": "x"},
     ],
 )
 def test_a_manifest_with_an_impossible_part_is_refused(tmp_path, entry):
