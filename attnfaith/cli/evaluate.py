@@ -61,7 +61,10 @@ def evaluate(
     Printed are a verdict with its evidence and a table of the rankings, best first;
     all tables are in the folder of the results.
 
-    Interrupted at any moment, the same command goes on where it stopped.
+    Soon after the start, a forecast on standard error says how long it takes.
+    Progress is a bar there on a terminal, and elsewhere a line a minute.
+    Interrupted at any moment, the same command goes on where it stopped:
+    what is finished is on disk at least every half minute.
     A folder that holds a run of another model, data or settings is refused, and what differs is named.
 
     [bold]Examples[/bold]
@@ -90,7 +93,7 @@ def evaluate(
     chosen_rankings = rankings_of(rankings)
     chosen_part = part_of(part)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
-    with _kept(output), bars(quiet) as shown:
+    with _kept(output), bars(quiet):
         from attnfaith.evaluation.evaluator import Evaluator
 
         evaluator = Evaluator(
@@ -124,7 +127,7 @@ def evaluate(
             n_resamples=resamples,
             confidence_level=confidence,
             output_dir=output,
-            quiet=not shown,
+            quiet=quiet,
             part=chosen_part,
         )
         if evaluator.processes.index == 0:
@@ -171,7 +174,7 @@ def _kept(output: str) -> Iterator[None]:
 
 def _progress(output: str) -> str:
     from attnfaith.storage.atomic_files import folder_of
-    from attnfaith.storage.manifest import NAME, read_manifest
+    from attnfaith.storage.manifest import NAME, read_manifest, rows_of
     from attnfaith.storage.run_store import Store
 
     if is_address(output):
@@ -181,9 +184,8 @@ def _progress(output: str) -> str:
         return "Nothing was written yet."
     try:
         manifest: dict[str, Any] = read_manifest(folder)
-        shards, size, rows = Store(folder, manifest).shards(), manifest["shard_size"], manifest.get("rows")
+        done, rows = Store(folder, manifest).kept_rows(), rows_of(manifest)
     except (AttnFaithError, OSError):
         return f"What is done is kept in {output!r}: the same command goes on from there."
-    done = sum(size if rows is None else min(size, rows - shard * size) for shard in shards)
     count = f"{done:,} rows" if rows is None else f"{done:,} of {rows:,} rows"
     return f"{count} are done and kept in {output!r}: the same command goes on from there."

@@ -37,6 +37,7 @@ class Mirror:
         self._root = root.rstrip("/")
         self._temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
         self.folder = Path(self._temporary.name)
+        self._known: set[str] = set()  # the files at the address that this process has fetched or sent
 
     def fetch(self) -> list[str]:
         """Copy the manifest, and files of tables that the working copy does not have yet.
@@ -68,6 +69,22 @@ class Mirror:
         name = path.relative_to(self.folder).as_posix()
         with self._reached():
             self._system.pipe_file(f"{self._root}/{name}", path.read_bytes())
+        self._known.add(name)
+
+    def match(self, folder: Path) -> None:
+        """Send the new files of a folder, and remove those from the address that are no longer in it.
+
+        Its files are never changed. Files of other processes, which this one has not fetched, stay.
+        """
+        prefix = f"{folder.name}/"
+        here = {f"{prefix}{file.name}" for file in folder.glob("[!.]*")}
+        there = {name for name in self._known if name.startswith(prefix)}
+        for name in sorted(here - there):
+            self.send(self.folder / name)
+        for name in there - here:
+            with self._reached(), suppress(FileNotFoundError):
+                self._system.rm_file(f"{self._root}/{name}")
+        self._known -= there - here
 
     def probe(self) -> None:
         """Raise the error that writing to the address would raise."""
@@ -107,6 +124,7 @@ class Mirror:
         path.parent.mkdir(exist_ok=True)
         with self._reached():
             self._system.get_file(f"{self._root}/{name}", str(path))
+        self._known.add(name)
 
     def _reached(self) -> Any:
         return reaching(self.address, StorageError, _AGAIN)

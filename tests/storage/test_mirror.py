@@ -10,7 +10,7 @@ from attnfaith.storage.parts import join
 from attnfaith.storage.run_store import Store
 from tests.helpers import other_file_systems
 from tests.helpers.other_file_systems import UNREACHABLE
-from tests.helpers.stored_runs import COUNTS, MANIFEST, bytes_of, finished, manifest_with, tables_of
+from tests.helpers.stored_runs import COUNTS, MANIFEST, bytes_of, finished, half_of, manifest_with, tables_of
 
 ADDRESS = "memory://bucket/run"
 
@@ -52,6 +52,22 @@ def test_a_run_goes_on_with_what_is_at_the_address(memory, tmp_path):
     assert again.shards() == [0, 3]
     with pytest.raises(InputError, match="rows 12 to 15"):
         again.check(3, "other rows")
+    finished(ADDRESS)
+    finished(tmp_path / "run")
+    assert there(memory) == bytes_of(tmp_path / "run")
+
+
+def test_pieces_of_a_shard_are_kept_at_the_address_until_it_is_written(memory, tmp_path):
+    schemas = {name: table.schema for name, table in tables_of(1).items()}
+    store = Store.open(ADDRESS, MANIFEST)
+    store.write_piece(1, {name: table.slice(0, 2) for name, table in tables_of(1).items()}, "rows 1")
+    assert "unfinished/00001-0000.parquet" in there(memory)
+    other = Store.open(ADDRESS, MANIFEST)
+    (piece,) = other.pieces(1, schemas, "rows 1", range(4, 8))
+    assert piece["texts"].equals(tables_of(1)["texts"].slice(0, 2))
+    store.write_piece(3, half_of(3), "rows 3")  # after the other one has fetched
+    other.write(1, tables_of(1), "rows 1")
+    assert {name for name in there(memory) if "unfinished" in name} == {"unfinished/00003-0000.parquet"}
     finished(ADDRESS)
     finished(tmp_path / "run")
     assert there(memory) == bytes_of(tmp_path / "run")
