@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnfaith.addresses import is_address
 from attnfaith.cli import options as given
 from attnfaith.cli.json_output import rows_of, write
 from attnfaith.cli.options import (
@@ -16,6 +16,7 @@ from attnfaith.cli.options import (
     device_of,
     label_mapping,
     model_path,
+    part_of,
     rankings_of,
     share_of_points,
 )
@@ -40,7 +41,7 @@ def evaluate(
     split: given.Split = None,
     precision: given.Precision = None,
     max_texts: given.MaxTexts = None,
-    rankings: given.Rankings = "all",
+    rankings: given.Rankings = "default",
     explanation: given.Explanations = None,
     tests: given.Tests = "erasure,single_weight",
     option: given.TestOptions = None,
@@ -59,8 +60,9 @@ def evaluate(
     device: given.Device = None,
     resamples: given.Resamples = 9999,
     confidence: given.Confidence = 0.95,
-    output: given.Output = Path("attnfaith-run"),
+    output: given.Output = "attnfaith-run",
     seed: given.Seed = 0,
+    part: given.Part = None,
     json: given.Json = False,
     quiet: given.Quiet = False,
 ) -> None:
@@ -71,7 +73,10 @@ def evaluate(
     Printed are a verdict with its evidence and a table of the rankings, best first;
     all tables are in the folder of the results.
 
-    Interrupted at any moment, the same command goes on where it stopped.
+    Soon after the start, a forecast on standard error says how long it takes.
+    Progress is a bar there on a terminal, and elsewhere a line a minute.
+    Interrupted at any moment, the same command goes on where it stopped:
+    what is finished is on disk at least every half minute.
     With another --precision or --max-texts, or without, it goes on from the texts that it has read.
     A folder that holds a run of another model, data or settings is refused, and what differs is named.
 
@@ -83,11 +88,12 @@ def evaluate(
     [cyan]attnfaith evaluate ./my-model data.jsonl --explanation lime=lime_scores --json > verdict.json[/cyan]
     [cyan]attnfaith evaluate ./my-model reviews.csv --precision 5[/cyan]   only as many texts as that takes
     [cyan]torchrun --nproc-per-node 2 -m attnfaith evaluate ./my-model data.parquet --output run/[/cyan]
+    [cyan]attnfaith evaluate ./my-model data.parquet --part 3/16 --output run-3/[/cyan]   then attnfaith merge
 
     [bold]JSON[/bold]
 
     label, reason, level, verdict (sentences), summary (a row for each figure), counts,
-    sample (what --precision and --max-texts came to), notes, tests, path.
+    sample (what --precision and --max-texts came to), notes, tests, part, path.
     What is undefined is null; a median that is not reached is "inf".
 
     [bold]Exit code[/bold]
@@ -100,8 +106,9 @@ def evaluate(
     """
     chosen = parsed_tests(tests, option, bounds=bounds)
     chosen_rankings, share = rankings_of(rankings), share_of_points(precision)
+    chosen_part = part_of(part)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
-    with _kept(output), bars(quiet) as shown:
+    with _kept(output), bars(quiet):
         from attnfaith.evaluation.evaluator import Evaluator
 
         evaluator = Evaluator(
@@ -137,18 +144,20 @@ def evaluate(
             precision=share,
             max_texts=max_texts,
             output_dir=output,
-            quiet=not shown,
+            quiet=quiet,
+            part=chosen_part,
         )
         if evaluator.processes.index == 0:
-            _tell(results, json=json)
+            tell(results, json=json)
 
 
-def _tell(results: Results, *, json: bool) -> None:
+def tell(results: Results, *, json: bool) -> None:
+    """Print the verdict and the notes, or one JSON object."""
     notes, verdict = results.manifest["notes"], results.verdict
     if not json:
         print_verdict(verdict)
         lines = [f"Note: {' '.join(note.split())}" for note in notes]
-        print_lines("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
+        print_lines("\n".join([*lines, f"The results are in {results.location!r}."]))
         return
     write(
         {
@@ -161,13 +170,19 @@ def _tell(results: Results, *, json: bool) -> None:
             "sample": results.manifest.get("sample"),
             "notes": notes,
             "tests": results.tests,
-            "path": str(results.path.resolve()),
+            "part": None if results.part is None else "{}/{}".format(*results.part),
+            "path": place_of(results),
         }
     )
 
 
+def place_of(results: Results) -> str:
+    """The whole path of the folder of results, or their address."""
+    return results.location if is_address(results.location) else str(results.path.resolve())
+
+
 @contextmanager
-def _kept(output: Path) -> Iterator[None]:
+def _kept(output: str) -> Iterator[None]:
     """On an interrupt, say how much is kept and how to continue."""
     try:
         yield
@@ -175,18 +190,20 @@ def _kept(output: Path) -> Iterator[None]:
         raise KeyboardInterrupt(f"Interrupted. {_progress(output)}") from stopped
 
 
-def _progress(output: Path) -> str:
-    from attnfaith.storage.manifest import NAME, read_manifest
+def _progress(output: str) -> str:
+    from attnfaith.storage.atomic_files import folder_of
+    from attnfaith.storage.manifest import NAME, read_manifest, rows_of
     from attnfaith.storage.run_store import Store
 
-    folder = output.expanduser()
+    if is_address(output):
+        return f"What is done is kept at {output!r}: the same command goes on from there."
+    folder = folder_of(output)
     if not (folder / NAME).is_file():
         return "Nothing was written yet."
     try:
         manifest: dict[str, Any] = read_manifest(folder)
-        shards, size, rows = Store(folder, manifest).shards(), manifest["shard_size"], manifest.get("rows")
+        done, rows = Store(folder, manifest).kept_rows(), rows_of(manifest)
     except (AttnFaithError, OSError):
-        return f"What is done is kept in {str(output)!r}: the same command goes on from there."
-    done = sum(size if rows is None else min(size, rows - shard * size) for shard in shards)
+        return f"What is done is kept in {output!r}: the same command goes on from there."
     count = f"{done:,} rows" if rows is None else f"{done:,} of {rows:,} rows"
-    return f"{count} are done and kept in {str(output)!r}: the same command goes on from there."
+    return f"{count} are done and kept in {output!r}: the same command goes on from there."

@@ -21,6 +21,7 @@ OPTIONS = {
     "output_dir": "--output",
     "paired": "--paired",
     "paired=False": "--unpaired",
+    "part": "--part",
     "precision": "--precision",
     "protect_deciding": "--protect-deciding",
     "quiet": "--quiet",

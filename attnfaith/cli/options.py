@@ -56,16 +56,16 @@ def lines_of(text: str) -> list[str]:
 
 
 def rankings_of(text: str) -> str | list[str]:
-    """Parse names of rankings, or "all".
+    """Parse names of rankings, or a word that stands for several.
 
     Example:
-        >>> rankings_of("all"), rankings_of("attention, input/gradient")
-        ('all', ['attention', 'input/gradient'])
+        >>> rankings_of("all"), rankings_of("attention, input/gradient"), rankings_of("default,omission")
+        ('all', ['attention', 'input/gradient'], ['default', 'omission'])
     """
     names = listed(text)
     if not names:
-        raise InputError('--rankings is empty. Give "all", or names with commas such as attention,gradient.')
-    return "all" if set(names) == {"all"} else names
+        raise InputError('--rankings is empty. Give "default", "all", or names with commas such as attention,gradient.')
+    return names[0] if names[0] in ("default", "all") and len(set(names)) == 1 else names
 
 
 def assigned(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
@@ -90,6 +90,21 @@ def label_mapping(pairs: Sequence[str] | None) -> dict[str, Any] | None:
     """Parse ``class=label`` pairs into ``{class in the model: label in the data}``; numbers become numbers."""
     found = assigned(pairs, "--label-map")
     return {name: _number(value) for name, value in found.items()} or None
+
+
+def part_of(given: str | None) -> tuple[int, int] | None:
+    """The number of a part and the number of parts.
+
+    Example:
+        >>> part_of("3/16")
+        (3, 16)
+    """
+    if given is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,15})/([0-9]{1,15})", given)
+    if not found:
+        raise InputError(f"Expected --part to be a number and of how many, such as 3/16, got {given!r}.")
+    return int(found[1]), int(found[2])
 
 
 def class_of(given: str, model: Any) -> str | int:
@@ -190,7 +205,10 @@ Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="The folder of a classifier with its tokenizer, or a name.")
 ]
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="A csv, tsv, JSON lines or parquet file, a folder, or a name.")
+    str,
+    typer.Argument(
+        metavar="DATA", help="A csv, tsv, JSON lines or parquet file (or its address, s3://...), a folder, or a name."
+    ),
 ]
 TextColumn = Annotated[
     str, typer.Option("--text-column", "--input-column", help="The column of texts.", rich_help_panel=_DATA)
@@ -231,11 +249,15 @@ Precision = Annotated[
 MaxTexts = Annotated[
     int | None, typer.Option(metavar="N", help="Read at most N texts, drawn at random.", rich_help_panel=_DATA)
 ]
-Output = Annotated[Path, typer.Option(help="The folder of the results: new, or of the same run.")]
+Output = Annotated[
+    str, typer.Option(help="The folder of the results, or an address (s3://...): new, or of the same run.")
+]
 Rankings = Annotated[
     str,
     typer.Option(
-        help='"all", or names with commas, such as gradient (at every level that has it) or input/gradient. '
+        help='"default": those that cost a long text no more passes than a short one. "all": also occlusion and '
+        "omission. Or names with commas, such as gradient (at every level that has it), input/gradient, or "
+        "default,omission. "
         "Known: {rankings}.",
         rich_help_panel=_RUN,
     ),
@@ -342,5 +364,13 @@ Device = Annotated[
 ]
 Resamples = Annotated[int, typer.Option(help="Of the texts, behind every interval.", rich_help_panel=_FIGURES)]
 Confidence = Annotated[float, typer.Option(help="Of the intervals.", rich_help_panel=_FIGURES)]
+Part = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N/OF",
+        help="Evaluate one part of the data, such as 3/16, for machines that do not communicate: see attnfaith merge.",
+        rich_help_panel=_RUN,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no forecast and no progress.")]

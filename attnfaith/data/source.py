@@ -196,6 +196,11 @@ class DataSource:
                 numbers = sorted(rows_at(positions, self._table.rows, seed).tolist())
                 yield number, self._read(numbers, self._table.take(numbers, self._columns))
 
+    def shard(self, number: int, size: int) -> list[Row]:
+        """The rows of one shard, which must exist; a stream is read up to it."""
+        _, block = next(self._table.blocks(size, self._columns, number, self.rows or number + 1))
+        return self._read(count(number * size), block)
+
     @property
     def _columns(self) -> list[Column]:
         """The columns that are read; the label column only after `read_labels`."""
@@ -281,8 +286,8 @@ def open_data(
 
     Args:
         data: a `datasets` data set (also several by split, or a stream), a list of dicts or of texts, a DataFrame, the
-            path of a csv, tsv, JSON lines or parquet file (or several, a pattern, or a saved data set), or a name on
-            the hub.
+            path or address (``s3://...``) of a csv, tsv, JSON lines or parquet file (or several, a pattern, or a saved
+            data set), or a name on the hub.
         input_column: see `DataOptions`, also for the other columns.
         second_input_column: the column of second texts, for pairs.
         label_column: the column of labels.

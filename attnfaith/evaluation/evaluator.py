@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,19 +24,22 @@ from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
 from attnfaith.evaluation.manifest_schema import check_conditions, check_manifest
 from attnfaith.evaluation.processes import Processes
-from attnfaith.evaluation.rankings import Explain
+from attnfaith.evaluation.profile import Profile
+from attnfaith.evaluation.rankings import DEFAULT, GROUPS, Explain
 from attnfaith.evaluation.results import Results
-from attnfaith.evaluation.run_manifest import counts_of, run_manifest
+from attnfaith.evaluation.run_manifest import finish, part_entry, run_manifest
+from attnfaith.evaluation.run_progress import RunProgress, sample_of
 from attnfaith.evaluation.runner import TEXTS, Runner, encode
 from attnfaith.evaluation.sampling import BATCH, KEYED, SHARD, Sampling, widest
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.tests.base import tests as all_tests
 from attnfaith.evaluation.token_hiding import WAYS
+from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.parameter_names import parameter
-from attnfaith.progress import progress_bar
+from attnfaith.progress import ProgressLog
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
-from attnfaith.storage.manifest import SAMPLE, is_keyed
+from attnfaith.storage.manifest import MAX_ROWS, SAMPLE, rows_of
 from attnfaith.storage.run_store import Store
 from attnfaith.text.encoder import TextEncoder, special_ids_of
 
@@ -69,7 +72,7 @@ class RankingOptions:
             target = validation.whole_number(target, "target ('predicted', 'gold', a class's number or name)")
         _set(
             self,
-            rankings=validation.several(self.rankings, "rankings"),
+            rankings=validation.several(self.rankings, "rankings", GROUPS),
             level=validation.one_of(self.level, (None, "attention", "input", "both"), "level"),
             target=target,
             output=validation.one_of(self.output, (None, *OUTPUTS), "output"),
@@ -96,6 +99,7 @@ class RunOptions:
     output_dir: str | os.PathLike[str] | None
     sampling: Sampling
     quiet: bool
+    part: tuple[int, int] | None
 
     def __post_init__(self) -> None:
         _set(
@@ -105,6 +109,7 @@ class RunOptions:
             n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MAX_RESAMPLES),
             confidence_level=validation.share(self.confidence_level, "confidence_level"),
             quiet=validation.flag(self.quiet, "quiet"),
+            part=None if self.part is None else _part(self.part),
         )
         if self.output_dir is not None:
             Store.refuse_unusable(validation.path(self.output_dir, "output_dir"))
@@ -128,7 +133,11 @@ class Evaluator:
         device: where a model that is loaded from a path goes; by default where accelerate puts it.
 
     Attributes:
-        shard_size: rows of the data that are written together, and lost together when a run is killed.
+        shard_size: rows of the data that are stored in one file of each table.
+        piece_seconds: after this time at most, what is finished of a shard is written, so that it is not lost when the
+            run is killed. A batch that takes longer is written when it is done.
+        progress: of the last run: its forecast; None before the first.
+        profile: what took the time of the last run; None before the first.
 
     Example:
         >>> import attnfaith as af
@@ -141,6 +150,9 @@ class Evaluator:
     """
 
     shard_size: int = 256
+    piece_seconds: float = PIECE_SECONDS
+    progress: RunProgress | None = None
+    profile: Profile | None = None
 
     def __init__(
         self,
@@ -188,7 +200,7 @@ class Evaluator:
         label_column: str | None = "label",
         label_mapping: Mapping[str, Any] | None = None,
         rationale_column: str | None = None,
-        rankings: str | Sequence[str] = "all",
+        rankings: str | Sequence[str] | None = "default",
         explanations: Mapping[str, Explain] | None = None,
         level: str | None = None,
         tests: str | Sequence[str | Test] = ("erasure", "single_weight"),
@@ -207,12 +219,13 @@ class Evaluator:
         max_texts: int | None = None,
         output_dir: str | os.PathLike[str] | None = None,
         quiet: bool = False,
+        part: tuple[int, int] | None = None,
     ) -> Results:
         """Run tests over a data set. After an interruption, the same call continues where the run stopped.
 
         Args:
             data: a `datasets.Dataset` (or dictionary of them, or a stream), a DataFrame, a list of dicts or of texts,
-                or a path to csv, tsv, json lines or parquet.
+                or a path or address (``s3://...``) of csv, tsv, json lines or parquet.
             subset: the configuration of a data set that is loaded by name.
             split: a split of the data, or a part of one.
             input_column: the column of texts.
@@ -221,7 +234,9 @@ class Evaluator:
             label_mapping: ``{class in the model: label in the data}``, as in ``evaluate``.
             rationale_column: the column of what people marked, for the test "rationales": 0 or 1 for each word, ranges
                 of characters, or the numbers of words.
-            rankings: "all", or names of methods: "gradient" at every level that has it, "input/gradient" at one.
+            rankings: "default" (or None) for those that cost a long text no more passes through the model than a short
+                one; "all"; or names of methods: "gradient" at every level that has it, "input/gradient" at one. A list
+                may hold both: ``["default", "omission"]``.
             explanations: your own rankings by name: a column with a list of scores, or a function from a text as the
                 model reads it (tokens, words, offsets ...) to scores.
             level: where items are erased: "attention", "input" or "both"; None for "attention" on a HAN or FLAN, else
@@ -244,8 +259,11 @@ class Evaluator:
                 0.05 for ± 5 points. Texts are then read in a random order; with all of them read, the run ends anyway.
             max_texts: read at most so many texts, drawn at random. The same call with a larger number, a finer
                 precision, or neither, goes on from what is there.
-            output_dir: where results are written during the run; a temporary folder by default.
-            quiet: show no progress.
+            output_dir: where results are written during the run, a folder or an address (``s3://...``); a temporary
+                folder by default.
+            quiet: show no forecast and no progress. They are shown on standard error.
+            part: ``(3, 16)`` evaluates the third of 16 parts of the data only, in an ``output_dir`` of its own; `merge`
+                joins the parts.
 
         Returns:
             `Results`; print them.
@@ -258,9 +276,10 @@ class Evaluator:
             output_dir=output_dir,
             sampling=Sampling(precision=precision, max_texts=max_texts),
             quiet=quiet,
+            part=part,
         )
         ranking_options = RankingOptions(
-            rankings=rankings,
+            rankings=DEFAULT if rankings is None else rankings,
             explanations=_explanations(explanations),
             level=level,
             target=target,
@@ -284,7 +303,7 @@ class Evaluator:
         )
 
         source = DataSource(data, data_options)
-        run_options.sampling.check(source.rows, [test.name for test in chosen_tests])
+        run_options.sampling.check(source.rows, [test.name for test in chosen_tests], run_options.part)
         decision, labels = self._decision(source)
         source.read_labels(labels)
         config = RunConfig(
@@ -318,7 +337,16 @@ class Evaluator:
             statistics=run_options.statistics,
             notes=[*source.notes, *notes],
         )
-        runner = Runner(config, self.texts, chosen_tests, run_options.batch_size, self.shard_size)
+        runner = Runner(
+            config,
+            self.texts,
+            chosen_tests,
+            run_options.batch_size,
+            self.shard_size,
+            piece_seconds=self.piece_seconds,
+            profile=Profile(),
+        )
+        self.profile = runner.profile
         return self._run(runner, source, manifest, run_options)
 
     def _run(self, runner: Runner, source: DataSource, manifest: dict[str, Any], options: RunOptions) -> Results:
@@ -328,53 +356,60 @@ class Evaluator:
         if output_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
             output_dir = processes.agreed(temporary.name)
+        # without arguments, a run in the keyed order goes on in its order
+        keyed = processes.agreed((sampling.wanted or Store.is_keyed(output_dir)) if index == 0 else None)
         with processes.first():
-            if sampling.wanted or Store.is_keyed(output_dir):  # without arguments, such a run goes on in its order
+            if keyed:
                 manifest["run"]["order"], runner.shard_size = KEYED, SHARD
                 runner.batch_size = min(runner.batch_size, BATCH)
             manifest |= {"shard_size": runner.shard_size, "rows": source.rows}
+            if options.part is not None:
+                manifest["part"] = part_entry(options.part, source, runner.shard_size)
             check_conditions(manifest)
-            store = Store.open(output_dir, manifest)
-        opened, total = store.manifest, None if source.rows is None else sampling.limit(source.rows)
-        with progress_bar("evaluating", total, quiet=options.quiet or index > 0) as bar:
-
-            def advance(rows: int) -> None:
-                bar(rows * count)
-
-            if is_keyed(opened):
-                sample = self._sample(runner, source, store, options, advance)
+            store = Store.open(output_dir, manifest, begin=index == 0)
+        opened, (number, parts) = store.manifest, options.part or (1, 1)
+        rows = sampling.limit(source.rows) if keyed and source.rows is not None else rows_of(manifest)
+        quiet = options.quiet or index > 0
+        with ProgressLog("evaluating", quiet=quiet, clock=runner.profile.clock) as log:
+            self.progress = RunProgress(
+                runner.cost,
+                log,
+                rows=None if rows is None else -(-rows // count),
+                total=rows,
+                sample=[] if quiet else runner.lengths(sample_of(source)),
+                profile=runner.profile,
+                at_most=sampling.precision is not None,
+            )
+            if keyed:
+                sample = self._sample(runner, source, store, options)
             else:
-                sample = None
-                runner.run(source, store, advance, index=index, of=count)
+                runner.run(source, store, self.progress, index=number - 1 + parts * index, of=parts * count)
         runner.warn_of_inexact_scores()
         processes.wait()
         with processes.first():
-            if sample is not None and sample == opened.get(SAMPLE):
-                store.manifest = opened
-            elif sample is not None:
-                store.read_only(sample)
-            if index == 0 and not store.complete:
-                for test in runner.tests:
-                    for name, table in test.conclude(store, seed=options.seed, quiet=options.quiet).items():
-                        store.conclude(name, table)
-                store.finish(counts_of(store))
-        return Results(Store.load(output_dir, check_manifest), temporary)
+            if index == 0:
+                store.fetch()
+                if keyed and sample == opened.get(SAMPLE):
+                    store.manifest = opened
+                elif keyed:
+                    store.read_only(sample)
+                finish(store, runner.tests, seed=options.seed, quiet=options.quiet)
+        return Results(store.load_again(check_manifest), temporary)
 
-    def _sample(
-        self, runner: Runner, source: DataSource, store: Store, options: RunOptions, advance: Callable[[int], None]
-    ) -> dict[str, Any]:
+    def _sample(self, runner: Runner, source: DataSource, store: Store, options: RunOptions) -> dict[str, Any]:
         """Read texts in the keyed order until the rule says that they are enough; what the manifest says of it."""
         processes, read = self.processes, 0
 
         def reach(texts: int) -> float:
             nonlocal read
             runner.run_sampled(
-                source, store, advance, start=read, stop=texts, index=processes.index, of=processes.count
+                source, store, self.progress, start=read, stop=texts, index=processes.index, of=processes.count
             )
             read = texts
             processes.wait()
             if options.sampling.precision is None:
                 return math.nan
+            store.fetch()
             store.read_only({"texts": texts})
             # One process decides for all: what others see of a common folder may be older.
             return float(processes.agreed(self._widest(runner, store, options) if processes.index == 0 else None))
@@ -494,6 +529,20 @@ def _explanations(explanations: Any) -> dict[str, Explain]:
     for name in checked or {}:
         validation.text(name, "a name in explanations")
     return checked or {}
+
+
+def _part(part: Any) -> tuple[int, int]:
+    """The number of a part and the number of parts, as whole numbers that fit each other."""
+    if not isinstance(part, tuple | list) or len(part) != 2:
+        raise InputError(
+            f"Expected {parameter('part')} to be a number and of how many, such as (3, 16), got "
+            f"{validation.short_repr(part)}."
+        )
+    of = validation.whole_number(part[1], "the number of parts", least=1, most=MAX_ROWS)
+    number = validation.whole_number(part[0], "part")
+    if not 1 <= number <= of:
+        raise InputError(f"Expected {parameter('part')} to be between 1/{of} and {of}/{of}, got {number}/{of}.")
+    return number, of
 
 
 def _check_device(device: Any) -> None:

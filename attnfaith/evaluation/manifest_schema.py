@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from attnfaith.errors import AttnFaithError, InputError
@@ -20,7 +19,7 @@ from attnfaith.evaluation.sampling import KEYED
 from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS
-from attnfaith.storage.manifest import MAX_ROWS, SAMPLE, is_digest, is_keyed, refuse, rows_read
+from attnfaith.storage.manifest import MAX_ROWS, SAMPLE, is_digest, is_keyed, refuse, rows_of
 from attnfaith.storage.sealed_table import short_reason
 from attnfaith.validation import PRECISIONS, short_repr
 
@@ -44,7 +43,7 @@ def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
         path: of its file, for the error.
     """
     try:
-        _object(_FINISHED, optional=_SAMPLED)(manifest, "")
+        _object(_FINISHED, {**_OPTIONAL, **_SAMPLED})(manifest, "")
         _check_counts(manifest)
     except _UnfitError as error:
         refuse(path, str(error))
@@ -57,7 +56,7 @@ def check_conditions(manifest: Mapping[str, Any]) -> None:
         manifest: of a new run.
     """
     try:
-        _object(_UNFINISHED)(json.loads(json.dumps(manifest)), "")
+        _object(_UNFINISHED, _OPTIONAL)(json.loads(json.dumps(manifest)), "")
     except _UnfitError as error:
         raise InputError(f"The results of this run could not be stored: {error}.") from error
 
@@ -135,8 +134,9 @@ def _mapping(field: Field, *keys: str) -> Field:
     return check
 
 
-def _object(known: Mapping[str, Field], *, optional: Mapping[str, Field] = MappingProxyType({})) -> Field:
-    """An object with exactly these keys, and perhaps some of the optional ones."""
+def _object(known: Mapping[str, Field], optional: Mapping[str, Field] | None = None) -> Field:
+    """An object with exactly these keys, and some of the optional ones."""
+    allowed = {**known, **(optional or {})}
 
     def check(value: Any, path: str) -> None:
         _expect(isinstance(value, dict), value, path, "an object")
@@ -145,9 +145,9 @@ def _object(known: Mapping[str, Field], *, optional: Mapping[str, Field] = Mappi
             if name not in value:
                 raise _UnfitError(f"{name!r} is missing{inside}")
         for name, part in value.items():
-            if name not in known and name not in optional:
-                raise _UnfitError(f"the key {short_repr(name)}{inside} is unknown; expected only {', '.join(known)}")
-            (known.get(name) or optional[name])(part, f"{path}.{name}" if path else name)
+            if name not in allowed:
+                raise _UnfitError(f"the key {short_repr(name)}{inside} is unknown; expected only {', '.join(allowed)}")
+            allowed[name](part, f"{path}.{name}" if path else name)
 
     return check
 
@@ -201,7 +201,7 @@ def _check_options(kind: type[Test], options: Mapping[str, Any], path: str) -> N
 
 def _check_counts(manifest: Mapping[str, Any]) -> None:
     """Refuse counts that contradict each other."""
-    counts, rows = manifest["counts"], rows_read(manifest)
+    counts, rows = manifest["counts"], rows_of(manifest)
     if rows is not None and counts["rows"] != rows:
         said = f"{SAMPLE}.texts" if is_keyed(manifest) else "rows"
         raise _UnfitError(f"counts.rows is {counts['rows']}; expected {rows}, as {said} says")
@@ -248,7 +248,7 @@ _UNFINISHED: dict[str, Field] = {
             "max_length": _or_null(_whole(1, MAX_ROWS)),
             "seed": _whole(0, 2**64 - 1),
         },
-        optional={"order": _one_of(KEYED)},
+        {"order": _one_of(KEYED)},
     ),
     "facts": _object(
         {
@@ -260,7 +260,8 @@ _UNFINISHED: dict[str, Field] = {
             "levels": _list(_one_of(*_LEVELS), len(_LEVELS)),
             "hide": _or_null(_one_of(*WAYS)),
             "labels": _list(_text),
-        }
+        },
+        optional={"left_out": _mapping(_list(_text), *_LEVELS)},
     ),
     "statistics": _object({"n_resamples": _whole(1, MOST_RESAMPLES), "confidence_level": _number(0, 1, inside=True)}),
     "notes": _list(_text),
@@ -277,6 +278,9 @@ _SAMPLED: dict[str, Field] = {
             "reached": _truth,
         }
     )
+}
+_OPTIONAL: dict[str, Field] = {  # of a run that is a part of another
+    "part": _object({"number": _whole(1, MAX_ROWS), "of": _whole(1, MAX_ROWS), "data": _sha256})
 }
 _FINISHED: dict[str, Field] = {
     **_UNFINISHED,

@@ -73,16 +73,23 @@ class Sampling:
         """Whether anything but all texts in their order was asked for."""
         return self.precision is not None or self.max_texts is not None
 
-    def check(self, rows: int | None, tests: Collection[str]) -> None:
+    def check(self, rows: int | None, tests: Collection[str], part: tuple[int, int] | None) -> None:
         """Refuse data without a length, and a precision without the test that the verdict is made of.
 
         Args:
             rows: of the data; None for a stream.
             tests: the names of those that are run.
+            part: the part of the data that is run.
         """
         if not self.wanted:
             return
         given = parameter("precision" if self.precision is not None else "max_texts")
+        if part is not None:
+            raise InputError(
+                f"{given} and {parameter('part')} cannot be used together: whether more texts are needed depends on "
+                "those of all parts. Leave one of them out; several processes that torchrun starts can share a run "
+                f"with {given}."
+            )
         if rows is None:
             raise InputError(
                 f"{given} reads texts in a random order, and these data are a stream, whose length is not known. Give "

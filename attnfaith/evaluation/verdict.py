@@ -117,7 +117,9 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
             ``special_tokens`` (whether they are among the items), ``tail_is_affine``,
             ``confidence_level``; and where there is something to say, ``decision`` (how the model decides), ``aside``
             (a count for each reason), ``texts`` and ``truncated`` (how many), ``hide`` (how tokens are hidden at the
-            input level) and ``sample`` (the entry of the manifest, and how many ``rows`` there are).
+            input level), ``left_out`` (for each level the rankings that the default leaves out, as "level/name"),
+            ``part`` (the number of the part of the data, and of how many) and ``sample`` (the entry of the manifest,
+            and how many ``rows`` there are).
 
     Example:
         >>> table = {"test": "erasure", "erase_level": "attention", "ranking": "attention", "other": "", "slice": "all"}

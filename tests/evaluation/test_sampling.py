@@ -106,15 +106,15 @@ def test_it_stops_once_the_intervals_are_narrow_enough(evaluator, rows, reachabl
 def test_every_history_leaves_the_same_results(evaluator, rows, reachable, tmp_path, monkeypatch):
     """At once; after an interruption; after a coarser, a finer and a smaller request; and never is work done twice."""
     at_once = computed(evaluator, rows, precision=reachable, output_dir=tmp_path / "once")
-    done, shard = [], running.Runner.shard
+    done, complete = [], running.Runner._complete
 
-    def counted(self, members, *more, **options):
+    def counted(self, shard, rows, progress):
         if len(done) == stop:
             raise KeyboardInterrupt
-        done.append([member.number for member in members])
-        return shard(self, members, *more, **options)
+        done.append([row.number for row in rows])
+        return complete(self, shard, rows, progress)
 
-    monkeypatch.setattr(running.Runner, "shard", counted)
+    monkeypatch.setattr(running.Runner, "_complete", counted)
     stop = 3
     with pytest.raises(KeyboardInterrupt):
         computed(evaluator, rows, precision=reachable, output_dir=tmp_path / "parts")
@@ -184,6 +184,8 @@ def test_a_stream_and_a_run_without_the_verdicts_test_are_refused(evaluator, row
     for asked in ({"precision": 0.05}, {"max_texts": 9}):
         with pytest.raises(af.InputError, match=r"stream, whose length is not known.*shuffle\("):
             computed(evaluator, stream, **asked)
+    with pytest.raises(af.InputError, match="max_texts and part cannot be used together"):
+        computed(evaluator, rows, max_texts=9, part=(1, 2))
     with pytest.raises(af.InputError, match="Add 'erasure' to tests"):
         computed(evaluator, rows, precision=0.05, tests=["single_weight"])
     assert computed(evaluator, rows, max_texts=9, tests=["single_weight"]).manifest["counts"]["rows"] == 9
