@@ -371,7 +371,7 @@ class Evaluator:
         rows = sampling.limit(source.rows) if keyed and source.rows is not None else rows_of(manifest)
         quiet = options.quiet or index > 0
         with ProgressLog("evaluating", quiet=quiet, clock=runner.profile.clock) as log:
-            self.progress = RunProgress(
+            self.progress = progress = RunProgress(
                 runner.cost,
                 log,
                 rows=None if rows is None else -(-rows // count),
@@ -381,9 +381,9 @@ class Evaluator:
                 at_most=sampling.precision is not None,
             )
             if keyed:
-                sample = self._sample(runner, source, store, options)
+                sample = self._sample(runner, source, store, options, progress)
             else:
-                runner.run(source, store, self.progress, index=number - 1 + parts * index, of=parts * count)
+                runner.run(source, store, progress, index=number - 1 + parts * index, of=parts * count)
         runner.warn_of_inexact_scores()
         processes.wait()
         with processes.first():
@@ -396,14 +396,16 @@ class Evaluator:
                 finish(store, runner.tests, seed=options.seed, quiet=options.quiet)
         return Results(store.load_again(check_manifest), temporary)
 
-    def _sample(self, runner: Runner, source: DataSource, store: Store, options: RunOptions) -> dict[str, Any]:
+    def _sample(
+        self, runner: Runner, source: DataSource, store: Store, options: RunOptions, progress: RunProgress
+    ) -> dict[str, Any]:
         """Read texts in the keyed order until the rule says that they are enough; what the manifest says of it."""
         processes, read = self.processes, 0
 
         def reach(texts: int) -> float:
             nonlocal read
             runner.run_sampled(
-                source, store, self.progress, start=read, stop=texts, index=processes.index, of=processes.count
+                source, store, progress, start=read, stop=texts, index=processes.index, of=processes.count
             )
             read = texts
             processes.wait()
