@@ -26,7 +26,7 @@ from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests
 from attnfaith.evaluation.tests.sanity import summary as summaries
 from attnfaith.evaluation.tests.sanity.models import (
     Answer,
-    ReinitializedModel,
+    ComparedModel,
     assigned_model,
     randomised,
     retrained,
@@ -142,7 +142,7 @@ class Sanity(Test):
         """The sentences for the verdict."""
         return summaries.sentences(figures)
 
-    def _others(self, batch: Batch) -> list[list[ReinitializedModel]]:
+    def _others(self, batch: Batch) -> list[list[ComparedModel]]:
         """The lists of models, one model of each list for a text; built once for a run."""
         config = batch.config
         if self.name not in config.cache:
@@ -152,7 +152,7 @@ class Sanity(Test):
             if self.random_labels is not None:
                 result.append([retrained(config.cut, trial, self._loaded(batch), summaries.RANDOM_LABELS)])
             config.cache[self.name] = result
-        others: list[list[ReinitializedModel]] = config.cache[self.name]
+        others: list[list[ComparedModel]] = config.cache[self.name]
         return others
 
     def _loaded(self, batch: Batch) -> nn.Module:
