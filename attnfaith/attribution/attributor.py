@@ -25,7 +25,7 @@ from attnfaith.attribution.method import (
     default_method,
     find_method,
 )
-from attnfaith.attribution.model_loading import extra_inputs, load_model, positive_int, where_to_cut
+from attnfaith.attribution.model_loading import extra_inputs, load_model, where_to_cut
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.parameter_names import parameter
@@ -100,7 +100,7 @@ class Attributor(Attribution):
             validation.one_of(decision, KINDS, "decision")
         if output is not None:
             validation.one_of(output, OUTPUTS, "output")
-        positive_int(max_length, "max_length")
+        validation.positive_int(max_length, "max_length")
         if not isinstance(layer, str):
             layer = validation.whole_number(layer, "layer ('final', 'mean' or a number)")
         head = None if head is None else validation.whole_number(head, "head")
@@ -127,7 +127,7 @@ class Attributor(Attribution):
         self.texts = None if tokenizer is None else TextEncoder(tokenizer, self.cut.model, max_length)
         config = getattr(self.cut.model, "config", None)
         self.settings = MethodOptions(
-            steps=positive_int(steps, "steps", most=MOST_STEPS),
+            steps=validation.positive_int(steps, "steps", most=MOST_STEPS),
             baseline=_baseline(baseline, "baseline"),
             layer="mean" if layer == "mean" else "final",
             epsilon=validation.number(epsilon, "epsilon", least=0),
@@ -198,10 +198,10 @@ class Attributor(Attribution):
                 "additional_forward_args."
             )
         whole = check_inputs(self.cut.model, {"input_ids": input_tensors[0], **extra_inputs(additional_forward_args)})
-        changes: dict[str, Any] = {"steps": positive_int(n_steps, "n_steps", most=MOST_STEPS)}
+        changes: dict[str, Any] = {"steps": validation.positive_int(n_steps, "n_steps", most=MOST_STEPS)}
         changes["baseline"] = None if baselines is None else _baseline(baselines, "baselines")
         validation.flag(return_convergence_delta, "return_convergence_delta")
-        changes["chunk"] = positive_int(internal_batch_size, "internal_batch_size")
+        changes["chunk"] = validation.positive_int(internal_batch_size, "internal_batch_size")
         settings = {name: value for name, value in changes.items() if value is not None}
         values, gaps = [], []
         for piece, chosen, rows in self._pieces(whole, target, internal_batch_size or self.batch_size):

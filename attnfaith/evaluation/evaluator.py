@@ -13,14 +13,14 @@ import torch
 from attnfaith import validation
 from attnfaith.adapters.cut import Cut, cut
 from attnfaith.attribution.method import MethodOptions
-from attnfaith.attribution.model_loading import load_model, positive_int
+from attnfaith.attribution.model_loading import load_model
 from attnfaith.data.labels import ModelLabels
 from attnfaith.data.source import DataOptions, DataSource
 from attnfaith.errors import InputError
-from attnfaith.estimates.summary_table import MOST_RESAMPLES as MAX_RESAMPLES
+from attnfaith.estimates.summary_table import MOST_RESAMPLES
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
-from attnfaith.evaluation.manifest_schema import check_conditions, check_manifest
+from attnfaith.evaluation.manifest_schema import check_manifest, check_new_manifest
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.results import Results
@@ -69,7 +69,7 @@ class RankingOptions:
             level=validation.one_of(self.level, (None, "attention", "input", "both"), "level"),
             target=target,
             output=validation.one_of(self.output, (None, *OUTPUTS), "output"),
-            steps=positive_int(self.steps, "steps", most=MAX_STEPS),
+            steps=validation.positive_int(self.steps, "steps", most=MAX_STEPS),
             hide=validation.one_of(self.hide, (None, *WAYS), "hide"),
             special_tokens=validation.one_of(self.special_tokens, ("include", "protect"), "special_tokens"),
             protect_deciding=validation.flag(self.protect_deciding, "protect_deciding"),
@@ -97,7 +97,7 @@ class RunOptions:
             self,
             batch_size=validation.whole_number(self.batch_size, "batch_size", least=1),
             seed=validation.whole_number(self.seed, "seed", least=0, most=2**64 - 1),
-            n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MAX_RESAMPLES),
+            n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
             confidence_level=validation.share(self.confidence_level, "confidence_level"),
             quiet=validation.flag(self.quiet, "quiet"),
         )
@@ -152,7 +152,7 @@ class Evaluator:
             validation.one_of(decision, KINDS, "decision")
         if tolerance is not None:
             tolerance = validation.number(tolerance, "tolerance", above=0)
-        positive_int(max_length, "max_length")
+        validation.positive_int(max_length, "max_length")
         loaded, tokenizer = load_model(model, tokenizer)
         if not isinstance(model, str | os.PathLike) and device is not None:
             raise InputError(
@@ -312,7 +312,7 @@ class Evaluator:
         """Run the loop in this process and the others; the first process opens and closes the files."""
         processes, temporary, output_dir = self.processes, None, options.output_dir
         manifest |= {"shard_size": runner.shard_size, "rows": source.rows}
-        check_conditions(manifest)
+        check_new_manifest(manifest)
         if output_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
             output_dir = processes.agreed(temporary.name)
@@ -407,7 +407,7 @@ def _label_mapping(mapping: Any) -> dict[Any, Any] | None:
 
 
 def _rationale_form(column: Any, tests: Sequence[Test]) -> str | None:
-    """The form of the rationale column that a test names; a column that no test reads is refused."""
+    """The form of the rationale column, if a test says it; a column that no test reads is refused."""
     readers = [test for test in tests if "rationale_column" in test.reads]
     if column is not None and not readers:
         known = " or ".join(repr(name) for name, kind in all_tests.items() if "rationale_column" in kind.reads)
@@ -415,7 +415,7 @@ def _rationale_form(column: Any, tests: Sequence[Test]) -> str | None:
             f"Only the test {known} reads {parameter('rationale_column')}, and it is not run. Add it to "
             f"{parameter('tests')}, or leave {parameter('rationale_column')} out."
         )
-    return next((test.options["form"] for test in readers), None)
+    return next((test.rationale_form for test in readers if test.rationale_form), None)
 
 
 def _explanations(explanations: Any) -> dict[str, Explain]:

@@ -12,10 +12,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
+from attnfaith import validation
 from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.attribution.method import YOURS
-from attnfaith.attribution.model_loading import load_model, positive_int
+from attnfaith.attribution.model_loading import load_model
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.estimates.quantities import Quantities
@@ -85,7 +86,7 @@ class Sanity(Test):
                 f"Expected how of the sanity test to be one of {', '.join(map(repr, WAYS))}; got {self.how!r}."
             )
         for number, option in ((self.depths, "depths"), (self.draws, "draws")):
-            positive_int(number, f"{option} of the sanity test")
+            validation.positive_int(number, f"{option} of the sanity test")
         if self.draws is None:
             raise InputError("Expected draws of the sanity test to be a whole number of at least 1, got None.")
         if isinstance(self.random_labels, os.PathLike):
