@@ -114,7 +114,7 @@ def again(batch: Batch) -> Batch:
     """The same captured batch, with nothing else computed yet."""
     fresh = object.__new__(Batch)
     kept = {name: vars(batch)[name] for name in ("config", "rows", "encoded", "inputs", "capture")}
-    vars(fresh).update(kept, orders={}, _scores={})
+    vars(fresh).update(kept, orders={}, _scores={}, inexact={}, known_sets={})
     return fresh
 
 

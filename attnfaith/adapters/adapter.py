@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attnfaith.adapters.attention_watch import AttentionCall
 from attnfaith.adapters.embeddings import read_vectors, run_on_vectors
 from attnfaith.adapters.forward_pass import logits_of
-from attnfaith.adapters.positions import repeat_index
+from attnfaith.adapters.positions import index_within_text, repeat_index
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums, sums_without_each
 from attnfaith.registry import Registry
@@ -85,13 +85,9 @@ class Adapter(ABC):
         Returns:
             Logits ``[M, C]``.
         """
-        counts = texts.bincount(minlength=capture.shape[0])
-        by_text = texts.argsort(stable=True)
-        index = torch.empty_like(texts)  # a candidate's index among those of its text
-        index[by_text] = torch.arange(len(texts), device=texts.device) - (counts.cumsum(0) - counts)[texts[by_text]]
-        padded = capture.mask.unsqueeze(1).repeat(
-            1, int(counts.max()), 1
-        )  # texts with fewer candidates: nothing erased
+        index = index_within_text(texts, capture.shape[0])
+        # texts with fewer candidates: nothing erased
+        padded = capture.mask.unsqueeze(1).repeat(1, int(index.max()) + 1, 1)
         padded[texts, index] = keep
         logs = None if capture.log_weights is None else capture.log_weights.unsqueeze(1)
         logits = [

@@ -29,6 +29,20 @@ def repeat_inputs(inputs: Mapping[str, Any], batch: int, count: int) -> dict[str
     return select_texts(inputs, batch, repeat_index(batch, count, inputs["input_ids"].device))
 
 
+def index_within_text(texts: Tensor, batch: int) -> Tensor:
+    """For the texts ``[M]`` of candidates, the index of each candidate among those of its text.
+
+    Example:
+        >>> index_within_text(torch.tensor([1, 0, 1, 1]), batch=2)
+        tensor([0, 0, 1, 2])
+    """
+    counts = texts.bincount(minlength=batch)
+    by_text = texts.argsort(stable=True)
+    index = torch.empty_like(texts)
+    index[by_text] = torch.arange(len(texts), device=texts.device) - (counts.cumsum(0) - counts)[texts[by_text]]
+    return index
+
+
 def select_texts(inputs: Mapping[str, Any], batch: int, texts: Tensor) -> dict[str, Any]:
     """Select the inputs of texts ``[M]`` from a batch; a text may be selected several times."""
     return {

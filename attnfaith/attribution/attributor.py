@@ -53,7 +53,7 @@ class Attributor(Attribution):
         output: the output explained: "probability", "logit" or "log_odds" (the target's logit minus the largest other).
             By default the method's own: mostly the probability; for a regression the predicted value.
         decision: "multiclass", "sigmoid", "multilabel" or "regression", if the configuration does not say.
-        steps: points of an integrated path.
+        steps: points of an integrated path; by default as many as each text needs, 9 to 129.
         baseline: "zero", "pad", "mask", or a tensor of word vectors.
         layer: at the attention level, which attention to cut at: "final", or its number in the forward pass; for the
             method that averages layers also "mean" over all layers.
@@ -183,7 +183,7 @@ class Attributor(Attribution):
             target: class(es) to explain; that of the attributor by default.
             additional_forward_args: the attention mask as one tensor, whatever the second argument of the model is; or
                 model inputs as a dict.
-            n_steps: points of an integrated path.
+            n_steps: points of an integrated path; by default as many as each text needs.
             baselines: "zero", "pad", "mask", or a tensor of word vectors.
             internal_batch_size: the largest number of texts times candidates in one pass.
             return_convergence_delta: also return ``[B]``, the sum of the scores minus the number it should be.

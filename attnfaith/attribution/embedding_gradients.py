@@ -54,6 +54,35 @@ def vector_gradient(request: Request, vectors: Tensor) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
+def derivatives_on_path(
+    request: Request, vectors: Tensor, difference: Tensor, texts: Tensor, points: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The explained number at points of the texts' paths, and how much each token's vector contributes to its slope.
+
+    Args:
+        request: the request to the method.
+        vectors: ``[B, L, E]``, where the paths end, at point 1.
+        difference: ``[B, L, E]``, how far that is from where they start, at point 0.
+        texts: ``[M]``, the text of each point.
+        points: ``[M]``.
+
+    Returns:
+        ``[M]`` and ``[M, L]``.
+    """
+    numbers, derivatives = [], []
+    with inference_state(request.cut.model), torch.backends.cudnn.flags(enabled=False):  # see `vector_gradient`
+        for index, point in zip(texts.split(request.settings.chunk), points.split(request.settings.chunk), strict=True):
+            way = difference[index]
+            leaf = (vectors[index] - (1 - point).to(vectors)[:, None, None] * way).requires_grad_()
+            with request.rules():
+                logits = request.cut.adapter.forward_on(leaf.clone(), select_texts(request.inputs, len(vectors), index))
+            number = request.decision.quantity(logits, request.target.to(logits.device)[index], request.output)
+            (gradient,) = torch.autograd.grad(number.sum(), leaf)
+            numbers.append(number.detach())
+            derivatives.append((gradient * way).sum(-1))
+    return torch.cat(numbers), torch.cat(derivatives)
+
+
 def pieces(request: Request, count: int) -> Iterator[slice]:
     """Slices of candidates that are run together."""
     size = max(1, request.settings.chunk // len(request.inputs["input_ids"]))

@@ -19,19 +19,24 @@ def weight_gradient(request: Request, weights: Tensor) -> Tensor:
 
     The weights are independent variables after the softmax; the encoder is fixed.
     """
+    return weight_derivatives(request, weights)[1]
+
+
+def weight_derivatives(request: Request, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The explained number ``[B, K]`` at attention weights ``[B, K, G, N]``, and its gradient in the same shape."""
     affine = _plain_affine(request)
     if affine is not None:
         logits = weights[:, :, 0] @ affine.contributions + affine.bias.unsqueeze(1)
-        return _through(affine, _logit_gradient(request, logits))
+        return request.quantity(logits), _through(affine, _logit_gradient(request, logits))
     with torch.enable_grad():
         leaf = weights.detach().requires_grad_()
         with request.rules():
             logits = request.cut.rerun(request.capture, weights=leaf)
-        total = request.quantity(logits).sum()
-    (gradient,) = torch.autograd.grad(total, leaf)
+        numbers = request.quantity(logits)
+    (gradient,) = torch.autograd.grad(numbers.sum(), leaf)
     if request.capture.groups is not None:
         gradient = gradient * request.capture.groups[:, None, :, None]
-    return gradient
+    return numbers.detach(), gradient
 
 
 def mean_gradient(request: Request, points: Tensor, parts: Tensor, size: int) -> Tensor:

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from attnfaith.adapters.positions import index_within_text
 from attnfaith.attribution.embedding_gradients import (
     baseline_vectors,
+    derivatives_on_path,
     pieces,
     token_vectors,
     values_on,
     vector_gradient,
 )
-from attnfaith.attribution.gradient import mean_gradient
+from attnfaith.attribution.gradient import mean_gradient, weight_derivatives
 from attnfaith.attribution.method import Request, Scores, method
+from attnfaith.functional.path_integral import FEWEST_POINTS, Evaluate, integrate_paths
 from attnfaith.parameter_names import parameter
 
 TAILS = 4  # a tail costs at most 1 / TAILS of a pass through the model
-LARGE_GAP = 0.05  # relative to the difference explained
-STEPS = {"attention": 20, "input": 50}
+TOLERANCE = 0.02  # of completeness, relative to the difference explained: where no more points are needed
+LARGE_GAP = 0.05  # relative to the difference explained: what is warned of
+LEAST_DIFFERENCE = 1e-2  # a smaller difference counts as this one in both
+MOST_POINTS = 129
 _LEGGAUSS = lru_cache(np.polynomial.legendre.leggauss)
 _FACTS: dict[str, Any] = {
+    "passes": FEWEST_POINTS,
+    "most_passes": MOST_POINTS,
     "backward": True,
     "reference": "Sundararajan et al. 2017",
     "multiplies_by_inputs": True,
@@ -44,26 +51,29 @@ def gauss_legendre(steps: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy((points + 1) / 2), torch.from_numpy(weights / 2)
 
 
-@method("attention", "integrated_gradients", passes=STEPS["attention"], **_FACTS)
+@method("attention", "integrated_gradients", **_FACTS)
 def integrated_at_attention(request: Request) -> Scores:
     """The weight times the mean of dd/dw_i over the path from no attention, summed over distributions."""
-    capture = request.capture
-    steps = request.settings.steps or STEPS["attention"]
-    points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
+    capture, steps = request.capture, request.settings.steps
     size = max(1, TAILS * request.settings.chunk // capture.shape[0])
+    if steps is None:
+        return _as_needed(request, partial(_derivatives_at_attention, request, size), capture.mask, capture.weights)
+    points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
     values = (capture.weights * mean_gradient(request, points, parts, size)).sum(1)
     nothing = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
     whole = request.quantity(capture.logits) - request.quantity(nothing)
     return request.scores(values, **_completeness(whole, values, capture.mask, steps))
 
 
-@method("input", "integrated_gradients", passes=STEPS["input"], **_FACTS)
+@method("input", "integrated_gradients", **_FACTS)
 def integrated_at_input(request: Request) -> Scores:
     """The difference of each token's vector from the baseline, times the mean gradient on the path between them."""
-    vectors = token_vectors(request)
+    vectors, steps = token_vectors(request), request.settings.steps
     start = baseline_vectors(request, vectors)
     difference = torch.where(request.tokens.unsqueeze(-1), vectors - start, 0)  # padding stays as it is
-    steps = request.settings.steps or STEPS["input"]
+    if steps is None:
+        derivatives = partial(derivatives_on_path, request, vectors, difference)
+        return _as_needed(request, derivatives, request.tokens, vectors)
     points, parts = (tensor.to(vectors) for tensor in gauss_legendre(steps))
     total = torch.zeros_like(vectors)
     for piece in pieces(request, len(points)):
@@ -75,10 +85,38 @@ def integrated_at_input(request: Request) -> Scores:
     return request.scores(values, request.tokens, **completeness)
 
 
+def _as_needed(request: Request, derivatives: Evaluate, mask: Tensor, like: Tensor) -> Scores:
+    """Scores, of the type of ``like``, by as many points of its path as each text needs to be complete."""
+    integrals = integrate_paths(
+        derivatives,
+        len(mask),
+        tolerance=TOLERANCE,
+        least_change=LEAST_DIFFERENCE,
+        most_points=MOST_POINTS,
+        device=mask.device,
+    )
+    completeness = _completeness(integrals.change.to(like), integrals.values.to(like), mask, MOST_POINTS)
+    return request.scores(integrals.values.to(like), mask, passes=integrals.points, **completeness)
+
+
+def _derivatives_at_attention(request: Request, size: int, texts: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+    """See `Evaluate`; from no attention to the model's. Every text of the batch runs as many points as the neediest."""
+    weights = request.capture.weights
+    index = index_within_text(texts, len(weights))
+    grid = torch.ones(len(weights), int(index.max()) + 1, dtype=weights.dtype, device=weights.device)
+    grid[texts, index] = points.to(weights)  # texts with fewer points run their own attention again
+    numbers, derivatives = [], []
+    for part in grid.split(size, dim=1):
+        number, gradient = weight_derivatives(request, part[..., None, None] * weights.unsqueeze(1))
+        numbers.append(number)
+        derivatives.append((gradient * weights.unsqueeze(1)).sum(2))
+    return torch.cat(numbers, dim=1)[texts, index], torch.cat(derivatives, dim=1)[texts, index]
+
+
 def _completeness(whole: Tensor, values: Tensor, mask: Tensor, steps: int) -> dict[str, Any]:
     """The completeness gap: the difference between the ends of the path minus the sum; and whether it is too large."""
     gap = (whole - (values * mask).sum(-1)).detach()
-    large = gap.abs() > LARGE_GAP * whole.detach().abs().clamp_min(1e-2)
+    large = gap.abs() > LARGE_GAP * whole.detach().abs().clamp_min(LEAST_DIFFERENCE)
     note = (
         f"their sum is more than {100 * LARGE_GAP:.0f} % away from the difference that they explain; more steps than "
         f"{steps} ({parameter('steps')}, or n_steps in attribute) make the gap smaller"

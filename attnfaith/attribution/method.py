@@ -55,6 +55,8 @@ class Method:
         short_name: the same for labels in figures, where the display name is too long for them.
         passes: how many passes a text costs beyond its capture: through the tail at the attention level, through the
             whole model at the input level. None where it is not known.
+        most_passes: how many it costs at most, where a method takes as many as the text needs, ``passes`` being the
+            fewest; otherwise the same as ``passes``.
         passes_per: what costs as much: "text", "item" (each of the N items of a text) or "pair" (of items, N x N).
         backward: whether a pass goes backward too.
         cost: the cost in words; by default made from the three above.
@@ -83,6 +85,7 @@ class Method:
     display_name: str = ""
     short_name: str = ""
     passes: float | None = None
+    most_passes: float | None = None
     passes_per: str = "text"
     backward: bool = False
     cost: str = ""
@@ -103,7 +106,8 @@ class Method:
 
     def __post_init__(self) -> None:
         display_name = self.display_name or name_in_words(self.name)
-        defaults = {"display_name": display_name, "short_name": display_name, "cost": self._cost_in_words()}
+        defaults = {"display_name": display_name, "short_name": display_name, "most_passes": self.passes}
+        defaults["cost"] = self._cost_in_words()
         for field_name, value in defaults.items():
             if not getattr(self, field_name):
                 object.__setattr__(self, field_name, value)  # the class is frozen
@@ -114,7 +118,7 @@ class Method:
         return self.passes_per != "text"
 
     def passes_for(self, items: int) -> float | None:
-        """How many passes a text of so many items costs."""
+        """How many passes a text of so many items costs; the fewest, where a method takes as many as needed."""
         return None if self.passes is None else self.passes * items ** PASSES_PER.index(self.passes_per)
 
     def _cost_in_words(self) -> str:
@@ -125,9 +129,12 @@ class Method:
         count = _COUNTS[self.passes_per].format(self.passes)
         if self.grows_with_length:
             count = count.removeprefix("1 ")
+        needed = ""
+        if self.most_passes not in (None, self.passes):
+            count, needed = f"{count} to {_COUNTS[self.passes_per].format(self.most_passes)}", ", as needed"
         unit = "pass" if count == "1" else "passes"
         part = " after attention" if self.level == "attention" else ""
-        return f"{count} {unit}{part}{', forward and backward' if self.backward else ''}"
+        return f"{count} {unit}{part}{needed}{', forward and backward' if self.backward else ''}"
 
 
 methods: Registry[tuple[str, str], Method] = Registry("method")
@@ -322,6 +329,7 @@ def list_methods() -> MethodList:
             "default_output": entry.default_output,
             "cost": entry.cost,
             "passes": entry.passes,
+            "most_passes": entry.most_passes,
             "passes_per": entry.passes_per,
             "grows_with_length": entry.grows_with_length,
             "needs": entry.needs,
@@ -355,6 +363,7 @@ class Scores:
         gap: ``[B]``, how far the scores are from summing to what they should, for methods with such a law; else None.
         inexact: ``[B]``, True where that gap is too large for a reader not to be warned; None where nobody judges it.
         absorbed: ``[B]``, the part that biases took, for methods that know it; else None.
+        passes: ``[B]``, how many passes each text took, for methods that take as many as needed; else None.
         note: why scores are undefined or inexact, where some are.
     """
 
@@ -363,6 +372,7 @@ class Scores:
     gap: Tensor | None = None
     inexact: Tensor | None = None
     absorbed: Tensor | None = None
+    passes: Tensor | None = None
     note: str = ""
 
 
@@ -407,7 +417,7 @@ class MethodOptions:
     """What can be chosen about methods; each uses what it knows.
 
     Attributes:
-        steps: points of an integrated path; None for a method's own default.
+        steps: points of an integrated path; None for as many as each text needs.
         baseline: where an integrated path starts, or what an occluded token is replaced by: "zero", "pad", "mask", or a
             tensor of embeddings.
         layer: for "attention": "final", the one that was cut at, or "mean", all of them.

@@ -94,10 +94,10 @@ def compare(
     _print_figures(found, names)
 
 
-def _search(results: Results) -> tuple[Any, Any]:
+def _search(results: Results) -> tuple[Any, ...]:
     """The settings of the search for the smallest flipping sets."""
-    run = results.manifest["run"]
-    return run.get("flipping_set_search"), run["tests"].get("erasure", {}).get("bounds")
+    options = results.tests.get("erasure", {})
+    return results.manifest["run"].get("flipping_set_search"), options.get("bounds"), options.get("resolution")
 
 
 def _how(same: bool, paired: bool | None) -> Iterator[str]:

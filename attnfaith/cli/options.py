@@ -285,7 +285,10 @@ Explained = Annotated[
         rich_help_panel=_RUN,
     ),
 ]
-Steps = Annotated[int | None, typer.Option(help="Points of integrated paths.", rich_help_panel=_RUN)]
+Steps = Annotated[
+    int | None,
+    typer.Option(help="Points of integrated paths; by default 9 to 129, as each text needs.", rich_help_panel=_RUN),
+]
 Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
 Decision = Annotated[
     str | None,

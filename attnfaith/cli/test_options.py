@@ -28,7 +28,7 @@ def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bo
 
     Example:
         >>> parsed_tests("erasure,single_weight", ["erasure.bounds=yes"])
-        [Erasure(bounds=True, reference=None), SingleWeight(reference='paper')]
+        [Erasure(bounds=True, reference=None, resolution='schedule'), SingleWeight(reference='paper')]
     """
     from attnfaith.evaluation.tests.base import tests
 

@@ -19,6 +19,7 @@ from attnfaith.errors import UnsupportedModelError
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.token_hiding import Hiding
 from attnfaith.functional.decision import Decision
+from attnfaith.functional.known_sets import KnownSets
 from attnfaith.text.annotations import align_scores
 from attnfaith.text.encoded import EncodedText
 from attnfaith.types import Capture
@@ -64,6 +65,7 @@ class Batch:
         inputs: the model inputs.
         capture: the final attention of the texts.
         orders: the orders of removal that a test has computed already, by erase level and ranking.
+        known_sets: by erase level, the logits of sets of items that were evaluated already, for all tests.
         inexact: how many texts have inexact scores, by ranking, for rankings that were used and judge it.
     """
 
@@ -76,6 +78,7 @@ class Batch:
         device = self.capture.mask.device
         self.inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
         self.orders: dict[tuple[str, Ranking], Tensor] = {}
+        self.known_sets: dict[str, KnownSets] = {}
         self.inexact: dict[Ranking, InexactScores] = {}
         self._scores: dict[Ranking, tuple[Scores, str]] = {}  # with the level of the items that are scored
 

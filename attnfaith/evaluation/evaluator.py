@@ -222,7 +222,7 @@ class Evaluator:
             tests: "all", or names, or tests with options, such as ``af.tests.Erasure(bounds=True)``.
             target: the class explained: "predicted", "gold", a number or a name.
             output: the output explained: "probability", "logit" or "log_odds"; by default each method's own.
-            steps: points of integrated paths; by default each level's own number.
+            steps: points of integrated paths; by default as many as each text needs, 9 to 129.
             hide: how tokens are hidden at the input level: "attention_mask" (the default where it hides anything),
                 "mask_token", "pad", "zero" or "delete".
             special_tokens: "include" them among the items, or "protect" them: then they are never erased.

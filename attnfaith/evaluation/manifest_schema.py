@@ -176,6 +176,7 @@ def _tests(value: Any, path: str) -> None:
 
 def _check_options(kind: type[Test], options: Mapping[str, Any], path: str) -> None:
     known = [field.name for field in fields(kind)]
+    options = {**kind.earlier, **options}
     for option in (*options, *known):
         if option not in known:
             raise _UnfitError(

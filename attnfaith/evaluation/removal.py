@@ -13,7 +13,9 @@ from attnfaith.errors import NumericalError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.functional.first_flip import Evaluate, FirstFlips, RemovalOrders, first_flips, from_prefixes, from_sets
+from attnfaith.functional.known_sets import KnownSets
 from attnfaith.functional.ranking import order_of
+from attnfaith.functional.schedule import LONG, schedule_of
 
 MARGIN = 0.05
 """A decision is marginal if it is nearer to a tie than this share of the logits' tolerance (float32: 1e-5)."""
@@ -85,11 +87,29 @@ class Eraser(ABC):
         """``[M]``, True where the decision of a text ``[M]`` flips without a set of items ``[M, N]``."""
         return self.batch.config.decision.flips(self.batch.logits[texts], self.logits_without(texts, removed))
 
-    def flips(self, orders: Tensor, *, shared: Tensor | None = None, triggers: Tensor | None = None) -> FirstFlips:
+    @property
+    def long(self) -> Tensor:
+        """``[B]``, texts of which not every step and not every item is tried, since each costs a pass."""
+        return torch.zeros_like(self.counts, dtype=torch.bool)
+
+    @property
+    def schedule(self) -> Tensor | None:
+        """``[B, S]``, the steps that are evaluated first, see `first_flips`; None for every step."""
+        return schedule_of(self.max_removed, self.long) if bool(self.long.any()) else None
+
+    def flips(
+        self,
+        orders: Tensor,
+        *,
+        every_step: bool = False,
+        shared: Tensor | None = None,
+        triggers: Tensor | None = None,
+    ) -> FirstFlips:
         """The first flip of every text under every order ``[R, B, N]``; the results are ``[R, B]``.
 
         Args:
             orders: the orders of removal.
+            every_step: evaluate every step up to the first flip, also where there is a schedule.
             shared: ``[R]`` bool, orders of which only the earliest flip of each text is needed; see `RemovalOrders`.
             triggers: ``[R]`` bool; see `RemovalOrders`.
         """
@@ -109,16 +129,11 @@ class Eraser(ABC):
             self.batch.logits,
             self.batch.config.decision,
             self.evaluate(removal_orders),
+            schedule=None if every_step else self.schedule,
             first=self.first,
             growth=self.growth,
         )
-        shaped = (count, texts)
-        return FirstFlips(
-            result.flips.unflatten(0, shaped),
-            result.removed.unflatten(0, shaped),
-            result.logits.unflatten(0, shaped),
-            result.closest_margin.unflatten(0, shaped),
-        )
+        return result.map(lambda values: values.unflatten(0, (count, texts)))
 
     @property
     def tolerance(self) -> Tensor:
@@ -155,7 +170,10 @@ class AttentionEraser(Eraser):
 
 
 class TokenEraser(Eraser):
-    """Hides tokens from the whole model, which is run again."""
+    """Hides tokens from the whole model, which is run again: each set of tokens once, whoever asks for it.
+
+    A pass through the model is what costs time, so in long texts only some steps are evaluated (`schedule`).
+    """
 
     level = "input"
     first, growth = 1, 0.5
@@ -177,6 +195,7 @@ class TokenEraser(Eraser):
         super().__init__(batch, tokens, tokens & ~fixed, tokens & (fixed | floor))
         self.empty = ~(self.always_kept & ~(batch.special & structural)).any(1)
         self.hiding = batch.config.hiding.proved(batch.inputs, self.deciding)
+        self.known = batch.known_sets.setdefault(self.level, KnownSets(tokens.shape[1]))
 
     @property
     def max_removed(self) -> Tensor:
@@ -188,8 +207,16 @@ class TokenEraser(Eraser):
         """The attention by token."""
         return self.batch.token_weights
 
+    @property
+    def long(self) -> Tensor:
+        """Texts of more than `LONG` tokens that can be erased."""
+        return self.counts > LONG
+
     def logits_of(self, texts: Tensor, keep: Tensor) -> Tensor:
-        """Run the whole model."""
+        """Run the whole model on the sets that no test has asked for yet."""
+        return self.known.logits(texts, keep, self._run)
+
+    def _run(self, texts: Tensor, keep: Tensor) -> Tensor:
         return self.hiding.run(self.batch.inputs, self.deciding, texts, keep)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
 
 from attnfaith import validation
 from attnfaith.errors import InputError
@@ -32,7 +33,7 @@ class Results:
 
     def __init__(self, store: Store, temporary: Any = None) -> None:
         self._store, self._temporary = store, temporary  # a temporary folder lives as long as its results
-        store.expect(schemas_of(self.ran, Decision(kind=self.manifest["run"]["decision"]["kind"])))
+        store.expect(self._schemas())
         self._tables: dict[str, pd.DataFrame] = {}
         self._summaries: dict[Any, pd.DataFrame] = {}
 
@@ -49,7 +50,8 @@ class Results:
     @property
     def tests(self) -> dict[str, dict[str, Any]]:
         """The tests of the run with their options."""
-        return dict(self.manifest["run"]["tests"])
+        stored: dict[str, dict[str, Any]] = self.manifest["run"]["tests"]
+        return {name: {**tests[name].earlier, **options} for name, options in stored.items()}
 
     @property
     def tables(self) -> Mapping[str, pd.DataFrame]:
@@ -130,6 +132,15 @@ class Results:
         """The tests, the number of texts, and the verdict."""
         rows = self.manifest["counts"]["rows"]
         return visible(f"Results of {', '.join(self.tests)} on {rows} texts ({self.path})\n{self}", "\n")
+
+    def _schemas(self) -> dict[str, pa.Schema]:
+        """What columns each table must have; those of options that came later are missing in an older run."""
+        schemas = schemas_of(self.ran, Decision(kind=self.manifest["run"]["decision"]["kind"]))
+        for name, options in self.manifest["run"]["tests"].items():
+            for option in tests[name].earlier.keys() - options.keys():
+                if option in schemas[name].names:
+                    schemas[name] = schemas[name].remove(schemas[name].get_field_index(option))
+        return schemas
 
     @property
     def _statistics(self) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,8 +14,8 @@ from attnfaith.errors import NumericalError
 from attnfaith.functional.decision import Decision
 from attnfaith.functional.ranking import ranks_of
 
-Evaluate = Callable[[Tensor, int, int], Tensor]
-"""From indices of orders ``[l]``, a first step and a last step (exclusive), to logits ``[l, steps, C]``."""
+Evaluate = Callable[[Tensor, Tensor], Tensor]
+"""From indices of orders ``[l]`` and steps ``[l, k]`` (0 for no step) to logits ``[l, k, C]``."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,23 @@ class FirstFlips:
     """The result for each order.
 
     Attributes:
-        flips: ``[L]``, whether the decision ever flipped.
-        removed: ``[L]``, after how many removals; 0 where it never did.
-        logits: ``[L, C]``, at the flip; at the last step where it never did.
+        flips: ``[L]``, whether the decision was seen to flip.
+        removed: ``[L]``, after how many removals; 0 where it was not.
+        logits: ``[L, C]``, at the flip; at the last step where there was none.
         closest_margin: ``[L]``, in logits, how close to a tie the original decision or any step up to the flip came.
+        exact: ``[L]``, whether every step before the flip was evaluated, and every step where there was none. Where
+            not, the decision may have flipped earlier, and flipped back, between two steps of the schedule.
     """
 
     flips: Tensor
     removed: Tensor
     logits: Tensor
     closest_margin: Tensor
+    exact: Tensor
 
-    def only(self, chosen: Tensor) -> FirstFlips:
-        """The results of some orders."""
-        return FirstFlips(self.flips[chosen], self.removed[chosen], self.logits[chosen], self.closest_margin[chosen])
+    def map(self, change: Callable[[Tensor], Tensor]) -> FirstFlips:
+        """The results of other orders, or in another shape; ``change`` gets each tensor ``[L, ...]``."""
+        return FirstFlips(*(change(getattr(self, field.name)) for field in fields(self)))
 
 
 def first_flips(
@@ -70,62 +74,162 @@ def first_flips(
     decision: Decision,
     evaluate: Evaluate,
     *,
+    schedule: Tensor | None = None,
     first: int = 8,
     growth: float = 1.0,
 ) -> FirstFlips:
     """Remove items along every order until its decision flips, evaluating several steps at once.
 
     The logits are not monotone in the number of removed items: a decision can flip, flip back, and flip again. A
-    bisection would therefore miss first flips, so every step up to the first flip is evaluated.
+    bisection would therefore miss first flips, so every step up to the first flip is evaluated. With a schedule, the
+    steps of the schedule are evaluated up to the first flip; then every step between that flip and the step of the
+    schedule before it.
 
     Args:
         removal: the orders.
         before: ``[B, C]``, the logits with nothing removed.
         decision: how logits decide.
         evaluate: computes the logits of orders at steps.
+        schedule: ``[B, S]``, the steps of each text in ascending order, up to its last one, and then 0; None for every
+            step.
         first: how many steps are evaluated at once in the beginning.
         growth: how many are evaluated at once later, relative to the number of steps already done.
     """
     original, last = before[removal.texts], removal.max_removed[removal.texts]
-    count, device = len(removal.texts), before.device
-    flips = torch.zeros(count, dtype=torch.bool, device=device)
-    removed = torch.zeros(count, dtype=torch.long, device=device)
-    logits = original.clone()
+    every_step = torch.arange(1, removal.orders.shape[1] + 1, device=before.device)
+    steps = every_step * (every_step <= last.unsqueeze(-1)) if schedule is None else schedule[removal.texts]
+    path = _follow(steps, original, decision, evaluate, partial(_settled, removal), first=first, growth=growth)
+    # steps ascend from 1: none was left out before a flip if it comes after as many steps as its predecessor says
+    exact = torch.where(path.flips, path.index == path.previous, (steps > 0).sum(1) == last)
+    skipped = path.flips & (path.removed - path.previous > 1)
+    if removal.shared is not None:
+        skipped &= ~removal.shared | (path.removed == _earliest(removal, path))
+    if bool(skipped.any()):
+        between = path.previous.unsqueeze(-1) + every_step
+        between = between * (skipped.unsqueeze(-1) & (between < path.removed.unsqueeze(-1)))
+        finer = _follow(between, original, decision, evaluate, torch.zeros_like, first=first, growth=growth)
+        path = finer.or_else(path)
+    margin = decision.margin(original, original).double().abs()
     # a text whose original decision is nearly a tie is as uncertain as one that flips at nearly a tie
-    closest = decision.margin(original, original).double().abs()
-    active = last > 0
-    start, size = 1, first
+    return FirstFlips(path.flips, path.removed, path.logits, torch.minimum(margin, path.closest()), exact)
+
+
+@dataclass(frozen=True)
+class _Path:
+    """How far each of ``L`` orders got along its steps.
+
+    Attributes:
+        flips: ``[L]``, whether the decision flipped at one of them.
+        removed: ``[L]``, at which; 0 where at none.
+        previous: ``[L]``, the step before; 0 for the first.
+        index: ``[L]``, how many steps come before the flip.
+        logits: ``[L, C]``, at the flip, else at the last step.
+        flip_margin: ``[L]``, how close to a tie the flip is; inf without one.
+        margin: ``[L]``, how close to a tie any step before the flip is.
+    """
+
+    flips: Tensor
+    removed: Tensor
+    previous: Tensor
+    index: Tensor
+    logits: Tensor
+    flip_margin: Tensor
+    margin: Tensor
+
+    def closest(self) -> Tensor:
+        """``[L]``, how close to a tie any step up to the flip is."""
+        return torch.minimum(self.margin, self.flip_margin)
+
+    def or_else(self, other: _Path) -> _Path:
+        """This path where it flips, another where it does not; the steps of both lie before the flip."""
+        values = {}
+        for field in fields(self):
+            mine, its = getattr(self, field.name), getattr(other, field.name)
+            chosen = self.flips.unsqueeze(-1) if mine.dim() > 1 else self.flips
+            values[field.name] = torch.where(chosen, mine, its)
+        return _Path(**{**values, "margin": torch.minimum(self.margin, other.margin)})
+
+
+def _follow(
+    steps: Tensor,
+    original: Tensor,
+    decision: Decision,
+    evaluate: Evaluate,
+    settled: Callable[[Tensor], Tensor],
+    *,
+    first: int,
+    growth: float,
+) -> _Path:
+    """Evaluate steps ``[L, S]`` (ascending, then 0) of every order until its decision flips.
+
+    Args:
+        steps: the steps.
+        original: ``[L, C]``, the logits with nothing removed.
+        decision: how logits decide.
+        evaluate: computes the logits of orders at steps.
+        settled: from which orders have flipped ``[L]`` to which need no further steps.
+        first: how many steps are evaluated at once in the beginning.
+        growth: how many are evaluated at once later, relative to the number of steps already done.
+    """
+    flips = torch.zeros(len(steps), dtype=torch.bool, device=steps.device)
+    removed, previous, index = (torch.zeros_like(steps[:, 0]) for _ in range(3))
+    margin, flip_margin = (torch.full_like(removed, torch.inf, dtype=torch.float64) for _ in range(2))
+    logits = original.clone()
+    lengths = (steps > 0).sum(1)
+    active = lengths > 0
+    start, size = 0, first
     while bool(active.any()):
         running = active.nonzero().squeeze(-1)
-        stop = min(start + size, int(last[running].max()) + 1)
-        after = evaluate(running, start, stop)
-        steps = torch.arange(start, stop, device=device)
-        valid = steps <= last[running].unsqueeze(-1)
+        stop = min(start + size, int(lengths[running].max()))
+        chunk = steps[running, start:stop]
+        valid = chunk > 0
+        after = evaluate(running, chunk)
         if not bool((after.isfinite().all(-1) | ~valid).all()):
             raise NumericalError("With some items removed, the model's logits are not finite.")
         base = original[running].unsqueeze(1)
         flipped = decision.flips(base, after) & valid
-        any_flip, index = flipped.any(1), flipped.int().argmax(1)
-        end = torch.where(any_flip, index, valid.sum(1) - 1)
+        any_flip = flipped.any(1)
+        end = torch.where(any_flip, flipped.int().argmax(1), valid.sum(1) - 1)
+        place = end.unsqueeze(1)
+        margins = decision.margin(base, after).double().abs()
         # steps after the flip do not count: how many of them are evaluated depends on `first` and `growth`
-        counted = valid & (steps - start <= end.unsqueeze(-1))
-        margin = decision.margin(base, after).double().abs().masked_fill(~counted, torch.inf).amin(1)
-        closest[running] = torch.minimum(closest[running], margin)
-        logits[running] = after.gather(1, end[:, None, None].expand(-1, 1, after.shape[2])).squeeze(1)
+        columns = torch.arange(stop - start, device=steps.device)
+        before_flip = valid & ((columns < place) | ~any_flip.unsqueeze(1))
+        margin[running] = torch.minimum(margin[running], margins.masked_fill(~before_flip, torch.inf).amin(1))
+        flip_margin[running] = margins.gather(1, place).squeeze(1).masked_fill(~any_flip, torch.inf)
+        logits[running] = after.gather(1, place.unsqueeze(2).expand(-1, 1, after.shape[2])).squeeze(1)
         flips[running] = any_flip
-        removed[running] = torch.where(any_flip, index + start, 0)
-        active[running] = ~any_flip & (last[running] >= stop)
-        if removal.shared is not None and removal.triggers is not None:
-            settled = torch.zeros(len(before), dtype=torch.bool, device=device)
-            settled[removal.texts[flips & (removal.shared | removal.triggers)]] = True
-            active &= ~(removal.shared & settled[removal.texts])
-        start, size = stop, max(first, math.ceil(stop * growth))
-    return FirstFlips(flips, removed, logits, closest)
+        removed[running] = torch.where(any_flip, chunk.gather(1, place).squeeze(1), 0)
+        index[running] = start + end
+        previous[running] = torch.where(start + end > 0, steps[running, (start + end - 1).clamp_min(0)], 0)
+        active[running] = ~any_flip & (lengths[running] > stop)
+        active &= ~settled(flips)
+        start, size = stop, max(first, math.ceil((stop + 1) * growth))
+    return _Path(flips, removed, previous, index, logits, flip_margin, margin)
+
+
+def _settled(removal: RemovalOrders, flips: Tensor) -> Tensor:
+    """``[L]``, the shared orders of texts of which a shared order or a trigger has flipped."""
+    if removal.shared is None or removal.triggers is None:
+        return torch.zeros_like(flips)
+    settled = torch.zeros(len(removal.counts), dtype=torch.bool, device=flips.device)
+    settled[removal.texts[flips & (removal.shared | removal.triggers)]] = True
+    return removal.shared & settled[removal.texts]
+
+
+def _earliest(removal: RemovalOrders, path: _Path) -> Tensor:
+    """``[L]``, the earliest flip of each order's text among shared orders and triggers; 0 for no flip."""
+    assert removal.shared is not None
+    counts = path.flips & (removal.shared if removal.triggers is None else removal.shared | removal.triggers)
+    width = removal.orders.shape[1] + 1
+    earliest = torch.full_like(removal.counts, width)
+    earliest.scatter_reduce_(0, removal.texts[counts], path.removed[counts], "amin")
+    return earliest[removal.texts]
 
 
 def from_prefixes(prefixes: Tensor) -> Evaluate:
     """Look steps up in logits that are all computed already, ``[L, N + 1, C]``."""
-    return lambda running, start, stop: prefixes[running, start:stop]
+    return lambda running, steps: prefixes[running.unsqueeze(1), steps]
 
 
 def from_sets(removal: RemovalOrders, run: Callable[[Tensor, Tensor], Tensor]) -> Evaluate:
@@ -148,21 +252,20 @@ def from_sets(removal: RemovalOrders, run: Callable[[Tensor, Tensor], Tensor]) -
     keys += (torch.arange(len(removal.counts), device=keys.device) * 0x9E3779B97F4A7C1)[removal.texts].unsqueeze(-1)
     ranks = ranks_of(removal.orders)
 
-    def evaluate(running: Tensor, start: int, stop: int) -> Tensor:
-        last = removal.max_removed[removal.texts[running]]
-        steps = torch.arange(start, stop, device=running.device)
-        row, step = (steps <= last.unsqueeze(-1)).nonzero(as_tuple=True)
-        _, inverse = keys[running[row], steps[step]].unique(return_inverse=True)
+    def evaluate(running: Tensor, steps: Tensor) -> Tensor:
+        row, column = (steps > 0).nonzero(as_tuple=True)
+        step = steps[row, column]
+        _, inverse = keys[running[row], step].unique(return_inverse=True)
         # any representative of equal sets will do; unique() does not return an index of one
         chosen = torch.empty(int(inverse.max()) + 1, dtype=torch.long, device=running.device)
         chosen[inverse] = torch.arange(len(inverse), device=running.device)
-        order, removed = running[row[chosen]], steps[step[chosen]]
+        order, removed = running[row[chosen]], step[chosen]
         texts = removal.texts[order]
         keep = (ranks[order] >= removed.unsqueeze(-1)) & removal.items[texts]
         keep = torch.where((removed == removal.counts[texts]).unsqueeze(-1), removal.always_kept[texts], keep)
         unique_logits = run(texts, keep)
-        logits = unique_logits.new_zeros(len(running), len(steps), unique_logits.shape[-1])
-        logits[row, step] = unique_logits[inverse]
+        logits = unique_logits.new_zeros(*steps.shape, unique_logits.shape[-1])
+        logits[row, column] = unique_logits[inverse]
         return logits
 
     return evaluate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import torch
@@ -79,3 +80,67 @@ def prune_set(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
                     failed[text].append(item)
         candidates = retry
     return removed
+
+
+def prune_blocks(removed: Tensor, order: Tensor, flips: FlipsDecision, most: int) -> Tensor:
+    """Make flipping sets smaller at a bounded cost: restore blocks of items as long as the decision stays flipped.
+
+    A set is cut in two halves of its order of removal. A block that cannot be restored is cut in two again, down to
+    single items; large blocks are tried before small ones, and those that were removed last before others. Where single
+    items are left to try again after a success, as in `prune_set`, that is done too, while the cost allows it.
+
+    Args:
+        removed: ``[B, N]`` bool, one flipping set per text; an empty row stays empty.
+        order: ``[B, N]``, the order in which items were removed.
+        flips: evaluates sets.
+        most: at most so many sets are evaluated for each text.
+
+    Returns:
+        ``[B, N]`` bool, subsets of ``removed`` that still flip the decision.
+
+    Example:
+        >>> def flips(texts, removed):  # needs item 0, and one of the items 1 and 2
+        ...     return removed[:, 0] & removed[:, 1:3].any(1)
+        >>> prune_blocks(torch.tensor([[True, True, True, True]]), torch.tensor([[1, 3, 0, 2]]), flips, most=4)
+        tensor([[ True, False,  True, False]])
+    """
+    removed = removed.clone()
+    ranks = ranks_of(order).tolist()
+    queues: list[deque[list[int]]] = []
+    for text, row in enumerate(removed):
+        items = sorted(row.nonzero().flatten().tolist(), key=ranks[text].__getitem__, reverse=True)
+        queues.append(deque([items] if items else []))
+    failed: list[list[int]] = [[] for _ in queues]  # single items that failed, and
+    retry: list[list[int]] = [[] for _ in queues]  # those of them that failed before the last success
+    for _ in range(most):
+        sizes = removed.sum(1).tolist()
+        for queue, size in zip(queues, sizes, strict=True):
+            while queue and len(queue[0]) == size:  # with nothing removed, no decision flips
+                queue.extendleft(reversed(_halves(queue.popleft())))
+        texts = [text for text, queue in enumerate(queues) if queue]
+        if not texts:
+            break
+        blocks = [queues[text].popleft() for text in texts]
+        rows = torch.tensor(texts, device=removed.device)
+        smaller = removed[rows]
+        for index, block in enumerate(blocks):
+            smaller[index, block] = False
+        still = flips(rows, smaller)
+        removed[rows[still]] = smaller[still]
+        for text, block, success in zip(texts, blocks, still.tolist(), strict=True):
+            if success:
+                retry[text] = list(failed[text])
+            elif len(block) > 1:
+                queues[text].extend(_halves(block))
+            else:
+                failed[text].append(block[0])
+            if not queues[text]:
+                queues[text].extend([item] for item in retry[text])
+                failed[text], retry[text] = [], []
+    return removed
+
+
+def _halves(items: list[int]) -> list[list[int]]:
+    """The two halves of a list; none of a list of one."""
+    middle = len(items) // 2
+    return [items[:middle], items[middle:]] if middle else []

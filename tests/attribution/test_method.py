@@ -5,6 +5,7 @@ import pytest
 import attnfaith as af
 from attnfaith.attribution.method import InexactScores, Method, methods
 
+PASSES = "1 to 3 passes, as needed, forward and backward"
 DEFAULTS = {"level": "attention", "name": "my_own", "run": None}
 
 
@@ -15,6 +16,8 @@ DEFAULTS = {"level": "attention", "name": "my_own", "run": None}
         ({"passes": 0}, "none", 0),
         ({"passes": 1}, "1 pass after attention", 1),
         ({"passes": 20, "backward": True}, "20 passes after attention, forward and backward", 20),
+        ({"passes": 9, "most_passes": 129}, "9 to 129 passes after attention, as needed", 9),
+        ({"passes": 1, "most_passes": 3, "level": "input", "backward": True}, PASSES, 1),
         ({"passes": 1, "passes_per": "item"}, "N passes after attention", 10),
         ({"passes": 2, "passes_per": "item", "level": "input"}, "2 N passes", 20),
         ({"passes": 0.5, "passes_per": "pair"}, "0.5 N x N passes after attention", 50),
@@ -47,6 +50,8 @@ def test_a_listing_can_be_a_table():
     table = pd.DataFrame(af.methods()).set_index(["level", "name"])
     assert table.loc[("input", "lrp"), "default_output"] == "log_odds"
     assert table.loc[("attention", "occlusion"), "passes_per"] == "item"
+    assert tuple(table.loc[("input", "integrated_gradients"), ["passes", "most_passes"]]) == (9, 129)
+    assert tuple(table.loc[("input", "lrp"), ["passes", "most_passes"]]) == (1, 1)
     assert table["on_request"].sum() == 3
 
 

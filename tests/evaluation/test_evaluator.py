@@ -12,6 +12,7 @@ import attnfaith as af
 from attnfaith.attribution.method import method, methods
 from attnfaith.evaluation import runner as running
 from attnfaith.evaluation.tests.base import tests
+from tests.helpers.labelled_models import flipping_model
 
 WORDS = "good bad fine dull long short film plot cast story very not quite never the a".split()
 
@@ -24,13 +25,7 @@ def sentences(count, seed=0):
 
 @pytest.fixture(scope="module")
 def flan():
-    torch.manual_seed(1)
-    tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1)
-    model = af.models.from_preset("FLANrnn", num_labels=3, tokenizer=tokenizer).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter *= 4
-    return model.eval(), tokenizer
+    return flipping_model("FLANrnn", WORDS)
 
 
 @pytest.fixture(scope="module")

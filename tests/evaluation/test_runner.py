@@ -7,6 +7,7 @@ import torch
 import attnfaith as af
 from attnfaith.tiny_models import tiny_model
 from tests.helpers import tokenizers
+from tests.helpers.labelled_models import flipping_model
 
 WORDS = "a fine dull film plot cast acting long thin with".split()
 
@@ -14,13 +15,7 @@ WORDS = "a fine dull film plot cast acting long thin with".split()
 @pytest.fixture(scope="module")
 def flan():
     """In float64, with weights so large that decisions flip."""
-    torch.manual_seed(1)
-    tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1)
-    model = af.models.from_preset("FLANrnn", num_labels=3, tokenizer=tokenizer).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter *= 4
-    return model.eval(), tokenizer
+    return flipping_model("FLANrnn", WORDS)
 
 
 def evaluated(flan, data, **options):

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -164,9 +164,10 @@ def test_steps_are_evaluated_once_in_order_and_not_beyond_the_flip(first, growth
     item = world("multiclass", 3, width=12, texts=8)
     asked = []
 
-    def evaluate(going, start, stop):
+    def evaluate(going, steps):
+        start, stop = int(steps[steps > 0].min()), int(steps.max()) + 1
         asked.append((start, stop, going.tolist()))
-        return from_sets(item.lanes, item.run)(going, start, stop)
+        return from_sets(item.lanes, item.run)(going, steps)
 
     result = first_flips(item.lanes, item.before, Decision(), evaluate, first=first, growth=growth)
     assert asked[0][0] == 1
@@ -308,3 +309,149 @@ def test_a_real_tail_one_removal_at_a_time(family, kind):
             if first is not None:
                 assert int(result.removed[lane]) == first[0]
                 assert result.logits[lane].tolist() == pytest.approx(first[1], rel=1e-6, abs=1e-9)
+
+
+def schedule_for(item, seed, share=0.4):
+    """Some steps of each text, the last always among them."""
+    generator = torch.Generator().manual_seed(seed)
+    lasts = item.lanes.max_removed.tolist()
+    steps = [
+        [step for step in range(1, last + 1) if step == last or torch.rand((), generator=generator) < share]
+        for last in lasts
+    ]
+    width = max(1, *map(len, steps))
+    return torch.tensor([line + [0] * (width - len(line)) for line in steps])
+
+
+def scheduled_slow(item, lane, steps, tolerance=1.0):
+    """From the definition: the first step of the schedule with a flip, then the first of those that it skipped."""
+    text = int(item.lanes.texts[lane])
+    before = item.before[text].tolist()
+    looked = {0: before}
+
+    def flips_at(step):
+        looked[step] = item.logits(text, item.left(lane, step)).tolist()
+        return flips_slow(item.kind, before, looked[step], tolerance)
+
+    previous, found = 0, 0
+    for step in steps:
+        if flips_at(step):
+            found = step
+            for between in range(previous + 1, step):
+                if flips_at(between):
+                    found = between
+                    break
+            break
+        previous = step
+    end = found or previous
+    closest = min(distance_slow(item.kind, before, after) for step, after in looked.items() if step <= end)
+    last = int(item.lanes.max_removed[text])
+    exact = all(step in looked for step in range(1, (found or last) + 1))
+    return bool(found), found, looked[end], closest, exact
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schedule_equals_a_loop_over_its_steps(kind):
+    """Whatever is evaluated at once, and whichever other orders there are."""
+    late = inexact = 0
+    for seed in range(5):
+        item = world(kind, seed, width=14, floors=seed % 2 == 1)
+        schedule = schedule_for(item, seed)
+        expected = [
+            scheduled_slow(item, lane, [step for step in schedule[text].tolist() if step])
+            for lane, text in enumerate(item.lanes.texts.tolist())
+        ]
+        decision = decision_of_kind(kind)
+        for first, growth in ((1, 0.5), (3, 1.0)):
+            result = first_flips(
+                item.lanes,
+                item.before,
+                decision,
+                from_sets(item.lanes, item.run),
+                schedule=schedule,
+                first=first,
+                growth=growth,
+            )
+            for lane, (flips, removed, logits, closest, exact) in enumerate(expected):
+                assert bool(result.flips[lane]) == flips
+                assert int(result.removed[lane]) == removed
+                assert result.logits[lane].tolist() == logits
+                assert float(result.closest_margin[lane]) == closest
+                assert bool(result.exact[lane]) == exact
+        late += sum(row[1] > 2 for row in expected)
+        inexact += sum(not row[4] for row in expected)
+    assert late > 5
+    assert inexact > 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schedule_sees_no_flip_too_early_and_is_right_where_it_says_so(kind):
+    later = 0
+    for seed in range(5):
+        item = world(kind, seed, width=14)
+        decision, evaluate = decision_of_kind(kind), from_sets(item.lanes, item.run)
+        exact = first_flips(item.lanes, item.before, decision, evaluate)
+        seen = first_flips(item.lanes, item.before, decision, evaluate, schedule=schedule_for(item, seed))
+        never = item.lanes.orders.shape[1] + 1
+        by_step, by_schedule = (torch.where(one.flips, one.removed, never) for one in (exact, seen))
+        assert bool(exact.exact.all())
+        assert bool((by_schedule >= by_step).all())
+        assert torch.equal(by_schedule[seen.exact], by_step[seen.exact])
+        later += int((by_schedule > by_step).sum())
+    assert later > 3
+
+
+def planted(flipped):
+    """One text whose decision is another after exactly these numbers of removals, of 12."""
+    everything = torch.ones(1, 12, dtype=torch.bool)
+    counts = everything.sum(1)
+    lanes = RemovalOrders(torch.arange(12).unsqueeze(0), torch.tensor([0]), counts, everything, ~everything, counts)
+    prefixes = torch.tensor([[[0.0, 1.0] if step in flipped else [1.0, 0.0] for step in range(13)]])
+    return lanes, prefixes
+
+
+@pytest.mark.parametrize(
+    ("flipped", "removed", "exact"),
+    [
+        (range(5, 13), 5, False),  # one crossing, between two steps of the schedule: the step 2 is not looked at
+        (range(1, 13), 1, True),
+        ({3}, 3, True),  # on the schedule, and flips back at once; 2 is looked at too
+        ({5, 6}, 0, False),  # between two steps of the schedule: never seen
+        ({2, 5, 8}, 5, False),  # 2 is missed; the step 8 is seen first, and 5 lies in the part before it
+        ({2, 12}, 12, False),
+        ({4, 7, 8, 9}, 4, False),
+        ({1, 4, 8}, 1, True),
+        ((), 0, False),
+    ],
+)
+def test_planted_curves(flipped, removed, exact):
+    lanes, prefixes = planted(set(flipped))
+    schedule = torch.tensor([[1, 3, 8, 12, 0]])
+    result = first_flips(lanes, prefixes[:, 0], Decision(), from_prefixes(prefixes), schedule=schedule)
+    assert (bool(result.flips), int(result.removed), bool(result.exact)) == (removed > 0, removed, exact)
+    every = first_flips(
+        lanes, prefixes[:, 0], Decision(), from_prefixes(prefixes), schedule=torch.arange(1, 13).unsqueeze(0)
+    )
+    assert int(every.removed) == min(flipped, default=0)
+    assert bool(every.exact)
+
+
+def test_the_earliest_flip_of_shared_orders_is_found_with_a_schedule():
+    """The panel's smallest prefix is the same whether its orders are asked for or not."""
+    for seed in range(8):
+        item = world("multiclass", seed, width=14, orders=4)
+        schedule = schedule_for(item, seed)
+        evaluate = from_sets(item.lanes, item.run)
+        alone = first_flips(item.lanes, item.before, Decision(), evaluate, schedule=schedule)
+        member = torch.arange(4).repeat_interleave(len(item.lanes.counts))
+        lanes = replace(item.lanes, shared=(member == 1) | (member == 3), triggers=member == 0)
+        joint = first_flips(lanes, item.before, Decision(), evaluate, schedule=schedule)
+        own = member % 2 == 0
+        for name in ("flips", "removed", "logits", "closest_margin", "exact"):
+            assert torch.equal(getattr(alone, name)[own], getattr(joint, name)[own])
+        never = 99
+        smallest = [
+            torch.where(one.flips, one.removed, never).unflatten(0, (4, -1))[[0, 1, 3]].amin(0)
+            for one in (alone, joint)
+        ]
+        assert torch.equal(*smallest)

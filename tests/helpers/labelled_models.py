@@ -30,6 +30,17 @@ def made_model(preset, labels=2, sentences=False, **config):
     return model.eval(), tokenizer
 
 
+def flipping_model(preset, words, *, seed=1, dtype=torch.float64, **config):
+    """A preset with weights so large that decisions flip, of three classes unless told, and its tokenizer."""
+    torch.manual_seed(seed)
+    tokenizer = af.models.WordTokenizer.train([" ".join(words)], min_count=1)
+    model = af.models.from_preset(preset, tokenizer=tokenizer, **{"num_labels": 3, **config}).to(dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 4
+    return model.eval(), tokenizer
+
+
 def scores(explanations):
     return [torch.tensor(explanation.scores) for explanation in explanations]
 

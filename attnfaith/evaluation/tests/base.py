@@ -44,6 +44,8 @@ class Test(ABC):
             ``rationale_column``: it is refused where no test of the run reads it.
         headline: the estimates that ``attnfaith compare`` prints, and what it calls them.
         level_name: what it prints where other tests have the level at which was erased.
+        earlier: the values of options that did not exist when a stored run was written, for such runs. A column with
+            the name of such an option did not exist either.
         metrics: the classes in the module ``metric`` of the test's folder, which are names of `attnfaith.metrics` too.
         citation: of the paper, in BibTeX.
     """
@@ -54,6 +56,7 @@ class Test(ABC):
     reads: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[Mapping[str, str]] = {}
     level_name: ClassVar[str] = ""
+    earlier: ClassVar[Mapping[str, Any]] = {}
     metrics: ClassVar[tuple[str, ...]] = ()
     citation: ClassVar[str] = ""
 

@@ -3,10 +3,14 @@
 The search is the reference that rankings are judged by, so it is the same whatever rankings a run asks for:
 
 1. Remove items in the order of each ranking of `PANEL` until one of the orders flips the decision.
-2. Restore items of that set one at a time as long as the decision stays flipped (`functional.flipping_sets.prune`).
+2. Restore items of that set one at a time as long as the decision stays flipped (`functional.flipping_sets.prune_set`).
 3. Where the set still has more than one item, remove every single item by itself.
 4. At the input level, where no single item flips the decision, remove items in the order of what they do by themselves,
    and restore items of that set as well. (At the final attention, `occlusion` in the panel has done that.)
+
+At the input level each set costs a pass through the model. In texts of more than `functional.schedule.LONG` items the
+cost is bounded: orders are followed along the schedule, items are restored in blocks (`prune_blocks`, at most `PRUNED`
+sets), and of the single items only `SINGLES` are tried, those that come first in any order of the panel.
 
 What it finds flips the decision, so its size is an upper bound of the smallest size.
 """
@@ -23,9 +27,10 @@ from attnfaith.attribution.method import ATTENTION, CONTROL
 from attnfaith.attribution.optimal import optimum_of
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import AttentionEraser, Eraser
-from attnfaith.functional.flipping_sets import prefix_set, prune_set
+from attnfaith.functional.flipping_sets import prefix_set, prune_blocks, prune_set
+from attnfaith.functional.ranking import ranks_of
 
-VERSION = 1
+VERSION = 2
 """Of the search; runs with different versions cannot be compared."""
 PANEL = {
     "attention": (
@@ -47,8 +52,10 @@ PANEL = {
 
 Attention and the random order are among them, so that neither can flip a text that the search does not.
 """
-SINGLES = 128
-"""At the input level, single items are tried in texts of at most this many: each costs a pass through the model."""
+SINGLES = 32
+"""In long texts at the input level, so many single items are tried."""
+PRUNED = 64
+"""There, at most so many sets are evaluated to make one set smaller."""
 TRIPLES = 24
 _PIECE = 65536
 
@@ -83,7 +90,9 @@ def optimal_sets(eraser: Eraser) -> FlippingSets | None:
     return FlippingSets(sizes, sizes, flips, best.order)
 
 
-def search_sets(eraser: Eraser, orders: Tensor, sizes: Tensor, *, bounds: bool = False) -> FlippingSets:
+def search_sets(
+    eraser: Eraser, orders: Tensor, sizes: Tensor, *, every_step: bool = False, bounds: bool = False
+) -> FlippingSets:
     """Search for small flipping sets, as the module describes.
 
     Args:
@@ -91,26 +100,26 @@ def search_sets(eraser: Eraser, orders: Tensor, sizes: Tensor, *, bounds: bool =
         orders: ``[P, B, N]``, those of the panel.
         sizes: ``[P, B]``, after how many removals each flips the decision; more than N where it is not the first to do
             so, or never does.
+        every_step: follow orders step by step, also in long texts.
         bounds: at the final attention, also try all pairs of items, and all triples in texts of up to `TRIPLES` items.
     """
     counts = eraser.counts
     size, member = sizes.min(0)
     order = orders[member, torch.arange(len(size), device=size.device)]
     result = _pruned_sizes(eraser, order, torch.where(size <= counts, size, 0))
-    most = SINGLES if eraser.level == "input" else eraser.items.shape[1]
-    tried = (result != 1) & (counts >= 2) & (counts <= most)
+    tried = (result != 1) & (counts >= 2)
     if isinstance(eraser, AttentionEraser):
         logits, before = eraser.batch.request.without_each, eraser.batch.logits.unsqueeze(1)
         flips = eraser.batch.config.decision.flips(before.expand_as(logits), logits) & eraser.erasable
         result[tried & flips.any(1)] = 1
     elif bool(tried.any()):
-        margins = _margins_of_singles(eraser, tried)
-        by_single = torch.where(tried.unsqueeze(1), eraser.order(-margins), order)
-        first = eraser.flips(by_single.unsqueeze(0))
+        by_single = torch.where(tried.unsqueeze(1), _order_by_singles(eraser, orders, order, tried), order)
+        first = eraser.flips(by_single.unsqueeze(0), every_step=every_step)
         other = _pruned_sizes(eraser, by_single, torch.where(first.flips[0] & tried, first.removed[0], 0))
         result = torch.where((other > 0) & ((result == 0) | (other < result)), other, result)
     high: list[int | None] = [number or None for number in result.tolist()]
-    least = torch.where(tried & (result != 1), 2, 1).minimum(counts)
+    all_singles = tried & ~eraser.long
+    least = torch.where(all_singles & (result != 1), 2, 1).minimum(counts)
     low: list[int | None] = list(least.tolist())
     flippable: list[bool | None] = [True if number else None for number in result.tolist()]
     if bounds and isinstance(eraser, AttentionEraser):
@@ -120,18 +129,32 @@ def search_sets(eraser: Eraser, orders: Tensor, sizes: Tensor, *, bounds: bool =
 
 def _pruned_sizes(eraser: Eraser, order: Tensor, size: Tensor) -> Tensor:
     """The sizes ``[B]`` of the sets after pruning; 0 stays 0."""
-    return prune_set(prefix_set(order, size), order, eraser.flips_without).sum(1)
+    start, long = prefix_set(order, size), eraser.long.unsqueeze(1)
+    pruned = prune_set(start & ~long, order, eraser.flips_without)
+    return (pruned | prune_blocks(start & long, order, eraser.flips_without, PRUNED)).sum(1)
 
 
-def _margins_of_singles(eraser: Eraser, wanted: Tensor) -> Tensor:
-    """The margins of texts without each single item, ``[B, N]``; inf elsewhere."""
-    texts, items = (eraser.erasable & wanted.unsqueeze(1)).nonzero(as_tuple=True)
-    removed = torch.zeros(len(texts), eraser.erasable.shape[1], dtype=torch.bool, device=texts.device)
+def _order_by_singles(eraser: Eraser, orders: Tensor, order: Tensor, wanted: Tensor) -> Tensor:
+    """The order ``[B, N]`` of how near another decision some texts are without each single item.
+
+    In long texts these are the items that come first in any order of the panel; the others follow in a given order.
+
+    Args:
+        eraser: removes items.
+        orders: ``[P, B, N]``, those of the panel.
+        order: ``[B, N]``, for the items that are not tried.
+        wanted: ``[B]`` bool, the texts.
+    """
+    best = ranks_of(eraser.order(-ranks_of(orders).amin(0).double()))
+    tried = eraser.erasable & wanted.unsqueeze(1) & (~eraser.long.unsqueeze(1) | (best < SINGLES))
+    texts, items = tried.nonzero(as_tuple=True)
+    removed = torch.zeros(len(texts), tried.shape[1], dtype=torch.bool, device=texts.device)
     removed[torch.arange(len(texts), device=texts.device), items] = True
     logits = eraser.logits_without(texts, removed)
-    margins = torch.full(eraser.erasable.shape, torch.inf, dtype=torch.float64, device=texts.device)
+    margins = torch.full(tried.shape, torch.inf, dtype=torch.float64, device=texts.device)
     margins[texts, items] = eraser.batch.config.decision.margin(eraser.batch.logits[texts], logits).double()
-    return margins
+    by_margin = ranks_of(eraser.order(-margins))
+    return eraser.order(-torch.where(tried, by_margin, tried.shape[1] + ranks_of(order)).double())
 
 
 def _try_small_sets(

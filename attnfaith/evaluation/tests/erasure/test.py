@@ -40,6 +40,7 @@ COLUMNS: list[tuple[str, Any]] = [
     ("gold", None),
     ("new_label", None),
     ("censored", pa.bool_()),
+    ("resolution", pa.string()),
     ("marginal", pa.bool_()),
     ("ties", pa.int64()),
     ("undefined", pa.int64()),
@@ -47,6 +48,9 @@ COLUMNS: list[tuple[str, Any]] = [
     ("minimum_high", pa.int64()),
     ("flippable", pa.bool_()),
 ]
+
+
+RESOLUTIONS = ("schedule", "exact")
 
 
 @tests.register("erasure")
@@ -57,6 +61,9 @@ class Erasure(Test):
     Attributes:
         bounds: at the final attention, where the tail is not affine, also try all pairs of items, and all triples in
             texts of up to 24 items; costs as much as some passes through the model.
+        resolution: at the input level, where each step is a pass through the model: "exact" for every step up to the
+            first flip; "schedule" for that only in texts of up to 64 items, and a fixed number of steps in longer ones,
+            then every step between the first of them that has flipped and the one before.
         reference: "paper" for summaries that leave out texts that never flip, as the paper's figures do.
     """
 
@@ -69,10 +76,16 @@ class Erasure(Test):
     }
     metrics: ClassVar[tuple[str, ...]] = ("DecisionFlip",)
     citation: ClassVar[str] = SERRANO_SMITH
+    earlier: ClassVar[Mapping[str, Any]] = {"resolution": "exact"}
     bounds: bool = False
     reference: str | None = None
+    resolution: str = "schedule"
 
     def __post_init__(self) -> None:
+        if self.resolution not in RESOLUTIONS:
+            raise InputError(
+                f"Expected resolution of the erasure test to be 'schedule' or 'exact', got {self.resolution!r}."
+            )
         if self.reference not in REFERENCES:
             raise InputError(f"Expected reference of the erasure test to be 'paper' or None, got {self.reference!r}.")
 
@@ -116,8 +129,15 @@ class Erasure(Test):
             torch.tensor([every[index] in group for index in owner], device=orders.device)
             for group in (panel, rankings)
         )
-        flips = eraser.flips(orders, shared=in_panel & ~asked, triggers=in_panel & asked)
-        smallest = exact if exact is not None else self._search(eraser, orders[in_panel], flips.only(in_panel))
+        flips = eraser.flips(
+            orders,
+            every_step=self.resolution == "exact",
+            shared=in_panel & ~asked,
+            triggers=in_panel & asked,
+        )
+        smallest = exact
+        if smallest is None:
+            smallest = self._search(eraser, orders[in_panel], flips.map(lambda values: values[in_panel]))
         indices = [every.index(item) for item in rankings]
         best, chosen = _first_flip_of_each(flips, owner, indices)
         stacked = orders[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
@@ -152,7 +172,7 @@ class Erasure(Test):
 
     def _search(self, eraser: Eraser, orders: Tensor, flips: FirstFlips) -> FlippingSets:
         sizes = torch.where(flips.flips, flips.removed, eraser.items.shape[1] + 1)
-        return search_sets(eraser, orders, sizes, bounds=self.bounds)
+        return search_sets(eraser, orders, sizes, every_step=self.resolution == "exact", bounds=self.bounds)
 
 
 def _panel(eraser: Eraser) -> list[Ranking]:
@@ -209,8 +229,7 @@ def _first_flip_of_each(flips: FirstFlips, owner: Sequence[int], indices: Sequen
         ]
     )
     texts = torch.arange(size.shape[1], device=size.device)
-    picked = [tensor[chosen, texts] for tensor in (flips.flips, flips.removed, flips.logits, flips.closest_margin)]
-    return FirstFlips(*picked), chosen
+    return flips.map(lambda values: values[chosen, texts]), chosen
 
 
 def _columns(eraser: Eraser, result: FirstFlips, orders: Tensor) -> dict[str, list[list[Any]]]:
@@ -236,5 +255,6 @@ def _columns(eraser: Eraser, result: FirstFlips, orders: Tensor) -> dict[str, li
         "mass": mass.tolist(),
         "new_label": where_flipped(labels),
         "censored": (~flips).tolist(),
+        "resolution": [[RESOLUTIONS[is_exact] for is_exact in flags] for flags in result.exact.tolist()],
         "marginal": (result.closest_margin <= eraser.tolerance).tolist(),
     }

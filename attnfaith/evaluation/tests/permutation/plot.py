@@ -15,19 +15,17 @@ from numpy.typing import NDArray
 from attnfaith.estimates.lookup import percent
 from attnfaith.estimates.pivot import numbers
 from attnfaith.estimates.weight_bins import BINS, bins_of
-from attnfaith.functional.statistics import medians_of
 from attnfaith.plots.labels import shortened
-from attnfaith.plots.lettering import TitleBlock, draw_empty, write
+from attnfaith.plots.lettering import TitleBlock, draw_empty
 from attnfaith.plots.panels import counted, panels_by_class, require_columns
-from attnfaith.plots.style import COLUMN, INK, PLAIN, RULE, SMALL, axes, name_axes
+from attnfaith.plots.strips import draw_strip, draw_strips, median
+from attnfaith.plots.style import COLUMN, axes, name_axes
 
 if TYPE_CHECKING:
     from attnfaith.evaluation.results import Results
 
-Array = NDArray[np.float64]
 NEEDED = ("max_weight", "median_tvd", "never_changes")
-POINTS = 40  # texts of a strip; more than these are drawn as a distribution
-_CELLS, _HALF = 50, 0.38
+_CELLS = 50
 
 
 def shuffles(
@@ -67,17 +65,14 @@ def shuffles(
     end = 1.0 if kind != "regression" else right or float(moved.max()) or 1.0
     strips, cells = bins_of(numbers(table["max_weight"])), np.linspace(0, end, _CELLS + 1)
     axis.set_xlim(-0.02 * end, 1.02 * end)
-    axis.set_ylim(-0.55, len(BINS) - 0.45)
-    axis.set_yticks(range(len(BINS)), [name.replace("-", "–") for name in BINS])
-    axis.grid(axis="x", color=RULE, linewidth=0.5)
-    for strip in range(len(BINS)):
-        inside = strips == strip
-        if inside.any():
-            _draw(axis, strip, moved[inside], cells)
-            note = f"{counted([inside.sum()])}\n{percent(float(never[inside].mean()))} never"
-            write(axis, note, (1, strip), (4, 0), size=SMALL, xycoords=axis.get_yaxis_transform(), va="center")
+
+    def draw(strip: int, inside: NDArray[np.bool_]) -> str:
+        draw_strip(axis, strip, moved[inside], cells)
+        return f"{counted([inside.sum()])}\n{percent(float(never[inside].mean()))} never"
+
+    draw_strips(axis, strips, BINS, draw)
     share = f"{counted([len(moved)])}; the decision of {percent(float(never.mean()))} never changes"
-    TitleBlock(axis, f"{title}: median {_shown(_median(moved))}", share)
+    TitleBlock(axis, f"{title}: median {_shown(median(moved))}", share)
     unit = "change of the value" if kind == "regression" else "total variation distance"
     name_axes(axis, f"{unit}, median over shuffles", "largest attention weight")
     return axis
@@ -111,34 +106,6 @@ def permutation_figure(
         return shuffles(rows, axis, title=title, kind=kind, right=right)
 
     return panels_by_class(table, labels, kind, draw, path=path)
-
-
-def _draw(axis: Axes, strip: int, moved: Array, cells: Array) -> None:
-    """Draw the texts of a strip and their median."""
-    inside = np.clip(moved, cells[0], cells[-1])
-    counts, _ = np.histogram(inside, cells)
-    width = _HALF * counts / counts.max()
-    if len(moved) > POINTS:
-        edges, heights = np.repeat(cells, 2)[1:-1], np.repeat(width, 2)
-        axis.fill_between(edges, strip - heights, strip + heights, color=PLAIN, alpha=0.55, linewidth=0)
-    else:
-        axis.scatter(inside, strip + _apart(inside, cells), s=7, color=PLAIN, alpha=0.7, linewidths=0, zorder=3)
-    middle = _median(moved)
-    axis.plot([middle, middle], [strip - _HALF - 0.04, strip + _HALF + 0.04], color=INK, linewidth=1.2, zorder=4)
-
-
-def _apart(moved: Array, cells: Array) -> Array:
-    """Offsets of dots, so that those of one cell do not overlap."""
-    indices = np.clip(np.searchsorted(cells, moved, side="right") - 1, 0, len(cells) - 2)
-    heights, step = np.zeros(len(moved)), 2 * _HALF / max(POINTS // 4, int(np.bincount(indices).max()))
-    for index in np.unique(indices):
-        (here,) = np.nonzero(indices == index)
-        heights[here] = step * (np.arange(len(here)) - (len(here) - 1) / 2)
-    return heights
-
-
-def _median(values: Array) -> float:
-    return float(medians_of(values[:, None])[0])
 
 
 def _shown(value: float) -> str:

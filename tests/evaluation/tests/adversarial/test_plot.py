@@ -9,8 +9,8 @@ from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.colors import to_hex
 
 from attnfaith.errors import InputError
-from attnfaith.evaluation.tests.adversarial.plot import POINTS
 from attnfaith.plots import adversarial_figure, divergences
+from attnfaith.plots.strips import POINTS
 from attnfaith.plots.style import COLUMN, PAGE
 from tests.helpers.reading_figures import texts_of, unreadable
 

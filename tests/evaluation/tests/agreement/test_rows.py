@@ -16,6 +16,7 @@ from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.tests.agreement.test import COLUMNS, Agreement
 from tests.helpers.commands import run
 from tests.helpers.comparing import inputs_of
+from tests.helpers.labelled_models import flipping_model
 from tests.helpers.removal_batches import LENGTHS, SIZES, batch_of, model_of, one_of, ranked, slowly
 from tests.helpers.slow_erasure import decided
 from tests.helpers.summaries import summarised
@@ -259,13 +260,8 @@ WORDS = "good bad fine dull long short film plot cast story very not quite never
 def evaluated(tmp_path_factory):
     """A FLAN's run, its model's folder, and its data."""
     folder = tmp_path_factory.mktemp("agreement")
-    torch.manual_seed(1)
-    tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1)
-    model = af.models.from_preset("FLANrnn", num_labels=3, tokenizer=tokenizer)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter *= 4
-    model.eval().save_pretrained(folder / "model")
+    model, tokenizer = flipping_model("FLANrnn", WORDS, dtype=torch.float32)
+    model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     sizes = torch.randint(1, 12, (60,)).tolist()
     texts = [" ".join(WORDS[index] for index in torch.randint(16, (size,)).tolist()) for size in sizes]

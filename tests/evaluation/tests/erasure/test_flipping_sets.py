@@ -9,8 +9,9 @@ import torch
 
 import attnfaith as af
 from attnfaith.attribution.method import methods
-from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, SINGLES, TRIPLES
+from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, TRIPLES
 from attnfaith.evaluation.tests.erasure.test import Erasure
+from attnfaith.functional.schedule import LONG
 from tests.helpers.removal_batches import RANDOM, SIZES, TOLERANCE, Sizes, batch_of, model_of, ranked, table
 from tests.helpers.slow_erasure import Slow, flipped
 
@@ -122,11 +123,14 @@ def test_attention_and_the_random_order_never_beat_the_search():
         assert {item.name for item in PANEL[level]} >= {"attention", "random"}
 
 
-def test_single_items_are_tried_in_texts_that_are_not_too_long():
-    got = Sizes(batch_of("FLANnoenc", rankings={"input": RANDOM["input"]}, lengths=(SINGLES + 2, SINGLES)), "input")
-    assert got.low[0] == 1
-    assert got.high[0] != 1
-    assert got.low[1] == 2
+def test_all_single_items_are_tried_in_texts_that_are_not_long():
+    lengths = (LONG + 1, LONG + 5, LONG + 9, LONG + 13, LONG, LONG - 4, LONG - 8)
+    got = Sizes(batch_of("FLANnoenc", rankings={"input": RANDOM["input"]}, lengths=lengths), "input")
+    several = [size != 1 for size in got.high]
+    assert any(several[:4])
+    assert any(several[4:])
+    assert got.low[:4] == [1] * 4
+    assert got.low[4:] == [1 + more for more in several[4:]]
 
 
 @pytest.mark.parametrize("kind", list(SIZES))

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 import attnfaith as af
 from attnfaith.evaluation.tests.information.test import Information
 from attnfaith.functional.information import weighted_kendall
 from attnfaith.metrics import RankInformation
+from tests.helpers.labelled_models import flipping_model
 from tests.helpers.metric_runs import SEED
 
 WORDS = "good bad fine dull long short film plot cast story very not quite never the a".split()
@@ -21,17 +21,12 @@ RANKS = ("mean_weight", "mi", "null", "mi_corrected", "mi_miller_madow", "p", "s
 
 def run(labels):
     """A run of the information test."""
-    torch.manual_seed(1)
-    tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1)
     problem = {"problem_type": "single_label_classification"} if labels == 1 else {}
-    model = af.models.from_preset("FLANnoenc", num_labels=labels, tokenizer=tokenizer, **problem).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter *= 4
+    model, tokenizer = flipping_model("FLANnoenc", WORDS, num_labels=labels, **problem)
     generator = np.random.default_rng(0)
     data = [{"text": " ".join(generator.choice(WORDS, size=3 + number % 6))} for number in range(60)]
     options = {"n_resamples": 9, "confidence_level": 0.9, "seed": SEED, "quiet": True}
-    return af.Evaluator(model.eval(), tokenizer).compute(data, tests=[Information(**OPTIONS)], **options)
+    return af.Evaluator(model, tokenizer).compute(data, tests=[Information(**OPTIONS)], **options)
 
 
 @pytest.mark.parametrize("labels", [1, 2, 3])

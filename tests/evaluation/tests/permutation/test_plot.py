@@ -7,9 +7,9 @@ from matplotlib.collections import PathCollection, PolyCollection
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import percent
-from attnfaith.evaluation.tests.permutation.plot import POINTS
 from attnfaith.plots import permutation_figure, shuffles
 from attnfaith.plots.panels import PANELS
+from attnfaith.plots.strips import POINTS
 from attnfaith.plots.style import COLUMN, PAGE, PaperFigure
 from tests.helpers.reading_figures import smallest_type, texts_of, unreadable
 

@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score, f1_score
 import attnfaith as af
 from attnfaith.evaluation.tests.rationales.test import Rationales
 from attnfaith.metrics import Comprehensiveness, RationaleAgreement, Sufficiency
+from tests.helpers.labelled_models import flipping_model
 from tests.helpers.metric_runs import INTERVALS, SEED, STATISTICS, agree
 
 WORDS = "good bad fine dull long short film plot cast story very not quite never the a".split()
@@ -19,12 +20,7 @@ SHARES = (0.1, 0.5)
 @pytest.fixture(scope="module")
 def results():
     """A run of the test on texts in which people marked words."""
-    torch.manual_seed(1)
-    tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1)
-    model = af.models.from_preset("FLANrnn", num_labels=3, tokenizer=tokenizer).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter *= 4
+    model, tokenizer = flipping_model("FLANrnn", WORDS)
     generator, data = np.random.default_rng(0), []
     for number in range(20):
         words = generator.choice(WORDS, size=2 + number % 9).tolist()
@@ -35,7 +31,7 @@ def results():
     data[5]["marks"] = [1] * len(data[5]["marks"])
     test = Rationales(shares=SHARES)
     options = {"rationale_column": "marks", "seed": SEED, "quiet": True, "level": "attention", **STATISTICS}
-    return af.Evaluator(model.eval(), tokenizer).compute(data, tests=[test], rankings=["gradient"], **options)
+    return af.Evaluator(model, tokenizer).compute(data, tests=[test], rankings=["gradient"], **options)
 
 
 def rows_of(results):

@@ -1,0 +1,177 @@
+"""What erasing at the input costs on long texts, and what its schedule of steps misses.
+
+python -m benchmarks.erasing_long_texts
+python -m benchmarks.erasing_long_texts --only schedule --data yelp5-test --texts 40
+
+The part "schedule" needs the folder named by ATTNFAITH_DATA (docs/data.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+import attnfaith as af
+from attnfaith.adapters.pass_count import PassCount, count_passes
+from attnfaith.attribution.method import methods
+from attnfaith.data.source import Row
+from attnfaith.evaluation.batch import Batch, RunConfig
+from attnfaith.evaluation.rankings import rankings_for
+from attnfaith.evaluation.removal import TokenEraser
+from attnfaith.evaluation.tests.erasure.test import Erasure
+from attnfaith.evaluation.tests.single_weight.test import SingleWeight
+from attnfaith.evaluation.token_hiding import hiding_for
+from attnfaith.functional.decision import decision_of
+from attnfaith.functional.schedule import LONG
+from benchmarks.tail import bert, line, text
+
+LENGTHS = (128, 256, 512, 1024)
+NAMES = [f"{level}/{name}" for (level, name), method in methods.items() if not method.grows_with_length]
+
+
+def main() -> None:
+    """Print each number with the limit that is claimed for it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, help="one part by itself")
+    parser.add_argument("--model", default="minilm-sst2", help="of the part schedule")
+    parser.add_argument("--data", default="imdb-test", help="of the part schedule")
+    parser.add_argument("--texts", type=int, default=12, help="of the part schedule")
+    parser.add_argument("--longest", type=int, default=256, help="tokens of a text in the part schedule")
+    options = parser.parse_args()
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+    for name, part in PARTS.items():
+        if options.only in (None, name):
+            part(options)
+
+
+def length(options: argparse.Namespace) -> None:
+    """Passes for each text of a model of which no decision flips: the dearest case.
+
+    How many sets are run does not depend on the width of the model, so it is a narrow one.
+    """
+    model = bert(2, 48, 96, positions=max(LENGTHS))
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([10.0, -10.0]))  # which decides whatever the text says
+    passes = {}
+    print("Rankings whose cost does not grow with the length, both levels, no decision flips")
+    for tokens in LENGTHS:
+        count = PassCount()
+        for batch in batches(model, text(2, tokens)):
+            with count_passes() as part:
+                batch = Batch(batch.config, batch.rows, [], batch.inputs)  # with its capture
+                Erasure().run(batch)
+                SingleWeight().run(batch)
+            count.rows, count.positions = count.rows + part.rows, count.positions + part.positions
+        passes[tokens] = count.rows / 2
+        whole = count.positions / (2 * tokens)
+        print(f"  {tokens} tokens: {passes[tokens]:.0f} passes a text, as many positions as {whole:.0f} whole texts")
+    line("passes for a text of 512 tokens", passes[512], 400)
+    line("passes at 1,024 tokens over those at 128", passes[1024] / passes[128], 1.25)
+
+
+def batches(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Iterator[Batch]:
+    """One batch, as the Evaluator makes it, for ids in the place of texts."""
+    cut = af.cut(model)
+    config = RunConfig(cut, decision_of(model.config, 2), af.attribution.method.MethodOptions(pad_id=0))
+    rows = [Row(number, "") for number in range(len(inputs["input_ids"]))]
+    ranked = {
+        level: tuple(rankings_for(level, names_at(level), {}, by_token=True, affine=False))
+        for level in ("attention", "input")
+    }
+    single = {name: value[:1] for name, value in inputs.items()}
+    hiding = hiding_for(cut, single, hide=None, mask_id=None, left=False)
+    yield Batch(replace(config, rankings=ranked, hiding=hiding), rows, [], inputs)
+
+
+def names_at(level: str) -> list[str]:
+    """The rankings that an evaluation runs at a level."""
+    usual = {f"{own}/{name}" for (own, name), method in methods.items() if not method.on_request}
+    fits = {one for one in NAMES if one in usual and not methods[tuple(one.split("/"))].needs_affine_tail}
+    return [one for one in NAMES if one in fits and (level == "input" or one.startswith("attention/"))]
+
+
+def schedule(options: argparse.Namespace) -> None:
+    """How often, and by how much, the schedule sees a flip later than every step does."""
+    if "ATTNFAITH_DATA" not in os.environ:
+        print("real texts: left out (set ATTNFAITH_DATA)")
+        return
+    folder = Path(os.environ["ATTNFAITH_DATA"])
+    evaluator = af.Evaluator(folder / "models" / options.model, max_length=options.longest)
+    texts = pd.read_parquet(folder / f"{options.data}.parquet")["text"]
+    words = texts.str.split().str.len()
+    texts = texts[(words > LONG) & (words < 0.75 * options.longest)].sample(options.texts, random_state=0).tolist()
+    encoded = evaluator.texts.encode(texts)
+    found, passes = [], dict.fromkeys(("schedule", "exact"), 0)
+    for number, one in enumerate(encoded):
+        inputs = evaluator.texts.collate([one])
+        (batch,) = batches(evaluator.cut.model, inputs)
+        tables = {}
+        for resolution in passes:
+            config = replace(batch.config, rankings={"input": batch.config.rankings["input"]})
+            batch = Batch(config, [Row(number, "")], [one], inputs)
+            for ranking in batch.config.rankings["input"]:
+                batch.scores(ranking, "input")
+            with count_passes() as count:
+                tables[resolution] = pd.DataFrame(Erasure(resolution=resolution).run(batch))
+            passes[resolution] += count.rows
+        found.append(pd.concat((tables["exact"], tables["schedule"].add_suffix("_scheduled")), axis=1))
+    rows = pd.concat(found, ignore_index=True)
+    exact, seen = (rows[name].fillna(1.0) for name in ("fraction", "fraction_scheduled"))
+    other, gap = rows["removed"].fillna(-1) != rows["removed_scheduled"].fillna(-1), seen - exact
+    print(f"{options.model}, {options.data}, {len(encoded)} texts of {rows['items'].mean():.0f} tokens, all rankings")
+    print(f"  exact by its own account: {(rows['resolution_scheduled'] == 'exact').mean():.1%} of the rows")
+    missed = rows["censored"] < rows["censored_scheduled"]
+    print(f"  seen later than by every step: {other.mean():.1%}; never seen: {missed.mean():.1%}")
+    print(f"  share of the items removed, mean: {exact.mean():.4f} by every step, {seen.mean():.4f} by the schedule")
+    by_ranking = gap.groupby([rows["ranking_level"], rows["ranking"]]).mean()
+    print(f"  largest difference of a ranking's mean {by_ranking.max():.4f}; of a text {gap.max():.3f}")
+    smallest = [rows[name].fillna(np.inf) for name in ("minimum_high", "minimum_high_scheduled")]
+    larger, smaller = (smallest[1] > smallest[0]).mean(), (smallest[1] < smallest[0]).mean()
+    print(f"  the smallest set found is larger in {larger:.1%} of the rows, and smaller in {smaller:.1%}")
+    cost = {name: count / len(encoded) for name, count in passes.items()}
+    print(f"  passes a text: {cost['exact']:.0f} by every step, {cost['schedule']:.0f} by the schedule")
+
+
+def throughput(options: argparse.Namespace) -> None:
+    """Tokens in a second of processor time while erasing, over those of plain passes at their best batch size."""
+    for tokens in (128, 512):
+        model, inputs = bert(6, 384, 1536), text(4, tokens)
+        (batch,) = batches(model, inputs)
+        orders = torch.rand(4, 4, tokens, generator=torch.Generator().manual_seed(0)).argsort(-1)
+        TokenEraser(batch)  # its proof is done once
+        best = max(plain(model, inputs, size) for size in (1, 2, 4, 8, 16))
+        eraser = TokenEraser(Batch(batch.config, batch.rows, [], inputs))
+        with count_passes() as count:
+            start = time.process_time()
+            eraser.flips(orders)
+            took = time.process_time() - start
+        line(f"tokens in a second while erasing, {tokens} tokens", count.positions / took / best, 0.8, least=True)
+
+
+def plain(model: torch.nn.Module, inputs: dict[str, torch.Tensor], size: int) -> float:
+    """Tokens in a second of processor time of plain forward passes."""
+    count = len(inputs["input_ids"])
+    rows = torch.arange(max(size, count)) % count
+    with torch.no_grad():
+        start = time.process_time()
+        for part in rows.split(size):
+            model(**{name: value[part] for name, value in inputs.items()})
+        return len(rows) * inputs["input_ids"].shape[1] / (time.process_time() - start)
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "length": length,
+    "schedule": schedule,
+    "throughput": throughput,
+}
+
+if __name__ == "__main__":
+    main()
