@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
@@ -20,22 +20,27 @@ class PassCount:
         rows: texts in these batches; a text that is run again, in full or with tokens hidden, counts again.
         positions: positions in these batches, padding included: what a forward pass costs, but for what grows with the
             square of the length.
+        on_pass: called before each forward pass with its rows and its positions in each row.
     """
 
     calls: int = 0
     rows: int = 0
     positions: int = 0
+    on_pass: Callable[[int, int], None] | None = field(default=None, repr=False, compare=False)
 
 
 _COUNT: ContextVar[PassCount | None] = ContextVar("pass_count", default=None)
 
 
 @contextmanager
-def count_passes() -> Iterator[PassCount]:
+def count_passes(on_pass: Callable[[int, int], None] | None = None) -> Iterator[PassCount]:
     """Count the full forward passes that attnfaith begins inside, of any model.
 
     Runs of the tail alone, which reads a stored capture, are not counted. Counts may be nested: an outer one includes
     the inner one when that ends.
+
+    Args:
+        on_pass: see `PassCount`; not called for passes inside an inner count.
 
     Example:
         >>> import attnfaith as af, torch
@@ -45,7 +50,7 @@ def count_passes() -> Iterator[PassCount]:
         >>> count
         PassCount(calls=1, rows=2, positions=6)
     """
-    outer, count = _COUNT.get(), PassCount()
+    outer, count = _COUNT.get(), PassCount(on_pass=on_pass)
     token = _COUNT.set(count)
     try:
         yield count
@@ -80,9 +85,12 @@ def note_pass(ids: Tensor) -> None:
     """Note one forward pass of ids ``[B, L]`` that does not call the model's outermost module."""
     count = _COUNT.get()
     if count is not None:
+        rows, width = ids.shape[0], ids.shape[1] if ids.dim() > 1 else 1
+        if count.on_pass is not None:
+            count.on_pass(rows, width)
         count.calls += 1
-        count.rows += ids.shape[0]
-        count.positions += ids.shape[0] * (ids.shape[1] if ids.dim() > 1 else 1)
+        count.rows += rows
+        count.positions += rows * width
 
 
 def _note(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

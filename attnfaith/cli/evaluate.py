@@ -60,7 +60,10 @@ def evaluate(
     Printed are a verdict with its evidence and a table of the rankings, best first;
     all tables are in the folder of the results.
 
-    Interrupted at any moment, the same command goes on where it stopped.
+    Soon after the start, a forecast on standard error says how long it takes.
+    Progress is a bar there on a terminal, and elsewhere a line a minute.
+    Interrupted at any moment, the same command goes on where it stopped:
+    what is finished is on disk at least every half minute.
     A folder that holds a run of another model, data or settings is refused, and what differs is named.
 
     [bold]Examples[/bold]
@@ -87,7 +90,7 @@ def evaluate(
     chosen = parsed_tests(tests, option, bounds=bounds)
     chosen_rankings = rankings_of(rankings)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
-    with _kept(output), bars(quiet) as shown:
+    with _kept(output), bars(quiet):
         from attnfaith.evaluation.evaluator import Evaluator
 
         evaluator = Evaluator(
@@ -121,7 +124,7 @@ def evaluate(
             n_resamples=resamples,
             confidence_level=confidence,
             output_dir=output,
-            quiet=not shown,
+            quiet=quiet,
         )
         if evaluator.processes.index == 0:
             _tell(results, json=json)
@@ -167,9 +170,8 @@ def _progress(output: Path) -> str:
         return "Nothing was written yet."
     try:
         manifest: dict[str, Any] = read_manifest(folder)
-        shards, size, rows = Store(folder, manifest).shards(), manifest["shard_size"], manifest.get("rows")
+        done, rows = Store(folder, manifest).kept_rows(), manifest.get("rows")
     except (AttnFaithError, OSError):
         return f"What is done is kept in {str(output)!r}: the same command goes on from there."
-    done = sum(size if rows is None else min(size, rows - shard * size) for shard in shards)
     count = f"{done:,} rows" if rows is None else f"{done:,} of {rows:,} rows"
     return f"{count} are done and kept in {str(output)!r}: the same command goes on from there."

@@ -313,4 +313,4 @@ Device = Annotated[
 Resamples = Annotated[int, typer.Option(help="Of the texts, behind every interval.", rich_help_panel=_FIGURES)]
 Confidence = Annotated[float, typer.Option(help="Of the intervals.", rich_help_panel=_FIGURES)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no forecast and no progress.")]

@@ -16,6 +16,7 @@ from attnfaith.attribution.attention import attention_at_input, mean_distributio
 from attnfaith.attribution.method import YOURS, InexactScores, MethodOptions, Request, Scores
 from attnfaith.data.source import Row
 from attnfaith.errors import UnsupportedModelError
+from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.token_hiding import Hiding
 from attnfaith.functional.decision import Decision
@@ -67,10 +68,16 @@ class Batch:
         orders: the orders of removal that a test has computed already, by erase level and ranking.
         known_sets: by erase level, the logits of sets of items that were evaluated already, for all tests.
         inexact: how many texts have inexact scores, by ranking, for rankings that were used and judge it.
+        profile: accounts for the time of each ranking.
     """
 
     def __init__(
-        self, config: RunConfig, rows: Sequence[Row], encoded: Sequence[EncodedText], inputs: dict[str, Any]
+        self,
+        config: RunConfig,
+        rows: Sequence[Row],
+        encoded: Sequence[EncodedText],
+        inputs: dict[str, Any],
+        profile: Profile | None = None,
     ) -> None:
         self.config, self.rows, self.encoded = config, rows, encoded
         self.capture: Capture = config.cut.capture(**inputs)
@@ -80,6 +87,7 @@ class Batch:
         self.orders: dict[tuple[str, Ranking], Tensor] = {}
         self.known_sets: dict[str, KnownSets] = {}
         self.inexact: dict[Ranking, InexactScores] = {}
+        self.profile = Profile() if profile is None else profile
         self._scores: dict[Ranking, tuple[Scores, str]] = {}  # with the level of the items that are scored
 
     @property
@@ -158,7 +166,9 @@ class Batch:
     def scores(self, ranking: Ranking, erase_level: str) -> Tensor:
         """The scores of a ranking for the items that are erased at a level: ``[B, N]`` or ``[B, L]``, highest first."""
         if ranking not in self._scores:
-            self._scores[ranking] = self._user_scores(ranking) if ranking.level == YOURS else self._computed(ranking)
+            with self.profile.part(str(ranking)):
+                yours = ranking.level == YOURS
+                self._scores[ranking] = self._user_scores(ranking) if yours else self._computed(ranking)
         result, scored_level = self._scores[ranking]
         if scored_level == erase_level:
             return result.values

@@ -22,16 +22,19 @@ from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
 from attnfaith.evaluation.manifest_schema import check_manifest, check_new_manifest
 from attnfaith.evaluation.processes import Processes
+from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.rankings import Explain
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import counts_of, run_manifest
+from attnfaith.evaluation.run_progress import RunProgress, sample_of
 from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.tests.base import tests as all_tests
 from attnfaith.evaluation.token_hiding import WAYS
+from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.parameter_names import parameter
-from attnfaith.progress import progress_bar
+from attnfaith.progress import ProgressLog
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
 from attnfaith.storage.run_store import Store
 from attnfaith.text.encoder import TextEncoder, special_ids_of
@@ -123,7 +126,11 @@ class Evaluator:
         device: where a model that is loaded from a path goes; by default where accelerate puts it.
 
     Attributes:
-        shard_size: rows of the data that are written together, and lost together when a run is killed.
+        shard_size: rows of the data that are stored in one file of each table.
+        piece_seconds: after this time at most, what is finished of a shard is written, so that it is not lost when the
+            run is killed. A batch that takes longer is written when it is done.
+        progress: of the last run: its forecast; None before the first.
+        profile: what took the time of the last run; None before the first.
 
     Example:
         >>> import attnfaith as af
@@ -136,6 +143,9 @@ class Evaluator:
     """
 
     shard_size: int = 256
+    piece_seconds: float = PIECE_SECONDS
+    progress: RunProgress | None = None
+    profile: Profile | None = None
 
     def __init__(
         self,
@@ -234,7 +244,7 @@ class Evaluator:
             n_resamples: resamples of the texts behind every interval.
             confidence_level: of the intervals.
             output_dir: where results are written during the run; a temporary folder by default.
-            quiet: show no progress.
+            quiet: show no forecast and no progress. They are shown on standard error.
 
         Returns:
             `Results`; print them.
@@ -305,7 +315,16 @@ class Evaluator:
             statistics=run_options.statistics,
             notes=[*source.notes, *notes],
         )
-        runner = Runner(config, self.texts, chosen_tests, run_options.batch_size, self.shard_size)
+        runner = Runner(
+            config,
+            self.texts,
+            chosen_tests,
+            run_options.batch_size,
+            self.shard_size,
+            piece_seconds=self.piece_seconds,
+            profile=Profile(),
+        )
+        self.profile = runner.profile
         return self._run(runner, source, manifest, run_options)
 
     def _run(self, runner: Runner, source: DataSource, manifest: dict[str, Any], options: RunOptions) -> Results:
@@ -319,8 +338,17 @@ class Evaluator:
         with processes.first():
             store = Store.open(output_dir, manifest)
         index, count = processes.index, processes.count
-        with progress_bar("evaluating", source.rows, quiet=options.quiet or index > 0) as advance:
-            runner.run(source, store, lambda rows: advance(rows * count), index=index, of=count)
+        quiet = options.quiet or index > 0
+        with ProgressLog("evaluating", quiet=quiet, clock=runner.profile.clock) as log:
+            self.progress = RunProgress(
+                runner.cost,
+                log,
+                rows=None if source.rows is None else -(-source.rows // count),
+                total=source.rows,
+                sample=[] if quiet else runner.lengths(sample_of(source)),
+                profile=runner.profile,
+            )
+            runner.run(source, store, self.progress, index=index, of=count)
         processes.wait()
         with processes.first():
             if index == 0 and not store.complete:

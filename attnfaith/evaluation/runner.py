@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +18,12 @@ from attnfaith.attribution.method import InexactScores
 from attnfaith.data.source import DataSource, Row
 from attnfaith.errors import AttnFaithError, InputError, NumericalError
 from attnfaith.evaluation.batch import Batch, RunConfig
+from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.run_progress import RunProgress
 from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, outcome_type, schema_of, to_cell
+from attnfaith.evaluation.text_cost import TextCost
+from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS, UnfinishedShard
 from attnfaith.functional.decision import Decision
 from attnfaith.parameter_names import parameter
 from attnfaith.storage.fingerprint import fingerprint_rows
@@ -30,6 +35,10 @@ SQUARES = 2**25
 """The largest sum of squared lengths in a batch: a very long text is a batch by itself."""
 GROWTH = 1.02
 """The growth of `Runner.room` after a batch that filled it: another process may have used the memory up."""
+OPERATIONS = 10**12
+"""The most operations that a batch is expected to take: some ten seconds of two processor cores."""
+ON_ACCELERATOR = 50
+"""How many times as many they are on an accelerator."""
 TEXTS = "texts"
 _COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
@@ -55,10 +64,12 @@ class Runner:
         texts: encodes texts for the model.
         tests: the tests.
         batch_size: texts in a batch.
-        shard_size: rows of the data that are written together; the unfinished shard is lost when a run is killed.
+        shard_size: rows of the data that are written together.
         room: the most tokens in a batch, padding included; infinite until memory runs out. Then it is half of the
             batch that was too large, and it grows a little after each batch that filled it.
         inexact: how many texts have inexact scores, by ranking.
+        piece_seconds: after this time at most, what is finished of a shard is written.
+        profile: what took the time.
     """
 
     config: RunConfig
@@ -68,16 +79,16 @@ class Runner:
     shard_size: int
     room: float = math.inf
     inexact: dict[Ranking, InexactScores] = field(default_factory=dict)
+    piece_seconds: float = PIECE_SECONDS
+    profile: Profile = field(default_factory=Profile)
 
-    def run(
-        self, source: DataSource, store: Store, advance: Callable[[int], None], *, index: int = 0, of: int = 1
-    ) -> None:
+    def run(self, source: DataSource, store: Store, progress: RunProgress, *, index: int = 0, of: int = 1) -> None:
         """Compute and store the shards of one of several processes; finished shards are checked and skipped.
 
         Args:
             source: the data.
             store: the storage of the run.
-            advance: called with the number of rows that were finished.
+            progress: is told what is done.
             index: the number of this process.
             of: the number of processes.
         """
@@ -85,49 +96,95 @@ class Runner:
             digest = fingerprint_rows(rows)
             if store.done(number):
                 store.check(number, digest)
-                advance(len(rows))
+                progress.skip(len(rows))
             else:
-                store.write(number, self.shard(rows, advance), digest)
+                clock = self.profile.clock
+                with UnfinishedShard(store, number, rows, digest, self.schemas, self.piece_seconds, clock) as shard:
+                    progress.skip(len(shard.done))
+                    self._complete(shard, rows, progress)
+                store.write(number, shard.tables(), digest)
         self._warn_of_inexact_scores()
 
-    def shard(self, rows: Sequence[Row], advance: Callable[[int], None] = lambda amount: None) -> dict[str, pa.Table]:
-        """Compute the tables of some rows."""
-        schemas = self.schemas
-        parts: dict[str, list[Columns]] = {name: [] for name in schemas}
+    def lengths(self, rows: Sequence[Row]) -> list[list[int]]:
+        """The lengths in tokens of rows that can be run, by batch."""
+        texts = list(encode(self.texts, rows, gold=self.config.target == "gold")[0].values())
+        return [[len(texts[index].ids) for index in batch] for batch in self._batches(texts)]
+
+    def _complete(self, shard: UnfinishedShard, rows: Sequence[Row], progress: RunProgress) -> None:
+        """Run the batches of a shard that are not done."""
         encoded, excluded = encode(self.texts, rows, gold=self.config.target == "gold")
+        excluded = {index: reason for index, reason in excluded.items() if rows[index].number not in shard.done}
+        if excluded:
+            shard.add([self._excluded([_excluded_row(rows[index], reason) for index, reason in excluded.items()])])
+            progress.skip(len(excluded))
         members = [(rows[index], text) for index, text in encoded.items()]
-        advance(len(excluded))
-        excluded_rows = [_excluded_row(rows[index], reason) for index, reason in excluded.items()]
-        for batch in self._batches([text for _, text in members]):
-            for batch_members, result in self._evaluate([members[index] for index in batch]):
-                if isinstance(result, str):
-                    excluded_rows.append(_excluded_row(batch_members[0][0], result))
-                else:
-                    for name, columns in result.items():
-                        parts[name].append(columns)
-            advance(len(batch))
-        parts[TEXTS].append({name: [row[name] for row in excluded_rows] for name, _ in _COLUMNS})
-        return {name: _table(parts[name], schema) for name, schema in schemas.items()}
+        # The batches are those of all rows, whatever is done: so a resumed run has the batches of an undisturbed one.
+        batches = [[members[index] for index in batch] for batch in self._batches([text for _, text in members])]
+        left = [[member for member in batch if member[0].number not in shard.done] for batch in batches]
+        left = [batch for batch in left if batch]
+        progress.open_shard([[len(text.ids) for _, text in batch] for batch in left])
+        for batch in left:
+            parts = []
+            with progress.batch([len(text.ids) for _, text in batch]):
+                for batch_members, result in self._evaluate(batch):
+                    if isinstance(result, str):
+                        parts.append(self._excluded([_excluded_row(batch_members[0][0], result)]))
+                    else:
+                        parts.append({name: _table(result[name], schema) for name, schema in self.schemas.items()})
+            shard.add(parts)
+
+    def _excluded(self, rows: Sequence[dict[str, Any]]) -> dict[str, pa.Table]:
+        """The tables of texts that are excluded from all tests."""
+        columns = {TEXTS: {name: [row[name] for row in rows] for name, _ in _COLUMNS}}
+        return {name: _table(columns.get(name, {}), schema) for name, schema in self.schemas.items()}
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
         """The schemas of the tables of the run, by name."""
         return schemas_of(self.tests, self.config.decision)
 
-    def _batches(self, encoded: Sequence[EncodedText]) -> Iterator[list[int]]:
+    def _batches(self, encoded: Sequence[EncodedText]) -> list[list[int]]:
+        """The batches of a shard: a function of its texts alone, never of time or of what is done already.
+
+        Each is bounded in work, since what is finished can only be kept at its end. Short and long texts take turns, so
+        that the first batches tell how long the others take.
+        """
+        batches = []
         for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
             longest = max(len(encoded[index].ids) for index in batch)
-            start = 0
-            while start < len(batch):  # the room can change from one part to the next
-                size = int(max(1, min(len(batch) - start, SQUARES // longest**2, self.room / longest)))
-                yield batch[start : start + size]
-                start += size
+            operations = self.cost.operations * self.cost.work([longest])
+            size = max(1, min(SQUARES // longest**2, int(self.most_operations / max(operations, 1.0))))
+            batches += [batch[start : start + size] for start in range(0, len(batch), size)]
+        return [batches[index] for index in _spread(len(batches))]
+
+    @property
+    def most_operations(self) -> int:
+        """The most operations that a batch is expected to take."""
+        parameter = next(self.config.cut.model.parameters(), None)
+        on_processor = parameter is None or parameter.device.type == "cpu"
+        return OPERATIONS if on_processor else OPERATIONS * ON_ACCELERATOR
+
+    @cached_property
+    def cost(self) -> TextCost:
+        """The expected work of a text."""
+        return TextCost.of(self.config, self.tests)
 
     def _evaluate(self, members: list[tuple[Row, EncodedText]]) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
         """The columns of a batch by table, or the reason why a single text is excluded.
 
-        A batch is split in halves when memory runs out, and when the logits of a text are not finite.
+        A batch is split into parts that fit into `room`.
         """
+        longest = max(len(text.ids) for _, text in members)
+        start = 0
+        while start < len(members):  # the room can change from one part to the next
+            size = int(max(1, min(len(members) - start, self.room / longest)))
+            yield from self._evaluate_part(members[start : start + size])
+            start += size
+
+    def _evaluate_part(
+        self, members: list[tuple[Row, EncodedText]]
+    ) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
+        """The same; a part is split in halves when memory runs out, and when the logits of a text are not finite."""
         used = len(members) * max(len(text.ids) for _, text in members)
         try:
             yield members, self._columns(members)
@@ -148,13 +205,17 @@ class Runner:
         if used / 2 == self.room:
             clear_device_cache(garbage_collection=True)
         middle = len(members) // 2
-        yield from self._evaluate(members[:middle])
-        yield from self._evaluate(members[middle:])
+        yield from self._evaluate_part(members[:middle])
+        yield from self._evaluate_part(members[middle:])
 
     def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
         rows, encoded = [row for row, _ in members], [text for _, text in members]
-        batch = Batch(self.config, rows, encoded, self.texts.collate(encoded))
-        columns = {TEXTS: _text_columns(batch), **{test.name: test.run(batch) for test in self.tests}}
+        with self.profile.part("capture"):
+            batch = Batch(self.config, rows, encoded, self.texts.collate(encoded), self.profile)
+        columns = {TEXTS: _text_columns(batch)}
+        for test in self.tests:
+            with self.profile.part(test.name):
+                columns[test.name] = test.run(batch)
         for ranking, counted in batch.inexact.items():  # only now: a batch that fails is run again in halves
             before = self.inexact.get(ranking)
             self.inexact[ranking] = counted if before is None else before + counted
@@ -168,6 +229,12 @@ class Runner:
             counted = self.inexact.get(ranking)
             if counted is not None and counted.texts:
                 warnings.warn(counted.message(display_name(key, keys)), stacklevel=2)
+
+
+def _spread(count: int) -> list[int]:
+    """The numbers below ``count`` in an order of which every beginning is spread over all of them."""
+    golden = (math.sqrt(5) - 1) / 2
+    return sorted(range(count), key=lambda index: (index + 1) * golden % 1)
 
 
 def schemas_of(tests: Sequence[Test], decision: Decision) -> dict[str, pa.Schema]:
@@ -264,9 +331,7 @@ def _excluded_row(row: Row, reason: str) -> dict[str, Any]:
     return {**empty, "text_id": row.number, "gold": to_cell(row.label), "aside": reason}
 
 
-def _table(parts: Sequence[Columns], schema: pa.Schema) -> pa.Table:
-    """Join the columns of batches to one table in the order of the texts; within a text the order stays."""
-    columns = {name: [value for part in parts for value in part.get(name, ())] for name in schema.names}
-    order = sorted(range(len(columns["text_id"])), key=columns["text_id"].__getitem__)
-    arrays = [pa.array([columns[name][index] for index in order], schema.field(name).type) for name in schema.names]
+def _table(columns: Columns, schema: pa.Schema) -> pa.Table:
+    """The columns of a batch as a table; none for a table without rows."""
+    arrays = [pa.array(columns.get(field.name, []), field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -2,7 +2,7 @@
 
 Files are written atomically, so each is complete or absent even if the writer is killed. Every file has a checksum and
 the run, table and shard it belongs to (`sealed_table`). The manifest has a digest of itself and, once the run is
-finished, a digest of the files of every table.
+finished, a digest of the files of every table. What is finished of a shard that is not complete is in `pieces`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pandas as pd
 import pyarrow as pa
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from attnfaith.errors import InputError, StorageError
 from attnfaith.parameter_names import parameter
 from attnfaith.storage import manifest as manifests
-from attnfaith.storage import sealed_table
+from attnfaith.storage import pieces, sealed_table
 from attnfaith.storage.atomic_files import (
     LEFTOVER,
     folder_of,
@@ -72,6 +72,7 @@ class Store:
         self._concluded: set[str] = set()
         self._expected_columns: Mapping[str, pa.Schema] = {}
         self._run = manifests.run_digest(manifest)
+        self._pieces = pieces.Pieces(directory, self._run)
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str], manifest: Mapping[str, Any]) -> Store:
@@ -99,6 +100,10 @@ class Store:
                 probe(path)
             store._remove_leftovers(everyone=False)
             store._prove_all()
+            store._pieces.prove()
+            for shard in store._pieces.files():
+                if store.done(shard):  # the writer was killed before it could remove them
+                    store._pieces.remove(shard)
         return store
 
     @classmethod
@@ -192,6 +197,41 @@ class Store:
                     table, sealed_table.ShardIdentity(self._run, name, shard, rows_hash, names)
                 )
                 put(self._path(name, shard), content)
+            self._pieces.remove(shard)
+
+    def write_piece(self, shard: int, tables: Mapping[str, pa.Table], rows_hash: str) -> None:
+        """Write what is finished of a shard, so that it is kept if the run is killed before the shard is complete.
+
+        Args:
+            shard: its number.
+            tables: rows of some texts by table, with "texts".
+            rows_hash: the fingerprint of all rows of the shard.
+        """
+        with storing(self.directory):
+            self._pieces.write(shard, tables, rows_hash)
+
+    def pieces(
+        self, shard: int, schemas: Mapping[str, pa.Schema], rows_hash: str, texts: Collection[int]
+    ) -> list[dict[str, pa.Table]]:
+        """Read what is finished of a shard that is not complete; each text is in one of the pieces as a whole.
+
+        Args:
+            shard: its number.
+            schemas: of the tables of the run.
+            rows_hash: the fingerprint of all rows of the shard; other data are refused.
+            texts: the ``text_id`` of all rows of the shard.
+        """
+        with storing(self.directory):
+            found, hashes = self._pieces.read(shard, schemas, texts)
+        if hashes - {rows_hash}:
+            self._refuse_changed_data(shard, len(texts))
+        return found
+
+    def kept_rows(self) -> int:
+        """How many rows of the data are done and stored, in complete shards and in pieces of others."""
+        shards, size, rows = set(self.shards()), self.manifest["shard_size"], self.manifest.get("rows")
+        complete = sum(size if rows is None else min(size, rows - shard * size) for shard in shards)
+        return complete + sum(self._pieces.count_texts(shard) for shard in self._pieces.files() if shard not in shards)
 
     @property
     def concluded(self) -> list[str]:
@@ -229,14 +269,8 @@ class Store:
     def check(self, shard: int, rows_hash: str) -> None:
         """Refuse data that differ from the rows of a stored shard."""
         proof = self._prove(TEXTS, shard)
-        if proof.identity.rows == rows_hash:
-            return
-        first = shard * self.manifest["shard_size"]
-        raise InputError(
-            f"The data have changed: rows {first} to {first + max(proof.rows, 1) - 1} (counted from 0) are not those "
-            f"that the results in {str(self.directory)!r} were made from. Give another {parameter('output_dir')}, or "
-            "the same data."
-        )
+        if proof.identity.rows != rows_hash:
+            self._refuse_changed_data(shard, proof.rows)
 
     def same_rows(self, other: Store) -> bool:
         """True if both runs have the same rows of data."""
@@ -269,6 +303,7 @@ class Store:
                     f"another {parameter('output_dir')}."
                 )
             self._remove_leftovers(everyone=True)
+            self._pieces.remove()
             self.manifest |= {"shards": len(shards), "counts": counts, "digests": self._digests(sorted(concluded))}
             put(self.directory / manifests.NAME, manifests.to_bytes(self.manifest))
 
@@ -457,6 +492,14 @@ class Store:
                 f"writes. Give another {parameter('output_dir')}."
             )
 
+    def _refuse_changed_data(self, shard: int, rows: int) -> NoReturn:
+        first = shard * self.manifest["shard_size"]
+        raise InputError(
+            f"The data have changed: rows {first} to {first + max(rows, 1) - 1} (counted from 0) are not those "
+            f"that the results in {str(self.directory)!r} were made from. Give another {parameter('output_dir')}, or "
+            "the same data."
+        )
+
     def _stored_manifest(self, requested: dict[str, Any]) -> dict[str, Any]:
         """The manifest in the folder, updated with the requested statistics; that of another run is refused.
 
@@ -487,6 +530,9 @@ class Store:
         """Refuse a folder without a manifest that holds files which are not of this run."""
         for entry in present:
             try:
+                if entry.name == pieces.FOLDER and is_folder(entry) and (self._pieces.files() or not os.listdir(entry)):
+                    self._pieces.prove()
+                    continue
                 if is_folder(entry) and self._files(entry.name):
                     continue
                 identity = sealed_table.prove(entry).identity

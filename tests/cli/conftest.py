@@ -1,8 +1,17 @@
 """Models and data that all tests of the commands share; made once."""
 
+import math
+
 import pytest
 
+from attnfaith.evaluation import run_progress
 from tests.helpers import commands
+
+
+@pytest.fixture(autouse=True)
+def no_forecast(monkeypatch):
+    """So that what is on standard error does not depend on how fast the tests run."""
+    monkeypatch.setattr(run_progress, "FORECAST_SECONDS", (math.inf, math.inf))
 
 
 @pytest.fixture(scope="session")

@@ -258,7 +258,7 @@ def test_two_processes_write_what_one_writes(bert, flan, tmp_path):
 @pytest.mark.slow
 def test_only_results_are_shown(flan, reviews, tmp_path):
     """In a process of its own: other libraries' bars and advice too."""
-    done = commands.spawn("evaluate", flan, reviews, "--output", tmp_path / "run", "--json", *FEW)
+    done = commands.spawn("evaluate", flan, reviews, "--output", tmp_path / "run", "--json", "--quiet", *FEW)
     assert (done.returncode, done.stderr) == (0, ""), error_text(done)
     assert strictly(done.stdout)["counts"]["texts"] == 20
 

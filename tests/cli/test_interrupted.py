@@ -46,17 +46,17 @@ def stopped_at(result, arguments, signum):
 def test_an_interrupt_says_what_is_kept_and_the_same_command_resumes(flan, many, undisturbed, tmp_path, monkeypatch):
     from attnfaith.evaluation.runner import Runner
 
-    whole, calls = Runner.shard, []
+    whole, calls = Runner._complete, []
 
-    def third_is_stopped(self, rows, *more):
+    def third_is_stopped(self, shard, rows, *more):
         calls.append(len(rows))
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return whole(self, rows, *more)
+        whole(self, shard, rows, *more)
 
     asked = ("evaluate", flan, many, "--output", tmp_path / "run", *FEW)
     with monkeypatch.context() as patched:
-        patched.setattr(Runner, "shard", third_is_stopped)
+        patched.setattr(Runner, "_complete", third_is_stopped)
         result = run(*asked)
     refused(result, 130, "Interrupted. 512 of 1,200 rows are done and kept", "the same command goes on")
     refused(run("compare", tmp_path / "run", undisturbed[0]), 2, "not complete: 2 of 5 shards", "The same command")
@@ -64,10 +64,43 @@ def test_an_interrupt_says_what_is_kept_and_the_same_command_resumes(flan, many,
 
     done = []
     with monkeypatch.context() as patched:
-        patched.setattr(Runner, "shard", lambda self, rows, *more: done.append(len(rows)) or whole(self, rows, *more))
+        patched.setattr(
+            Runner,
+            "_complete",
+            lambda self, shard, rows, *more: done.append(len(rows)) or whole(self, shard, rows, *more),
+        )
         result = run(*asked)
     assert result.exit_code == 0, result.stderr
     assert done == [256, 256, 176]  # what was done is not done again
+    assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])
+    assert result.stdout.splitlines()[:-1] == undisturbed[1].splitlines()[:-1]
+
+
+def test_an_interrupt_inside_a_shard_keeps_its_batches(flan, many, undisturbed, tmp_path, monkeypatch):
+    from attnfaith.evaluation.runner import Runner
+
+    columns, sizes = Runner._columns, []
+
+    def eleventh_is_stopped(self, members):
+        sizes.append(len(members))
+        if len(sizes) == 11:
+            raise KeyboardInterrupt
+        return columns(self, members)
+
+    asked = ("evaluate", flan, many, "--output", tmp_path / "run", *FEW)
+    with monkeypatch.context() as patched:
+        patched.setattr(Runner, "_columns", eleventh_is_stopped)
+        result = run(*asked)
+    assert sizes == [32] * 11
+    refused(result, 130, "Interrupted. 320 of 1,200 rows are done and kept", "the same command goes on")
+    assert list((tmp_path / "run" / "unfinished").iterdir())
+    sizes.clear()
+    sizes += [0] * 11  # so that nothing is stopped
+    with monkeypatch.context() as patched:
+        patched.setattr(Runner, "_columns", eleventh_is_stopped)
+        result = run(*asked)
+    assert result.exit_code == 0, result.stderr
+    assert sum(sizes) == 1200 - 320
     assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])
     assert result.stdout.splitlines()[:-1] == undisturbed[1].splitlines()[:-1]
 
@@ -89,8 +122,13 @@ def test_changed_data_are_noticed_when_going_on(flan, many, undisturbed, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
-@pytest.mark.parametrize("moment", ["manifest.json", "single_weight/00000.parquet", "texts/00001.parquet"])
+@pytest.mark.parametrize(
+    ("signum", "moment"),
+    [
+        pytest.param(signal.SIGKILL, "manifest.json", id="killed before the first shard"),
+        pytest.param(signal.SIGINT, "texts/00001.parquet", id="interrupted between shards"),
+    ],
+)
 def test_stopped_in_the_middle_and_resumed(signum, moment, flan, many, undisturbed, tmp_path):
     asked = ("evaluate", flan, many, "--output", tmp_path / "run", *FEW)
     stopped = stopped_at(tmp_path / "run" / moment, asked, signum)
@@ -106,12 +144,3 @@ def test_stopped_in_the_middle_and_resumed(signum, moment, flan, many, undisturb
     assert resumed.returncode == 0, error_text(resumed)
     assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])
     assert resumed.stdout.splitlines()[:-1] == undisturbed[1].splitlines()[:-1]
-
-
-@pytest.mark.slow
-def test_killed_again_and_again(flan, many, undisturbed, tmp_path):
-    asked = ("evaluate", flan, many, "--output", tmp_path / "run", *FEW)
-    for shard in range(3):
-        stopped_at(tmp_path / "run" / "texts" / f"{shard:05d}.parquet", asked, signal.SIGKILL)
-    assert commands.spawn(*asked).returncode == 0
-    assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])

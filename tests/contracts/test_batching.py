@@ -8,7 +8,8 @@ from benchmarks.families_batching import LENGTHS, compare
 from tests.helpers.comparing import NO_DOUBLE, REFUSED, computes_in_float32, inputs_of
 from tests.helpers.removal_batches import model_of
 
-SIZES = (3, 8)
+SIZES = (8,)
+"""All texts in one batch, against one by one; batches between the two are tried in the quick families."""
 RANKINGS = ("attention", "gradient_x_attention", "gradient_x_input")
 QUICK = ("bert", "deberta-v2", "gemma2", "t5")
 UNMADE = ("layoutlmv2",)
@@ -30,7 +31,8 @@ def evaluated(family, side, **options):
         tolerance = 1e-6 if computes_in_float32(model, inputs_of(model)) else 1e-10
     rankings = RANKINGS[:2] if family in NO_VECTORS else RANKINGS
     options = {"scale": SCALES.get(family), **options}
-    return compare(family, sizes=SIZES, side=side, rankings=rankings, dtype=dtype, tolerance=tolerance, **options)
+    sizes = (3, *SIZES) if family in QUICK else SIZES
+    return compare(family, sizes=sizes, side=side, rankings=rankings, dtype=dtype, tolerance=tolerance, **options)
 
 
 def others():

@@ -49,7 +49,9 @@ def evaluate(*arguments: Any) -> None:
     """The command line in this process, as the console script starts it."""
     from attnfaith import interrupts
     from attnfaith.cli.app import app
+    from attnfaith.evaluation.evaluator import Evaluator
 
+    Evaluator.piece_seconds = 0.0  # a piece after each batch, so that many are written in a short run
     sys.argv = ["attnfaith", *map(str, arguments)]
     interrupts.install_for_command()
     app(prog_name="attnfaith")

@@ -19,7 +19,7 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.estimates.quantities import Quantities
 from attnfaith.estimates.summary_table import summarise
-from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.functional.decision import Decision
 from attnfaith.parameter_names import parameter
 from attnfaith.registry import Registry
@@ -72,6 +72,17 @@ class Test(ABC):
     @abstractmethod
     def run(self, batch: Batch) -> Columns:
         """Run the test on a batch; the rows are grouped by text."""
+
+    def passes(self, config: RunConfig, tokens: int) -> float:
+        """About how many passes through the model a text costs beyond the scores of the rankings, if nothing flips.
+
+        It bounds batches and weights progress; no number of a run depends on it.
+
+        Args:
+            config: the configuration of the run.
+            tokens: the length of the text. A pass over half of them counts as half a pass.
+        """
+        return 0.0
 
     def conclude(self, store: Store, *, seed: int, quiet: bool) -> dict[str, pa.Table]:
         """Compute tables that need all rows, by name; called once, at the end of a run."""

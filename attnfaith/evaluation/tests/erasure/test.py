@@ -14,7 +14,7 @@ from torch import Tensor
 from attnfaith.attribution.optimal import OPTIMAL
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.estimates.quantities import Quantities
-from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.score_direction import toward_change
@@ -24,8 +24,11 @@ from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets
 from attnfaith.evaluation.tests.erasure.summary import REFERENCES, quantities
 from attnfaith.functional.first_flip import FirstFlips
 from attnfaith.functional.ranking import count_ties, ranks_of
+from attnfaith.functional.schedule import FIRST, LATER, LONG
 from attnfaith.metrics.citations import SERRANO_SMITH
 
+HALF = 0.6
+"""The part of a text that is left in the mean of all sizes, with the padding beside it."""
 COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
     ("ranking", pa.string()),
@@ -100,6 +103,14 @@ class Erasure(Test):
             dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
         )
 
+    def passes(self, config: RunConfig, tokens: int) -> float:
+        """The sets of tokens that are hidden at the input level, along the rankings and in the search."""
+        if "input" not in config.rankings:
+            return 0.0
+        steps = tokens if self.resolution == "exact" or tokens <= LONG else FIRST + LATER
+        left = HALF if config.hiding is not None and config.hiding.leave_out else 1.0
+        return len({*config.rankings["input"], *PANEL["input"]}) * steps * left
+
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
         """See `attnfaith.evaluation.tests.erasure.summary.quantities`."""
         return quantities(table(self.name), self.reference)
@@ -110,6 +121,10 @@ class Erasure(Test):
         yield from comparison.sentences(rows, names)
 
     def _level(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
+        with eraser.batch.profile.part(f"erasing at the {eraser.level}"):
+            return self._erase(eraser, rankings)
+
+    def _erase(self, eraser: Eraser, rankings: Sequence[Ranking]) -> Columns:
         batch = eraser.batch
         texts = [text for text, count in enumerate(eraser.counts.tolist()) if count >= 2]
         if not texts:

@@ -1,0 +1,97 @@
+"""`TextCost`: how much work a text is expected to be, by its length and by what is run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from attnfaith.adapters.dummy_inputs import config_value
+from attnfaith.evaluation.batch import RunConfig
+from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.tests.base import Test
+
+BACKWARD = 3.0
+"""A forward and backward pass, in forward passes."""
+
+
+@dataclass(frozen=True)
+class TextCost:
+    """The expected cost of texts. It bounds batches and weights progress; no number of a run depends on it.
+
+    Attributes:
+        config: the configuration of the run.
+        tests: of the run.
+        operations: of one token in one forward pass, without attention.
+        width: of the hidden states; None if the configuration does not say. Attention then counts as nothing.
+    """
+
+    config: RunConfig
+    tests: Sequence[Test]
+    operations: float
+    width: int | None
+
+    @classmethod
+    def of(cls, config: RunConfig, tests: Sequence[Test]) -> TextCost:
+        """The cost for a run, from the weights of its model."""
+        model = config.cut.model
+        weights = sum(
+            parameter.numel()
+            for module in model.modules()
+            if not isinstance(module, nn.Embedding)
+            for parameter in module.parameters(recurse=False)
+        )
+        stated = getattr(model, "config", None)
+        width = None if stated is None else config_value(stated, "hidden_size", "d_model", "n_embd", "dim")
+        return cls(config, tests, 2.0 * weights, width if isinstance(width, int) and width > 0 else None)
+
+    def forward(self, tokens: int) -> float:
+        """One forward pass of a text, in tokens; long texts cost more, since the attention grows with their square."""
+        return tokens * (1.0 if self.width is None else 1.0 + tokens / (6.0 * self.width))
+
+    def passes(self, tokens: int) -> Mapping[str, float]:
+        """The forward passes of a text of so many tokens through the whole model, by what they are for.
+
+        Decisions that flip early need fewer.
+        """
+        found = {"capture": 1.0}
+        rankings = dict.fromkeys(ranking for listed in self.config.rankings.values() for ranking in listed)
+        for ranking in rankings:
+            found[str(ranking)] = _passes_of(ranking, tokens)
+        for test in self.tests:
+            found[test.name] = test.passes(self.config, tokens)
+        return found
+
+    def work(self, lengths: Sequence[int]) -> float:
+        """The work on the texts of a batch, in tokens of a forward pass.
+
+        For the capture and the rankings they are padded to one length. Tests put the texts that they change into
+        batches of their own, of similar lengths.
+        """
+        longest = max(lengths)
+        padded, alone = self.forward(longest) * self._on_batch(longest), (self._on_text(tokens) for tokens in lengths)
+        return len(lengths) * padded + sum(alone)
+
+    def _on_batch(self, tokens: int) -> float:
+        names = {test.name for test in self.tests}
+        return sum(count for name, count in self.passes(tokens).items() if name not in names)
+
+    def _on_text(self, tokens: int) -> float:
+        return self.forward(tokens) * sum(test.passes(self.config, tokens) for test in self.tests)
+
+    def weight(self, label: str) -> float:
+        """How many forward passes a counted pass is worth, by what it is for."""
+        rankings = (ranking for listed in self.config.rankings.values() for ranking in listed)
+        return next((_backward(ranking) for ranking in rankings if str(ranking) == label), 1.0)
+
+
+def _backward(ranking: Ranking) -> float:
+    return BACKWARD if ranking.level == "input" and ranking.method.backward else 1.0
+
+
+def _passes_of(ranking: Ranking, tokens: int) -> float:
+    """The forward passes of a ranking; none through the tail, which costs a small part of a pass."""
+    if ranking.level != "input":
+        return 0.0
+    return (ranking.method.passes_for(tokens) or 0.0) * _backward(ranking)
