@@ -124,7 +124,7 @@ class Attributor(Attribution):
         self._asked = output is not None
         self.target, self.kind = target, decision
         self.batch_size = validation.whole_number(batch_size, "batch_size", least=1)
-        self.texts = None if tokenizer is None else TextEncoder(tokenizer, self.cut.model, max_length)
+        self.encoder = None if tokenizer is None else TextEncoder(tokenizer, self.cut.model, max_length)
         config = getattr(self.cut.model, "config", None)
         self.settings = MethodOptions(
             steps=validation.positive_int(steps, "steps", most=MOST_STEPS),
@@ -147,17 +147,17 @@ class Attributor(Attribution):
         Returns:
             An `Explanation`, or a list of them in the order of the texts.
         """
-        if self.texts is None:
+        if self.encoder is None:
             raise InputError("This Attributor was made without a tokenizer. Pass one, or call attribute() with ids.")
         single = not isinstance(texts, list)
-        encoded = self.texts.encode([texts] if single else texts)
+        encoded = self.encoder.encode([texts] if single else texts)
         targets = target if isinstance(target, list | tuple | Tensor) else [target] * len(encoded)
         if len(targets) != len(encoded):
             raise InputError(f"Got {len(encoded)} texts and {len(targets)} targets; expected one target for each text.")
         by_index: dict[int, Explanation] = {}
-        batches = list(self.texts.batches(encoded, self.batch_size))
+        batches = list(self.encoder.batches(encoded, self.batch_size))
         for batch in progress(batches, "explaining", quiet=len(batches) < 3):
-            inputs = self.texts.collate([encoded[index] for index in batch])
+            inputs = self.encoder.collate([encoded[index] for index in batch])
             chosen = [targets[index] for index in batch]
             request, scores = self.score(inputs, chosen, text_ids=tuple(batch))
             for row, index in enumerate(batch):

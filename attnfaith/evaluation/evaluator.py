@@ -178,9 +178,9 @@ class Evaluator:
         self.cut = loaded if isinstance(loaded, Cut) else cut(loaded)
         self.tokenizer = tokenizer
         self.kind, self.tolerance = decision, tolerance
-        self.texts = TextEncoder(tokenizer, self.cut.model, max_length)
-        if self.texts.max_length is None:
-            self.texts = TextEncoder(tokenizer, self.cut.model, DEFAULT_MAX_LENGTH)
+        self.encoder = TextEncoder(tokenizer, self.cut.model, max_length)
+        if self.encoder.max_length is None:
+            self.encoder = TextEncoder(tokenizer, self.cut.model, DEFAULT_MAX_LENGTH)
 
     def compute(
         self,
@@ -294,8 +294,8 @@ class Evaluator:
             protect_deciding=ranking_options.protect_deciding,
         )
         trial, config, notes = dry_run(
-            first_text(config, self.texts, source),
-            self.texts,
+            first_text(config, self.encoder, source),
+            self.encoder,
             level=ranking_options.level,
             rankings=ranking_options.rankings,
             explanations=ranking_options.explanations,
@@ -311,13 +311,13 @@ class Evaluator:
                 "tokenizer": fingerprint_tokenizer(self.tokenizer),
             },
             columns=_columns_read(data_options, source),
-            max_length=self.texts.max_length,
+            max_length=self.encoder.max_length,
             statistics=run_options.statistics,
             notes=[*source.notes, *notes],
         )
         runner = Runner(
             config,
-            self.texts,
+            self.encoder,
             chosen_tests,
             run_options.batch_size,
             self.shard_size,
@@ -384,10 +384,10 @@ class Evaluator:
     def _count_logits(self, source: DataSource) -> int:
         """The number of logits of a model without ``num_labels``, from its output for the first text."""
         _, rows = next(iter(source.shards(1)))
-        encoded, excluded = encode(self.texts, rows)
+        encoded, excluded = encode(self.encoder, rows)
         if excluded:
             raise InputError(f"The first text cannot be classified: {excluded[0]}.")
-        return self.cut.capture(**self.texts.collate([encoded[0]])).logits.shape[-1]
+        return self.cut.capture(**self.encoder.collate([encoded[0]])).logits.shape[-1]
 
 
 def _set(options: Any, **values: Any) -> None:

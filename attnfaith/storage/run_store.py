@@ -98,7 +98,7 @@ class Store:
             store = cls(path, cls(path, requested)._stored_manifest(requested))
             if "counts" not in store.manifest:
                 probe(path)
-            store._remove_leftovers(everyone=False)
+            store._remove_leftovers(include_live_writers=False)
             store._prove_all()
             store._pieces.prove()
             for shard in store._pieces.files():
@@ -302,7 +302,7 @@ class Store:
                     f"{str(self.directory)!r} was taken by another run while this one wrote into it. Run again with "
                     f"another {parameter('output_dir')}."
                 )
-            self._remove_leftovers(everyone=True)
+            self._remove_leftovers(include_live_writers=True)
             self._pieces.remove()
             self.manifest |= {"shards": len(shards), "counts": counts, "digests": self._digests(sorted(concluded))}
             put(self.directory / manifests.NAME, manifests.to_bytes(self.manifest))
@@ -503,7 +503,7 @@ class Store:
     def _stored_manifest(self, requested: dict[str, Any]) -> dict[str, Any]:
         """The manifest in the folder, updated with the requested statistics; that of another run is refused.
 
-        A lock is needed: of two processes that continue a run, one could undo the last entries of the other.
+        Locked, because a rewrite at the same time could erase the entries that finish the run.
         """
         with locked(self.directory):
             stored = manifests.read_manifest(self.directory)
@@ -556,9 +556,9 @@ class Store:
                         f"{path.name!r} in it is not of this run. Give another {parameter('output_dir')}, new or empty."
                     )
 
-    def _remove_leftovers(self, *, everyone: bool) -> None:
+    def _remove_leftovers(self, *, include_live_writers: bool) -> None:
         for folder in (self.directory, *(entry for entry in self.directory.iterdir() if is_folder(entry))):
-            remove_leftovers(folder, everyone=everyone)
+            remove_leftovers(folder, include_live_writers=include_live_writers)
 
 
 def _refuse_file(path: Path) -> None:
