@@ -157,7 +157,8 @@ def results(model, folder, tmp_path_factory):
 
 
 def test_it_is_evaluated_and_summed_up(results):
-    assert results.tests == {"erasure": {"bounds": False, "reference": None}, "toy": {"least": 5}}
+    assert list(results.tests) == ["erasure", "toy"]
+    assert results.tests["toy"] == {"least": 5}
     length = results.table("toy")["length"]
     mine = results.summary().query("test == 'toy'").set_index("figure")
     assert mine.loc["mean_length", "value"] == pytest.approx(length.mean())
