@@ -12,7 +12,7 @@ PACKAGE := $(VENV)/.attnfaith-package-installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo lint format test test-quick faults docs bench clean
+.PHONY: help venv demo lint format test test-quick faults docs bench bench-peers clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,11 +56,30 @@ docs: $(STAMP)  ## build the documentation into build/docs; a warning is an erro
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs build/docs
 	@echo "built: build/docs/index.html"
 
-# Each claim is one module (those with a leading _ are parts of others); `make bench` runs them all, `python -m benchmarks.tail` runs one.
+# Each claim is one module (those with a leading _ are parts of others); `python -m benchmarks.tail` runs one.
+# `make bench` takes at most 25 minutes on two cores: some run in a smaller form than by themselves.
 BENCHMARKS := $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+BENCH_OPTIONS_attribution := --rounds 3
+BENCH_OPTIONS_counterfactual := --rounds 1 --texts 32
+BENCH_OPTIONS_erasure := --rounds 1
+BENCH_OPTIONS_families_batching := bert llama t5 mistral
+BENCH_OPTIONS_flipping_sets := --texts 32
+BENCH_OPTIONS_jain_wallace := --seeds 1
+BENCH_OPTIONS_tail := --rounds 3
+BENCH_OPTIONS_verdict_errors := --repetitions 20 --resamples 199
+PEERS ?= .venv-peers
+SIZE ?= usual
 
 bench: $(STAMP)  ## measure what is claimed about speed and of published figures, with nothing else running
-	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+	@set -e; $(foreach name,$(BENCHMARKS),echo "== $(name)"; $(BIN)/python -m benchmarks.$(name) $(BENCH_OPTIONS_$(name));)
+
+bench-peers: $(PEERS)/.attnfaith-installed  ## measure beside other libraries, in an environment of their own
+	$(PEERS)/bin/python -m benchmarks.performance --only peers --size $(SIZE)
+
+$(PEERS)/.attnfaith-installed: constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . ferret-xai interpreto quantus
+	@touch $@
 
 clean:  ## remove everything the other targets made, .venv too
 	rm -rf .venv build dist docs/generated .mypy_cache .pytest_cache .ruff_cache

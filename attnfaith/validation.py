@@ -164,21 +164,20 @@ def column(value: Any, name: str) -> Any:
     return value
 
 
-def several(value: Any, name: str) -> str | list[Any]:
-    """The word "all", or a list.
+def several(value: Any, name: str, words: Sequence[str] = ("all",)) -> str | list[Any]:
+    """A word that stands for several, or a list.
 
     Example:
         >>> several("all", "tests"), several(("erasure",), "tests")
         ('all', ['erasure'])
     """
-    if isinstance(value, str) and value == "all":
+    if isinstance(value, str) and value in words:
         return value
+    expected = f"Expected {parameter(name)} to be {', '.join(map(repr, words))} or a list"
     if isinstance(value, str):
-        raise InputError(
-            f"Expected {parameter(name)} to be 'all' or a list, got {short_repr(value)}. Use [{short_repr(value)}]."
-        )
+        raise InputError(f"{expected}, got {short_repr(value)}. Use [{short_repr(value)}].")
     if not isinstance(value, Sequence | set | frozenset) or isinstance(value, bytes | bytearray | memoryview):
-        raise InputError(f"Expected {parameter(name)} to be 'all' or a list, got {short_repr(value)}.")
+        raise InputError(f"{expected}, got {short_repr(value)}.")
     return list(value)
 
 

@@ -34,6 +34,7 @@ from attnfaith.functional.decision import decision_of
 from benchmarks.tail import SHAPES, bert, line, ratios, text
 
 TEXTS, LENGTH, BATCH = 64, 128, 32
+PRESET_TEXTS = 1000
 SEVEN = ("attention", "gradient", "gradient_x_attention", "integrated_gradients", "lrp", "occlusion", "random")
 
 
@@ -247,33 +248,34 @@ def one_ranking(name: str, model: Any, inputs: dict[str, Any], rounds: int, limi
 def pooled(rounds: int) -> None:
     """Everything about the models of the papers, on long texts."""
     for name in ("FLANrnn", "HANrnn"):
-        torch.manual_seed(0)
-        model = af.models.from_preset(name, num_labels=5, vocab_size=20000).eval()
-        inputs = text(5000, 400)
-        if model.config.by_sentences:
-            inputs["input_ids"][:, 19::20] = model.config.sentence_token_id
-        config = setup_for(model, ["attention"], (*SEVEN, "optimal"))
-        pieces = [
-            {key: value[start : start + BATCH] for key, value in inputs.items()} for start in range(0, 5000, BATCH)
-        ]
-
-        def capture(config: RunConfig = config, pieces: list[dict[str, Any]] = pieces) -> None:
-            for piece in pieces:
-                batches(config, piece)
-
-        def everything(config: RunConfig = config, pieces: list[dict[str, Any]] = pieces) -> None:
-            for piece in pieces:
-                for batch in batches(config, piece):
-                    Erasure().run(batch)
-                    SingleWeight().run(batch)
-
-        def plain(model: Any = model, inputs: dict[str, Any] = inputs) -> None:
-            forward(model, inputs)
-
-        captures, whole = ratios(min(rounds, 3), plain, capture, everything, calls=1)
-        print(f"{name}, 5000 texts of 400 words, in plain forward passes")
+        captures, whole = everything_of(name, PRESET_TEXTS, min(rounds, 3))
+        print(f"{name}, {PRESET_TEXTS} texts of 400 words, in plain forward passes")
         line("seven rankings, the exact optimum and single weights", whole - captures, 1.5)
         print(f"  (the capture: {captures:.3f}; together {whole:.3f})")
+
+
+def everything_of(name: str, count: int, rounds: int) -> tuple[float, float]:
+    """The captures of long texts by a preset, and everything about them, in plain forward passes."""
+    torch.manual_seed(0)
+    model = af.models.from_preset(name, num_labels=5, vocab_size=20000).eval()
+    inputs = text(count, 400)
+    if model.config.by_sentences:
+        inputs["input_ids"][:, 19::20] = model.config.sentence_token_id
+    setup = setup_for(model, ["attention"], (*SEVEN, "optimal"))
+    pieces = [{key: value[start : start + BATCH] for key, value in inputs.items()} for start in range(0, count, BATCH)]
+
+    def capture() -> None:
+        for piece in pieces:
+            batches(setup, piece)
+
+    def everything() -> None:
+        for piece in pieces:
+            for batch in batches(setup, piece):
+                Erasure().run(batch)
+                SingleWeight().run(batch)
+
+    captures, whole = ratios(rounds, lambda: forward(model, inputs), capture, everything, calls=1)
+    return captures, whole
 
 
 def memory(rounds: int) -> None:

@@ -79,7 +79,8 @@ def keep(folder: Path) -> None:
     stored = {}
     for name, evaluator, data, options in runs(folder / "models"):
         tests = [test for test in QUICK.values() if test.name != "rationales" or "rationale_column" in options]
-        results = evaluator.compute(data, tests=tests, n_resamples=99, quiet=True, batch_size=8, **options)
+        common = {"rankings": "all", "n_resamples": 99, "quiet": True, "batch_size": 8}
+        results = evaluator.compute(data, tests=tests, **common, **options)
         for table in results.tables:
             results.table(table).to_parquet(folder / f"{name}.table.{table}.parquet")
         results.summary().to_parquet(folder / f"{name}.summary.parquet")

@@ -117,6 +117,14 @@ class Method:
         """Whether a long text costs more passes than a short one."""
         return self.passes_per != "text"
 
+    @property
+    def by_default(self) -> bool:
+        """Whether an evaluation runs it unless told otherwise: a longer text costs it no more passes through the model.
+
+        Tails are not counted: all of them together hardly cost a pass.
+        """
+        return not self.on_request and (self.level == "attention" or not self.grows_with_length)
+
     def passes_for(self, items: int) -> float | None:
         """How many passes a text of so many items costs; the fewest, where a method takes as many as needed."""
         return None if self.passes is None else self.passes * items ** PASSES_PER.index(self.passes_per)
@@ -325,6 +333,7 @@ def list_methods() -> MethodList:
             "display_name": entry.display_name,
             "role": entry.role,
             "on_request": entry.on_request,
+            "by_default": entry.by_default,
             "signed": entry.signed,
             "default_output": entry.default_output,
             "cost": entry.cost,

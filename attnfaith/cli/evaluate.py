@@ -29,7 +29,7 @@ def evaluate(
     rationale_column: given.RationaleColumn = None,
     subset: given.Subset = None,
     split: given.Split = None,
-    rankings: given.Rankings = "all",
+    rankings: given.Rankings = "default",
     explanation: given.Explanations = None,
     tests: given.Tests = "erasure,single_weight",
     option: given.TestOptions = None,

@@ -56,16 +56,16 @@ def lines_of(text: str) -> list[str]:
 
 
 def rankings_of(text: str) -> str | list[str]:
-    """Parse names of rankings, or "all".
+    """Parse names of rankings, or a word that stands for several.
 
     Example:
-        >>> rankings_of("all"), rankings_of("attention, input/gradient")
-        ('all', ['attention', 'input/gradient'])
+        >>> rankings_of("all"), rankings_of("attention, input/gradient"), rankings_of("default,omission")
+        ('all', ['attention', 'input/gradient'], ['default', 'omission'])
     """
     names = listed(text)
     if not names:
-        raise InputError('--rankings is empty. Give "all", or names with commas such as attention,gradient.')
-    return "all" if set(names) == {"all"} else names
+        raise InputError('--rankings is empty. Give "default", "all", or names with commas such as attention,gradient.')
+    return names[0] if names[0] in ("default", "all") and len(set(names)) == 1 else names
 
 
 def assigned(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
@@ -205,7 +205,9 @@ Output = Annotated[Path, typer.Option(help="The folder of the results: new, or o
 Rankings = Annotated[
     str,
     typer.Option(
-        help='"all", or names with commas, such as gradient (at every level that has it) or input/gradient. '
+        help='"default": those that cost a long text no more passes than a short one. "all": also occlusion and '
+        "omission. Or names with commas, such as gradient (at every level that has it), input/gradient, or "
+        "default,omission. "
         "Known: {rankings}.",
         rich_help_panel=_RUN,
     ),

@@ -40,6 +40,7 @@ class RunConfig:
         special_tokens: "include" or "protect" (never erased).
         protect_deciding: never erase the deciding token at the input level.
         rankings: by erase level.
+        left_out: by erase level, the rankings that the default leaves out because of what they cost.
         hiding: how tokens are hidden at the input level; None if nothing is erased there.
         cache: what is computed once and used for every batch, by name.
     """
@@ -52,6 +53,7 @@ class RunConfig:
     special_tokens: str = "include"
     protect_deciding: bool = False
     rankings: dict[str, tuple[Ranking, ...]] = field(default_factory=dict)
+    left_out: dict[str, tuple[Ranking, ...]] = field(default_factory=dict)
     hiding: Hiding | None = None
     cache: dict[str, Any] = field(default_factory=dict, compare=False)
 

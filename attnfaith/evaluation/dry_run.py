@@ -10,7 +10,7 @@ from accelerate.utils.memory import should_reduce_batch_size
 from attnfaith.data.source import DataSource
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch, RunConfig
-from attnfaith.evaluation.rankings import Explain, Ranking, check_available, is_named, rankings_for
+from attnfaith.evaluation.rankings import Explain, Ranking, check_available, is_named, left_out, rankings_for
 from attnfaith.evaluation.runner import encode, too_long
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.token_hiding import hiding_for
@@ -53,13 +53,13 @@ def dry_run(
 ) -> tuple[Batch, RunConfig, list[str]]:
     """Settle the levels, the way of hiding tokens and the rankings of a run, and try every test on one text.
 
-    A ranking that the model does not support is left out of "all", and refused if it was named.
+    A ranking that the model does not support is left out of "default" and "all", and refused if it was named.
 
     Args:
         batch: the text.
         encoder: encodes texts for the model.
         level: "attention", "input", "both", or None for the default of the model.
-        rankings: "all", or names.
+        rankings: "default", "all", or names.
         explanations: rankings of the user's, by name.
         hide: the way of hiding tokens; None for the default of the model.
         tests: of the run.
@@ -73,10 +73,12 @@ def dry_run(
     by_token = items is not None and items.kind == "tokens"
     levels = levels_of(level, affine)
     rankings_by_level: dict[str, tuple[Ranking, ...]] = {}
+    left_out_by_level: dict[str, tuple[Ranking, ...]] = {}
     for erase_level in levels:
         candidates = rankings_for(erase_level, rankings, explanations, by_token=by_token, affine=affine)
-        if rankings == "all" and not explanations and not any(test.ranked for test in tests):
-            candidates = []
+        dear = left_out(erase_level, rankings, candidates, by_token=by_token, affine=affine)
+        if isinstance(rankings, str) and not explanations and not any(test.ranked for test in tests):
+            candidates, dear = [], []
         supported = []
         for ranking in candidates:
             try:
@@ -87,8 +89,14 @@ def dry_run(
                     raise
                 notes.append(f"The ranking {ranking} is left out: {error}")
         rankings_by_level[erase_level] = tuple(supported)
+        left_out_by_level[erase_level] = tuple(dear)
+        if dear:
+            notes.append(
+                f"Left out, since their cost grows with the length of the texts: {' and '.join(map(str, dear))}. "
+                f"Add them with {parameter('rankings', 'all')}."
+            )
     check_available(levels, rankings, [ranking for supported in rankings_by_level.values() for ranking in supported])
-    config = replace(config, rankings=rankings_by_level)
+    config = replace(config, rankings=rankings_by_level, left_out=left_out_by_level)
     if "input" in levels:
         hiding = hiding_for(
             config.cut,

@@ -23,7 +23,7 @@ from attnfaith.evaluation.dry_run import dry_run, first_text
 from attnfaith.evaluation.manifest_schema import check_manifest, check_new_manifest
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.profile import Profile
-from attnfaith.evaluation.rankings import Explain
+from attnfaith.evaluation.rankings import DEFAULT, GROUPS, Explain
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import counts_of, run_manifest
 from attnfaith.evaluation.run_progress import RunProgress, sample_of
@@ -68,7 +68,7 @@ class RankingOptions:
             target = validation.whole_number(target, "target ('predicted', 'gold', a class's number or name)")
         _set(
             self,
-            rankings=validation.several(self.rankings, "rankings"),
+            rankings=validation.several(self.rankings, "rankings", GROUPS),
             level=validation.one_of(self.level, (None, "attention", "input", "both"), "level"),
             target=target,
             output=validation.one_of(self.output, (None, *OUTPUTS), "output"),
@@ -193,7 +193,7 @@ class Evaluator:
         label_column: str | None = "label",
         label_mapping: Mapping[str, Any] | None = None,
         rationale_column: str | None = None,
-        rankings: str | Sequence[str] = "all",
+        rankings: str | Sequence[str] | None = "default",
         explanations: Mapping[str, Explain] | None = None,
         level: str | None = None,
         tests: str | Sequence[str | Test] = ("erasure", "single_weight"),
@@ -224,7 +224,9 @@ class Evaluator:
             label_mapping: ``{class in the model: label in the data}``, as in ``evaluate``.
             rationale_column: the column of what people marked, for the test "rationales": 0 or 1 for each word, ranges
                 of characters, or the numbers of words.
-            rankings: "all", or names of methods: "gradient" at every level that has it, "input/gradient" at one.
+            rankings: "default" (or None) for those that cost a long text no more passes through the model than a short
+                one; "all"; or names of methods: "gradient" at every level that has it, "input/gradient" at one. A list
+                may hold both: ``["default", "omission"]``.
             explanations: your own rankings by name: a column with a list of scores, or a function from a text as the
                 model reads it (tokens, words, offsets ...) to scores.
             level: where items are erased: "attention", "input" or "both"; None for "attention" on a HAN or FLAN, else
@@ -258,7 +260,7 @@ class Evaluator:
             quiet=quiet,
         )
         ranking_options = RankingOptions(
-            rankings=rankings,
+            rankings=DEFAULT if rankings is None else rankings,
             explanations=_explanations(explanations),
             level=level,
             target=target,

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from attnfaith.errors import AttnFaithError, InputError
@@ -133,8 +134,9 @@ def _mapping(field: Field, *keys: str) -> Field:
     return check
 
 
-def _object(known: Mapping[str, Field]) -> Field:
-    """An object with exactly these keys."""
+def _object(known: Mapping[str, Field], *, since: Mapping[str, Field] = MappingProxyType({})) -> Field:
+    """An object with exactly these keys, and those of ``since``, which earlier versions did not write."""
+    every = {**known, **since}
 
     def check(value: Any, path: str) -> None:
         _expect(isinstance(value, dict), value, path, "an object")
@@ -143,9 +145,9 @@ def _object(known: Mapping[str, Field]) -> Field:
             if name not in value:
                 raise _UnfitError(f"{name!r} is missing{inside}")
         for name, part in value.items():
-            if name not in known:
-                raise _UnfitError(f"the key {short_repr(name)}{inside} is unknown; expected only {', '.join(known)}")
-            known[name](part, f"{path}.{name}" if path else name)
+            if name not in every:
+                raise _UnfitError(f"the key {short_repr(name)}{inside} is unknown; expected only {', '.join(every)}")
+            every[name](part, f"{path}.{name}" if path else name)
 
     return check
 
@@ -256,7 +258,8 @@ _UNFINISHED: dict[str, Field] = {
             "levels": _list(_one_of(*_LEVELS), len(_LEVELS)),
             "hide": _or_null(_one_of(*WAYS)),
             "labels": _list(_text),
-        }
+        },
+        since={"left_out": _mapping(_list(_text), *_LEVELS)},
     ),
     "statistics": _object({"n_resamples": _whole(1, MOST_RESAMPLES), "confidence_level": _number(0, 1, inside=True)}),
     "notes": _list(_text),

@@ -10,7 +10,11 @@ from attnfaith.attribution.method import CONTROL, YOURS, Method, find_method, me
 from attnfaith.errors import InputError
 from attnfaith.parameter_names import parameter
 from attnfaith.text.encoded import EncodedText
-from attnfaith.validation import short_repr
+from attnfaith.validation import several, short_repr
+
+DEFAULT, ALL = "default", "all"
+GROUPS = (DEFAULT, ALL)
+"""Words that stand for several rankings."""
 
 Explain = str | Callable[[EncodedText], Sequence[float]]
 """An explanation that a user brings: a column of scores, or a function from a text as the model reads it to scores."""
@@ -60,8 +64,9 @@ def rankings_for(
 
     Args:
         erase_level: "attention" or "input".
-        asked: "all", or names of methods, "gradient" for all that are called so, or "input/gradient" for one; "all" in
-            a list stands for all others, but for those that are only run where they are named.
+        asked: "default", "all", or names of methods: "gradient" for all that are called so, or "input/gradient" for
+            one. In a list, "all" stands for all but those that are only run where they are named, and "default" for
+            those of them that cost a long text no more passes than a short one.
         explanations: those that a user brings, by name.
         by_token: whether the items of the final attention are tokens; else attention-level rankings are of other items.
         affine: whether the exact optimum can be had.
@@ -71,20 +76,9 @@ def rankings_for(
         ['attention/random', 'attention/gradient']
     """
     possible = _possible(erase_level, by_token=by_token, affine=affine)
-    # where only the final attention is erased, rankings through the whole model are for those who name them
-    usual = [
-        key for key in possible if not methods[key].on_request and (erase_level == "input" or key[0] == erase_level)
-    ]
-    if isinstance(asked, str):
-        if asked != "all":
-            raise InputError(
-                f"Expected {parameter('rankings')} to be 'all' or a list of names, got {short_repr(asked)}. Use "
-                f"[{short_repr(asked)}]."
-            )
-        chosen = usual
-    else:
-        chosen = [key for name in asked if not _is_all(name) for key in _named(name, possible, erase_level)]
-        chosen = [*usual, *chosen] if any(map(_is_all, asked)) else chosen
+    listed = _listed(asked)
+    chosen = [key for name in listed if not _is_group(name) for key in _named(name, possible, erase_level)]
+    chosen = [*_usual(erase_level, possible, listed), *chosen]
     first = (erase_level, CONTROL)
     keys = dict.fromkeys([first, *chosen])
     rankings = [Ranking(name, level) for level, name in keys]
@@ -101,14 +95,45 @@ def rankings_for(
     return rankings
 
 
+def left_out(
+    erase_level: str, asked: str | Sequence[str], rankings: Sequence[Ranking], *, by_token: bool, affine: bool
+) -> list[Ranking]:
+    """The rankings that "all" would add to these, where the default rankings were asked for.
+
+    Example:
+        >>> usual = rankings_for("input", "default", {}, by_token=True, affine=False)
+        >>> [str(item) for item in left_out("input", "default", usual, by_token=True, affine=False)]
+        ['input/occlusion', 'input/omission']
+    """
+    if DEFAULT not in _listed(asked):
+        return []
+    every = rankings_for(erase_level, ALL, {}, by_token=by_token, affine=affine)
+    return [ranking for ranking in every if ranking not in rankings]
+
+
 def is_named(ranking: Ranking, asked: str | Sequence[str]) -> bool:
     """Whether the user named or supplied a ranking, so that it must not be left out."""
-    names = [] if isinstance(asked, str) else [name.rpartition("/")[2] for name in asked]
+    names = [name.rpartition("/")[2] for name in _listed(asked) if not _is_group(name)]
     return ranking.level == YOURS or ranking.name in names
 
 
-def _is_all(name: Any) -> bool:
-    return isinstance(name, str) and name == "all"
+def _listed(asked: str | Sequence[str]) -> Sequence[str]:
+    asked = several(asked, "rankings", GROUPS)
+    return [asked] if isinstance(asked, str) else asked
+
+
+def _is_group(name: Any) -> bool:
+    return isinstance(name, str) and name in GROUPS
+
+
+def _usual(erase_level: str, own: list[tuple[str, str]], listed: Sequence[str]) -> list[tuple[str, str]]:
+    """Keys of the methods that a group in the list stands for."""
+    groups = [name for name in listed if _is_group(name)]
+    if not groups:
+        return []
+    # where only the final attention is erased, rankings through the whole model are for those who name them
+    usual = [key for key in own if not methods[key].on_request and (erase_level == "input" or key[0] == erase_level)]
+    return usual if ALL in groups else [key for key in usual if methods[key].by_default]
 
 
 def _possible(erase_level: str, *, by_token: bool, affine: bool) -> list[tuple[str, str]]:
@@ -141,10 +166,8 @@ def _named(name: Any, possible: list[tuple[str, str]], erase_level: str) -> list
 
 def check_available(erase_levels: Sequence[str], asked: str | Sequence[str], rankings: Sequence[Ranking]) -> None:
     """Refuse names that no level offers."""
-    if isinstance(asked, str):
-        return
     names = {item.name for item in rankings}
-    lost = [name for name in asked if not _is_all(name) and name.rpartition("/")[2] not in names]
+    lost = [name for name in _listed(asked) if not _is_group(name) and name.rpartition("/")[2] not in names]
     if lost:
         raise InputError(
             f"The rankings {', '.join(lost)} cannot be used on this model where items are erased at the level "

@@ -67,6 +67,7 @@ def run_manifest(
             "special_tokens": config.special_tokens == "include" and bool(trial.special_items.any()),
             "levels": list(config.rankings),
             "hide": None if hiding is None else hiding.hide,
+            "left_out": {level: [str(ranking) for ranking in rankings] for level, rankings in config.left_out.items()},
             "labels": [str(name) for _, name in sorted((getattr(model_config, "id2label", None) or {}).items())],
         },
         "statistics": dict(statistics),

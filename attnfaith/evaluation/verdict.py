@@ -116,8 +116,8 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
         facts: what the figures are about: ``unit`` (what an item is, in the plural; or a mapping from level to that),
             ``special_tokens`` (whether they are among the items), ``tail_is_affine``,
             ``confidence_level``; and where there is something to say, ``decision`` (how the model decides), ``aside``
-            (a count for each reason), ``texts`` and ``truncated`` (how many) and ``hide`` (how tokens are hidden at the
-            input level).
+            (a count for each reason), ``texts`` and ``truncated`` (how many), ``hide`` (how tokens are hidden at the
+            input level) and ``left_out`` (for each level the rankings that the default leaves out, as "level/name").
 
     Example:
         >>> table = {"test": "erasure", "erase_level": "attention", "ranking": "attention", "other": "", "slice": "all"}

@@ -13,6 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
+from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.method import YOURS
 from attnfaith.escaping import visible
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent, points, unit_at
@@ -65,7 +66,7 @@ def sentences_of(block: str, values: Mapping[str, Any]) -> tuple[str, ...]:
     """Render one block of the template; each line is a sentence.
 
     Example:
-        >>> sentences_of("rankings", {"alone": True, "yours": [], "beat_search": []})
+        >>> sentences_of("rankings", {"alone": True, "left_out": "", "yours": [], "beat_search": []})
         ('No other ranking was run: run the default rankings to see which do better.',)
     """
     context = template().new_context(dict(values))
@@ -94,7 +95,7 @@ def verdict_sentences(
     shared = {**here, "other": other, "tolerance": facts.get("tolerance"), "hidden": _hidden(facts)}
     return {
         "": sentences_of("attention", shared),
-        "other rankings": sentences_of("rankings", {**here, **_rivals(figures, level, key, here)}),
+        "other rankings": sentences_of("rankings", {**here, **_rivals(figures, facts, level, key, here)}),
         "texts": text_sentences(
             figures,
             facts,
@@ -218,11 +219,14 @@ def _values_at(figures: SummaryLookup, facts: Mapping[str, Any], level: str, jud
     }
 
 
-def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[str, Any]) -> dict[str, Any]:
-    """The best of the other rankings, those of the user, and those better than the search."""
+def _rivals(
+    figures: SummaryLookup, facts: Mapping[str, Any], level: str, key: Key | None, here: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The best of the other rankings, those left out, those of the user, and those better than the search."""
     if not here["evidence"]:
-        return {"alone": False, "best": None, "yours": [], "beat_search": []}
+        return {"alone": False, "best": None, "left_out": "", "yours": [], "beat_search": []}
     keys = figures.keys(level)
+    left_out = [_key(name) for name in facts.get("left_out", {}).get(level, ())]
     shares = {item: figures.get(level, "beats_reference", item) for item in keys}
     rivals = figures.rivals(level, key or _NONE)
     best = _beside(figures, level, key, rivals[0]) if rivals and rivals[0][0] != YOURS else None
@@ -230,6 +234,7 @@ def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[s
         best["standing"] = "same"  # what may be no better than chance is nothing to recommend
     return {
         "alone": not rivals and here["label"] != Label.FAITHFUL,
+        "left_out": " and ".join(visible(display_name(item, [*keys, *left_out])) for item in left_out),
         "best": best,  # None for a ranking of the user's, which has a sentence of its own
         "yours": [_beside(figures, level, key, item) for item in keys if item[0] == YOURS],
         "beat_search": [
@@ -238,6 +243,12 @@ def _rivals(figures: SummaryLookup, level: str, key: Key | None, here: Mapping[s
             if share.value >= LATE
         ],
     }
+
+
+def _key(name: str) -> Key:
+    """A ranking that is written as "level/name"."""
+    level, _, last = name.partition("/")
+    return level, last
 
 
 def _beside(figures: SummaryLookup, level: str, attention: Key | None, key: Key) -> dict[str, Any]:

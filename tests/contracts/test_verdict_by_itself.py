@@ -72,10 +72,11 @@ def test_alone_with_all_rankings_and_with_a_user_ranking(name, tmp_path):
     level = "input" if name == "HAN" else "both"  # a user's ranking has a score for each token
     options = {"tests": ["erasure"], "level": level, "n_resamples": 99, "steps": 3, "quiet": True}
     alone = evaluator.compute(data, rankings=["attention"], **options)
-    everything = evaluator.compute(data, **options)
+    everything = evaluator.compute(data, rankings="all", **options)
+    usual = evaluator.compute(data, **options)
     mine = {"letters": number_of_letters}
     with_user_ranking = evaluator.compute(data, rankings=["attention", "gradient"], explanations=mine, **options)
-    compare([alone, everything, with_user_ranking])
+    compare([alone, everything, usual, with_user_ranking])
     told = [
         sentence
         for sentence in with_user_ranking.verdict.parts["other rankings"]
@@ -90,10 +91,13 @@ def test_on_a_real_transformer(data_dir):
     texts = pd.read_parquet(data_dir / "sst2-dev.parquet").sample(24, random_state=3)
     options = {"tests": ["erasure"], "n_resamples": 999, "steps": 4, "quiet": True}
     alone = evaluator.compute(texts, rankings=["attention"], **options)
-    everything = evaluator.compute(texts, **options)
+    everything = evaluator.compute(texts, rankings="all", **options)
+    usual = evaluator.compute(texts, **options)
     with_user_ranking = evaluator.compute(
         texts, rankings=["attention"], explanations={"letters": number_of_letters}, **options
     )
-    compare([alone, everything, with_user_ranking])
+    every = [alone, everything, usual, with_user_ranking]
+    compare(every)
+    assert ["leave out" in str(results.verdict) for results in every] == [False, False, True, False]
     assert alone.verdict.reason == ""
     assert any("with a label" in sentence for sentence in alone.verdict.parts["texts"])

@@ -5,7 +5,7 @@ import pytest
 import attnfaith as af
 from attnfaith.attribution.method import CONTROL, YOURS, methods
 from attnfaith.errors import InputError
-from attnfaith.evaluation.rankings import Ranking, check_available, rankings_for
+from attnfaith.evaluation.rankings import Ranking, check_available, left_out, rankings_for
 
 
 def names(erase_level, asked, explanations=None, *, by_token=True, affine=False):
@@ -49,6 +49,41 @@ def test_all_where_the_whole_model_is_erased(affine):
     assert keys[0] == "input/random"
     of_sentences = names("input", "all", by_token=False, affine=affine)
     assert set(of_sentences) == registered("input") - asked_for
+
+
+def test_by_default_a_long_text_costs_no_more_passes_through_the_model(mine):
+    """Tails are not passes: at the final attention the default rankings are all."""
+    for affine in (False, True):
+        assert names("attention", "default", affine=affine) == names("attention", "all", affine=affine)
+    every, usual = names("input", "all"), names("input", "default")
+    assert [one for one in every if one not in usual] == ["input/occlusion", "input/omission"]
+    assert {"attention/occlusion", "input/integrated_gradients", "input/mine"} <= set(usual)
+    af.register_method("dear", level="input", passes=1, passes_per="item")(lambda model, inputs, target: None)
+    try:
+        assert "input/dear" in names("input", "all")
+        assert "input/dear" not in names("input", "default")
+        assert not methods["input", "dear"].by_default
+    finally:
+        del methods["input", "dear"]
+
+
+def test_a_name_adds_to_the_default():
+    assert names("input", ["default", "omission"]) == [*names("input", "default"), "input/omission"]
+    assert sorted(names("input", ["occlusion", "default", "omission"])) == sorted(names("input", "all"))
+    assert names("input", ["default", "all"]) == names("input", "all")
+
+
+def test_what_the_default_leaves_out():
+    def dear(level, asked, *, by_token=True):
+        found = rankings_for(level, asked, {}, by_token=by_token, affine=False)
+        return [str(one) for one in left_out(level, asked, found, by_token=by_token, affine=False)]
+
+    assert dear("input", "default") == dear("input", ["default"]) == ["input/occlusion", "input/omission"]
+    assert dear("input", "default", by_token=False) == ["input/occlusion", "input/omission"]
+    assert dear("input", ["default", "occlusion"]) == ["input/omission"]
+    assert dear("attention", "default") == []
+    for asked in ("all", ["all", "greedy"], ["attention"], ["default", "all"]):
+        assert dear("input", asked) == []
 
 
 def test_a_method_that_is_registered_appears_under_all(mine):

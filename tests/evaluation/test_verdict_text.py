@@ -50,6 +50,26 @@ def test_what_is_printed(name):
     assert f"{TEXTS[name]()}\n" == expected
 
 
+LEFT_OUT = {"left_out": {"input": ["input/occlusion", "input/gradient_x_attention"], "attention": []}}
+
+
+def test_the_best_ranking_is_the_best_that_was_run():
+    """What the default left out is said where another ranking is judged, at the level that the verdict is about."""
+    options = TRANSFORMER | LEFT_OUT
+    better = judged(level("input", exact=False), **options)
+    names = "occlusion and gradient x attention (input level)"
+    assert says(better, f"It is the best of the rankings that were run, which leave out {names}:")
+    worse = judged(level("input", exact=False, rival_mean_difference=(-0.3, -0.4, -0.2)), **options)
+    assert not says(worse, "It is the best")
+    assert says(worse, f"The rankings that were run leave out {names}:")
+    for table, facts in (
+        (level("input", exact=False), TRANSFORMER),
+        (level(), options | {"tail_is_affine": True}),
+        (silent(), options),
+    ):
+        assert not says(judged(table, **facts), "leave out")
+
+
 def test_every_reason_and_label_has_a_sentence():
     for reason in Reason:
         shown = unjudged_sentences(reason) if reason in ("no erasure", "no texts") else reason_sentences(reason)

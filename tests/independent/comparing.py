@@ -68,4 +68,4 @@ def compare(results: af.Results, expected: Expected, *, tolerance: float, rows: 
 
 def compute(evaluator: af.Evaluator, data: Sequence[dict[str, Any]], **options: Any) -> af.Results:
     """Run the erasure test alone."""
-    return evaluator.compute(list(data), tests=["erasure"], quiet=True, **options)
+    return evaluator.compute(list(data), tests=["erasure"], quiet=True, **{"rankings": "all", **options})

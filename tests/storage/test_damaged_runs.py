@@ -88,6 +88,8 @@ def forged(run, folder, path, value):
         ("facts", ..., "'facts' is missing"),
         ("facts.unit", ..., "'unit' is missing in facts"),
         ("facts.unit", "words", "facts.unit is 'words'; expected an object"),
+        ("facts.left_out", {"input": [1]}, r"facts\.left_out\.input\[0\] is 1; expected a text"),
+        ("facts.left_out", {"tail": []}, "left_out has the key 'tail'"),
         ("facts.labels", ["a", 1], r"facts\.labels\[1\] is 1; expected a text"),
         ("notes", "one", "notes is 'one'; expected a list"),
         ("counts.rows", 29, "counts.rows is 29; expected 30"),
@@ -112,6 +114,12 @@ def test_an_unchanged_forgery_is_the_run(run, tmp_path):
     assert outcome(forged(run, tmp_path / "run", "notes", json.loads((run / NAME).read_bytes())["notes"])) == outcome(
         run
     )
+
+
+def test_a_run_of_an_earlier_version_says_nothing_of_rankings_left_out(run, tmp_path):
+    earlier = forged(run, tmp_path / "run", "facts.left_out", ...)
+    assert "left_out" not in json.loads((earlier / NAME).read_bytes())["facts"]
+    assert outcome(earlier)[:3] == outcome(run)[:3]
 
 
 def test_what_the_messages_advise_heals_every_file(run, tmp_path):

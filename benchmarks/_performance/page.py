@@ -1,0 +1,50 @@
+"""The page of the documentation, from the figures that are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from benchmarks._performance.parts import PARTS, Size
+from benchmarks._performance.rows import NOT_MEASURED, Row
+
+HEAD = """# Performance
+
+What an evaluation costs, as *ratios within one run*: to plain inference of the same texts with the same model on the
+same threads, or to another library at the same work. A ratio means much the same on every machine; seconds do not.
+`make bench`, from a clone, measures smaller forms of what is shown here in less than half an hour. These commands
+measure the full form, which takes some hours, and write this page:
+
+```sh
+python -m benchmarks.performance --size full
+make bench-peers SIZE=full  # beside libraries that attnfaith does not need, in an environment of their own
+python -m benchmarks.performance --page
+```
+
+A claim is a limit that a release keeps. Figures without one are only told.
+"""
+
+
+def written(stored: Iterable[tuple[str, str, Sequence[Row]]]) -> str:
+    """The page.
+
+    Args:
+        stored: the name, the size and the rows of each part.
+    """
+    found = {name: (size, rows) for name, size, rows in stored}
+    sections = [HEAD.rstrip()]
+    for name, part in PARTS.items():
+        size, rows = found.get(name, ("", []))
+        sections += ["", f"## {part.title}", "", part.told]
+        if not rows:
+            sections += ["", f"*{NOT_MEASURED.capitalize()} yet.*"]
+            continue
+        if size != Size("full").name:
+            sections += ["", f"*Measured in the {size} form.*"]
+        sections += ["", "| work | measured | claim | kept | |", "|---|---:|---|---|---|", *map(_line, rows)]
+    return "\n".join(sections) + "\n"
+
+
+def _line(row: Row) -> str:
+    value = NOT_MEASURED if row.value is None else f"{row.value:.3g} {row.unit}".strip()
+    cells = (row.work, value, row.claim, row.holds, row.note)
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |".replace("|  |", "| |")

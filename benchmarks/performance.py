@@ -1,0 +1,60 @@
+"""What an evaluation costs, as ratios within one run; the figures are kept, and docs/performance.md is made from them.
+
+python -m benchmarks.performance
+python -m benchmarks.performance --size full --only default,length
+python -m benchmarks.performance --page
+
+Real texts and models are those of ATTNFAITH_DATA (docs/data.md). Other libraries take part where they are installed:
+`make bench-peers` measures beside them in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+
+import torch
+from transformers.utils import logging
+
+from benchmarks._performance import page
+from benchmarks._performance.parts import PARTS, SIZES, Size
+from benchmarks._performance.rows import STORE, keep, kept
+
+PAGE = Path("docs/performance.md")
+
+
+def main() -> None:
+    """Measure what is asked for and keep it, or write the page from what is kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="usual", help="how much is measured")
+    parser.add_argument("--small", action="store_const", const="small", dest="size", help="short for --size small")
+    parser.add_argument("--only", help=f"parts with commas, out of {', '.join(PARTS)}")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--store", type=Path, default=STORE, help="where figures are kept, part by part")
+    parser.add_argument("--page", type=Path, nargs="?", const=PAGE, help="measure nothing; write the page")
+    given = parser.parse_args()
+    chosen = given.only.split(",") if given.only else list(PARTS)
+    if unknown := set(chosen) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    if given.page is not None:
+        given.page.write_text(page.written(kept(given.store)), encoding="utf-8")
+        print(f"written: {given.page}")
+        return
+    torch.set_num_threads(given.threads)
+    warnings.simplefilter("ignore")
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    for name in chosen:
+        start, rows = time.perf_counter(), []
+        print(f"{PARTS[name].title} ({name})", flush=True)
+        for row in PARTS[name].run(Size(given.size)):
+            rows.append(row)
+            print(row, flush=True)
+        print(f"  ({time.perf_counter() - start:.0f} s)", flush=True)
+        keep({name: rows}, given.size, given.store)
+
+
+if __name__ == "__main__":
+    main()
