@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from attnfaith.attribution.method import register_method
     from attnfaith.evaluation import tests
     from attnfaith.evaluation.evaluator import Evaluator
+    from attnfaith.evaluation.merging import merge
     from attnfaith.evaluation.results import Results, load_results
     from attnfaith.types import Capture, Items
 
@@ -39,6 +40,7 @@ _LAZY = {  # loaded when first asked for: torch, Transformers, captum and pandas
     "attribution": "attnfaith.attribution",
     "cut": "attnfaith.adapters.cut",
     "load_results": "attnfaith.evaluation.results",
+    "merge": "attnfaith.evaluation.merging",
     "methods": "attnfaith.attribution.method:list_methods",
     "metrics": "attnfaith.metrics",
     "models": "attnfaith.models",
@@ -68,6 +70,7 @@ __all__ = [
     "attribution",
     "cut",
     "load_results",
+    "merge",
     "methods",
     "metrics",
     "models",

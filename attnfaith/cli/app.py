@@ -12,6 +12,7 @@ from attnfaith.cli.evaluate import evaluate
 from attnfaith.cli.exit_codes import ErrorReportingGroup
 from attnfaith.cli.explain import explain
 from attnfaith.cli.known_names import CommandWithNames
+from attnfaith.cli.merge import merge
 from attnfaith.cli.models import models
 
 app = typer.Typer(
@@ -46,5 +47,5 @@ def main(
     """
 
 
-for command in (evaluate, explain, compare, models, demo):
+for command in (evaluate, explain, compare, merge, models, demo):
     app.command(cls=CommandWithNames)(command)

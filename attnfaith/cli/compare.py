@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attnfaith.addresses import is_address
 from attnfaith.cli import options as given
+from attnfaith.cli.evaluate import place_of
 from attnfaith.cli.terminal import print_lines
 from attnfaith.escaping import visible
 
@@ -23,8 +25,8 @@ OF_TEXTS = {"accuracy": "right", "confidence": "confidence", "special_weight": "
 
 
 def compare(
-    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="The folder of a finished run.")],
-    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="Another.")],
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="The folder of a finished run, or its address.")],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Another.")],
     paired: Annotated[
         bool | None,
         typer.Option(
@@ -86,7 +88,7 @@ def compare(
         from attnfaith.cli.json_output import rows_of, write
 
         settings = [{"setting": name, "a": a, "b": b} for name, a, b in apart]
-        runs = {"a": str(first.path.resolve()), "b": str(second.path.resolve())}
+        runs = {"a": place_of(first), "b": place_of(second)}
         write({"sentences": told, "paired": together, "settings": settings, "figures": rows_of(found), "runs": runs})
         return
     _print_settings(apart, names)
@@ -114,8 +116,10 @@ def _how(same: bool, paired: bool | None) -> Iterator[str]:
         )
 
 
-def _names(run_a: Path, run_b: Path) -> tuple[str, str]:
-    a, b = visible(run_a.resolve().name), visible(run_b.resolve().name)
+def _names(run_a: str, run_b: str) -> tuple[str, str]:
+    from attnfaith.storage.atomic_files import folder_of
+
+    a, b = (visible((Path(run) if is_address(run) else folder_of(run).resolve()).name) for run in (run_a, run_b))
     return (a, b) if a != b and a and b else ("A", "B")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnfaith.addresses import is_address
 from attnfaith.cli import options as given
 from attnfaith.cli.json_output import rows_of, write
-from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, rankings_of
+from attnfaith.cli.options import assigned, bars, class_of, device_of, label_mapping, model_path, part_of, rankings_of
 from attnfaith.cli.terminal import print_lines, print_verdict
 from attnfaith.cli.test_options import parsed_tests
 from attnfaith.errors import AttnFaithError
@@ -48,8 +48,9 @@ def evaluate(
     device: given.Device = None,
     resamples: given.Resamples = 9999,
     confidence: given.Confidence = 0.95,
-    output: given.Output = Path("attnfaith-run"),
+    output: given.Output = "attnfaith-run",
     seed: given.Seed = 0,
+    part: given.Part = None,
     json: given.Json = False,
     quiet: given.Quiet = False,
 ) -> None:
@@ -73,10 +74,11 @@ def evaluate(
     [cyan]attnfaith evaluate ./my-model data.parquet --rankings attention,gradient --level input --bounds[/cyan]
     [cyan]attnfaith evaluate ./my-model data.jsonl --explanation lime=lime_scores --json > verdict.json[/cyan]
     [cyan]torchrun --nproc-per-node 2 -m attnfaith evaluate ./my-model data.parquet --output run/[/cyan]
+    [cyan]attnfaith evaluate ./my-model data.parquet --part 3/16 --output run-3/[/cyan]   then attnfaith merge
 
     [bold]JSON[/bold]
 
-    label, reason, level, verdict (sentences), summary (a row for each figure), counts, notes, tests, path.
+    label, reason, level, verdict (sentences), summary (a row for each figure), counts, notes, tests, part, path.
     What is undefined is null; a median that is not reached is "inf".
 
     [bold]Exit code[/bold]
@@ -89,6 +91,7 @@ def evaluate(
     """
     chosen = parsed_tests(tests, option, bounds=bounds)
     chosen_rankings = rankings_of(rankings)
+    chosen_part = part_of(part)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
     with _kept(output), bars(quiet):
         from attnfaith.evaluation.evaluator import Evaluator
@@ -125,17 +128,19 @@ def evaluate(
             confidence_level=confidence,
             output_dir=output,
             quiet=quiet,
+            part=chosen_part,
         )
         if evaluator.processes.index == 0:
-            _tell(results, json=json)
+            tell(results, json=json)
 
 
-def _tell(results: Results, *, json: bool) -> None:
+def tell(results: Results, *, json: bool) -> None:
+    """Print the verdict and the notes, or one JSON object."""
     notes, verdict = results.manifest["notes"], results.verdict
     if not json:
         print_verdict(verdict)
         lines = [f"Note: {' '.join(note.split())}" for note in notes]
-        print_lines("\n".join([*lines, f"The results are in {str(results.path)!r}."]))
+        print_lines("\n".join([*lines, f"The results are in {results.location!r}."]))
         return
     write(
         {
@@ -147,13 +152,19 @@ def _tell(results: Results, *, json: bool) -> None:
             "counts": results.manifest["counts"],
             "notes": notes,
             "tests": results.tests,
-            "path": str(results.path.resolve()),
+            "part": None if results.part is None else "{}/{}".format(*results.part),
+            "path": place_of(results),
         }
     )
 
 
+def place_of(results: Results) -> str:
+    """The whole path of the folder of results, or their address."""
+    return results.location if is_address(results.location) else str(results.path.resolve())
+
+
 @contextmanager
-def _kept(output: Path) -> Iterator[None]:
+def _kept(output: str) -> Iterator[None]:
     """On an interrupt, say how much is kept and how to continue."""
     try:
         yield
@@ -161,17 +172,20 @@ def _kept(output: Path) -> Iterator[None]:
         raise KeyboardInterrupt(f"Interrupted. {_progress(output)}") from stopped
 
 
-def _progress(output: Path) -> str:
-    from attnfaith.storage.manifest import NAME, read_manifest
+def _progress(output: str) -> str:
+    from attnfaith.storage.atomic_files import folder_of
+    from attnfaith.storage.manifest import NAME, read_manifest, rows_of
     from attnfaith.storage.run_store import Store
 
-    folder = output.expanduser()
+    if is_address(output):
+        return f"What is done is kept at {output!r}: the same command goes on from there."
+    folder = folder_of(output)
     if not (folder / NAME).is_file():
         return "Nothing was written yet."
     try:
         manifest: dict[str, Any] = read_manifest(folder)
-        done, rows = Store(folder, manifest).kept_rows(), manifest.get("rows")
+        done, rows = Store(folder, manifest).kept_rows(), rows_of(manifest)
     except (AttnFaithError, OSError):
-        return f"What is done is kept in {str(output)!r}: the same command goes on from there."
+        return f"What is done is kept in {output!r}: the same command goes on from there."
     count = f"{done:,} rows" if rows is None else f"{done:,} of {rows:,} rows"
-    return f"{count} are done and kept in {str(output)!r}: the same command goes on from there."
+    return f"{count} are done and kept in {output!r}: the same command goes on from there."

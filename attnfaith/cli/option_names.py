@@ -20,6 +20,7 @@ OPTIONS = {
     "output_dir": "--output",
     "paired": "--paired",
     "paired=False": "--unpaired",
+    "part": "--part",
     "protect_deciding": "--protect-deciding",
     "quiet": "--quiet",
     "rankings": "--rankings",

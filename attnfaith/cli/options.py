@@ -92,6 +92,21 @@ def label_mapping(pairs: Sequence[str] | None) -> dict[str, Any] | None:
     return {name: _number(value) for name, value in found.items()} or None
 
 
+def part_of(given: str | None) -> tuple[int, int] | None:
+    """The number of a part and the number of parts.
+
+    Example:
+        >>> part_of("3/16")
+        (3, 16)
+    """
+    if given is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,15})/([0-9]{1,15})", given)
+    if not found:
+        raise InputError(f"Expected --part to be a number and of how many, such as 3/16, got {given!r}.")
+    return int(found[1]), int(found[2])
+
+
 def class_of(given: str, model: Any) -> str | int:
     """Parse a class: a name, or the number of a class.
 
@@ -172,7 +187,10 @@ Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="The folder of a classifier with its tokenizer, or a name.")
 ]
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="A csv, tsv, JSON lines or parquet file, a folder, or a name.")
+    str,
+    typer.Argument(
+        metavar="DATA", help="A csv, tsv, JSON lines or parquet file (or its address, s3://...), a folder, or a name."
+    ),
 ]
 TextColumn = Annotated[
     str, typer.Option("--text-column", "--input-column", help="The column of texts.", rich_help_panel=_DATA)
@@ -201,7 +219,9 @@ Subset = Annotated[str | None, typer.Option(help="Of a data set that has several
 Split = Annotated[
     str | None, typer.Option(help='Of a data set that has several, or a part: "test[:100]".', rich_help_panel=_DATA)
 ]
-Output = Annotated[Path, typer.Option(help="The folder of the results: new, or of the same run.")]
+Output = Annotated[
+    str, typer.Option(help="The folder of the results, or an address (s3://...): new, or of the same run.")
+]
 Rankings = Annotated[
     str,
     typer.Option(
@@ -314,5 +334,13 @@ Device = Annotated[
 ]
 Resamples = Annotated[int, typer.Option(help="Of the texts, behind every interval.", rich_help_panel=_FIGURES)]
 Confidence = Annotated[float, typer.Option(help="Of the intervals.", rich_help_panel=_FIGURES)]
+Part = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N/OF",
+        help="Evaluate one part of the data, such as 3/16, for machines that do not communicate: see attnfaith merge.",
+        rich_help_panel=_RUN,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no forecast and no progress.")]

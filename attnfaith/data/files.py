@@ -24,6 +24,7 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from attnfaith.addresses import file_system, is_address, local_path, reaching
 from attnfaith.errors import InputError, StorageError
 from attnfaith.parameter_names import parameter
 from attnfaith.validation import did_you_mean, short_repr
@@ -194,10 +195,18 @@ def open_path(name: Any, *, subset: str | None = None, wanted: Sequence[str] = (
     """Open a file, several files, a pattern, a folder, or a data set of the hub.
 
     Args:
-        name: a path, a list of paths, or a name on the hub.
+        name: a path, an address such as ``s3://bucket/reviews.csv``, a list of them, or a name on the hub.
         subset: of a data set that has several (its configuration), in a folder or on the hub.
         wanted: the columns that will be read; only these are copied from text files.
     """
+    names = [local_path(entry) for entry in name] if isinstance(name, list | tuple) else local_path(name)
+    if any(map(is_address, names if isinstance(names, list) else [names])):
+        with _fetched(names if isinstance(names, list) else [names]) as copies:
+            return _open_local(copies[0] if len(copies) == 1 else copies, subset, wanted)
+    return _open_local(names, subset, wanted)
+
+
+def _open_local(name: Any, subset: str | None, wanted: Sequence[str]) -> OpenedData:
     files = _files(name)
     if files is None:
         return _load(str(name), subset)
@@ -340,6 +349,47 @@ def _temporary_copy(
                     pa.record_batch([pa.array(column, pa.large_string()) for column in cells], schema=schema)
                 )
         return datasets.Dataset.from_file(str(path)), tuple(columns)
+
+
+@contextmanager
+def _fetched(names: Sequence[Any]) -> Iterator[list[Path]]:
+    """Copies of files or folders at addresses; errors name the address where they would name the copy."""
+    with _temporary_cache() as folder:
+        copies: dict[Path, str] = {}
+        for number, name in enumerate(names):
+            if not is_address(name):
+                raise InputError(
+                    f"Some of the data are at addresses and {short_repr(str(name))} is not. Give one kind."
+                )
+            copies |= _copy(name, Path(folder) / str(number))
+        try:
+            yield list(copies)
+        except InputError as error:
+            message = str(error)
+            for copy, address in copies.items():
+                message = message.replace(str(copy), address)
+            raise InputError(message) from error
+
+
+def _copy(name: str, folder: Path) -> dict[Path, str]:
+    """Copy the file, the folder or the files of a pattern at an address into a folder; their addresses by copy."""
+    address = name.rstrip("/")
+    folder.mkdir()
+    system, path = file_system(address)
+    scheme = address[: address.index("://") + len("://")]
+    with reaching(address, InputError, "Check the address and your access to it."):
+        try:
+            found = sorted(system.glob(path)) if glob.has_magic(path) else [path]
+            if not found:
+                raise InputError(f"There is no file {short_repr(address, 200)}.")
+            copies = {}
+            for each in found:
+                copy = folder / each.rstrip("/").rpartition("/")[2]
+                system.get(each, str(copy), recursive=system.isdir(each))
+                copies[copy] = address if each == path else f"{scheme}{each.lstrip('/')}"
+        except FileNotFoundError as error:
+            raise InputError(f"There is no file {short_repr(address, 200)}.") from error
+    return copies
 
 
 @contextmanager

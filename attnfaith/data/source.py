@@ -168,6 +168,11 @@ class DataSource:
         for number, block in self._table.blocks(size, self._columns, index, of):
             yield number, self._read(number * size, block)
 
+    def shard(self, number: int, size: int) -> list[Row]:
+        """The rows of one shard, which must exist; a stream is read up to it."""
+        _, block = next(self._table.blocks(size, self._columns, number, self.rows or number + 1))
+        return self._read(number * size, block)
+
     @property
     def _columns(self) -> list[Column]:
         """The columns that are read; the label column only after `read_labels`."""
@@ -253,8 +258,8 @@ def open_data(
 
     Args:
         data: a `datasets` data set (also several by split, or a stream), a list of dicts or of texts, a DataFrame, the
-            path of a csv, tsv, JSON lines or parquet file (or several, a pattern, or a saved data set), or a name on
-            the hub.
+            path or address (``s3://...``) of a csv, tsv, JSON lines or parquet file (or several, a pattern, or a saved
+            data set), or a name on the hub.
         input_column: see `DataOptions`, also for the other columns.
         second_input_column: the column of second texts, for pairs.
         label_column: the column of labels.

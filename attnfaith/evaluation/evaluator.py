@@ -25,7 +25,7 @@ from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.rankings import DEFAULT, GROUPS, Explain
 from attnfaith.evaluation.results import Results
-from attnfaith.evaluation.run_manifest import counts_of, run_manifest
+from attnfaith.evaluation.run_manifest import finish, part_entry, run_manifest
 from attnfaith.evaluation.run_progress import RunProgress, sample_of
 from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.tests.base import Test, resolve_tests
@@ -36,6 +36,7 @@ from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.parameter_names import parameter
 from attnfaith.progress import ProgressLog
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
+from attnfaith.storage.manifest import MAX_ROWS, rows_of
 from attnfaith.storage.run_store import Store
 from attnfaith.text.encoder import TextEncoder, special_ids_of
 
@@ -94,6 +95,7 @@ class RunOptions:
     confidence_level: float
     output_dir: str | os.PathLike[str] | None
     quiet: bool
+    part: tuple[int, int] | None
 
     def __post_init__(self) -> None:
         _set(
@@ -103,6 +105,7 @@ class RunOptions:
             n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
             confidence_level=validation.share(self.confidence_level, "confidence_level"),
             quiet=validation.flag(self.quiet, "quiet"),
+            part=None if self.part is None else _part(self.part),
         )
         if self.output_dir is not None:
             Store.refuse_unusable(validation.path(self.output_dir, "output_dir"))
@@ -210,12 +213,13 @@ class Evaluator:
         confidence_level: float = 0.95,
         output_dir: str | os.PathLike[str] | None = None,
         quiet: bool = False,
+        part: tuple[int, int] | None = None,
     ) -> Results:
         """Run tests over a data set. After an interruption, the same call continues where the run stopped.
 
         Args:
             data: a `datasets.Dataset` (or dictionary of them, or a stream), a DataFrame, a list of dicts or of texts,
-                or a path to csv, tsv, json lines or parquet.
+                or a path or address (``s3://...``) of csv, tsv, json lines or parquet.
             subset: the configuration of a data set that is loaded by name.
             split: a split of the data, or a part of one.
             input_column: the column of texts.
@@ -245,8 +249,11 @@ class Evaluator:
             random_state: another name of ``seed``.
             n_resamples: resamples of the texts behind every interval.
             confidence_level: of the intervals.
-            output_dir: where results are written during the run; a temporary folder by default.
+            output_dir: where results are written during the run, a folder or an address (``s3://...``); a temporary
+                folder by default.
             quiet: show no forecast and no progress. They are shown on standard error.
+            part: ``(3, 16)`` evaluates the third of 16 parts of the data only, in an ``output_dir`` of its own; `merge`
+                joins the parts.
 
         Returns:
             `Results`; print them.
@@ -258,6 +265,7 @@ class Evaluator:
             confidence_level=confidence_level,
             output_dir=output_dir,
             quiet=quiet,
+            part=part,
         )
         ranking_options = RankingOptions(
             rankings=DEFAULT if rankings is None else rankings,
@@ -333,32 +341,34 @@ class Evaluator:
         """Run the loop in this process and the others; the first process opens and closes the files."""
         processes, temporary, output_dir = self.processes, None, options.output_dir
         manifest |= {"shard_size": runner.shard_size, "rows": source.rows}
+        if options.part is not None:
+            manifest["part"] = part_entry(options.part, source, runner.shard_size)
         check_new_manifest(manifest)
         if output_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
             output_dir = processes.agreed(temporary.name)
         with processes.first():
-            store = Store.open(output_dir, manifest)
+            store = Store.open(output_dir, manifest, begin=processes.index == 0)
         index, count = processes.index, processes.count
+        number, parts = options.part or (1, 1)
+        rows = rows_of(manifest)
         quiet = options.quiet or index > 0
         with ProgressLog("evaluating", quiet=quiet, clock=runner.profile.clock) as log:
             self.progress = RunProgress(
                 runner.cost,
                 log,
-                rows=None if source.rows is None else -(-source.rows // count),
-                total=source.rows,
+                rows=None if rows is None else -(-rows // count),
+                total=rows,
                 sample=[] if quiet else runner.lengths(sample_of(source)),
                 profile=runner.profile,
             )
-            runner.run(source, store, self.progress, index=index, of=count)
+            runner.run(source, store, self.progress, index=number - 1 + parts * index, of=parts * count)
         processes.wait()
         with processes.first():
-            if index == 0 and not store.complete:
-                for test in runner.tests:
-                    for name, table in test.conclude(store, seed=options.seed, quiet=options.quiet).items():
-                        store.conclude(name, table)
-                store.finish(counts_of(store))
-        return Results(Store.load(output_dir, check_manifest), temporary)
+            if index == 0:
+                store.fetch()
+                finish(store, runner.tests, seed=options.seed, quiet=options.quiet)
+        return Results(store.load_again(check_manifest), temporary)
 
     def _method_options(self, seed: int, steps: int | None) -> MethodOptions:
         config = getattr(self.cut.model, "config", None)
@@ -456,6 +466,20 @@ def _explanations(explanations: Any) -> dict[str, Explain]:
     for name in checked or {}:
         validation.text(name, "a name in explanations")
     return checked or {}
+
+
+def _part(part: Any) -> tuple[int, int]:
+    """The number of a part and the number of parts, as whole numbers that fit each other."""
+    if not isinstance(part, tuple | list) or len(part) != 2:
+        raise InputError(
+            f"Expected {parameter('part')} to be a number and of how many, such as (3, 16), got "
+            f"{validation.short_repr(part)}."
+        )
+    of = validation.whole_number(part[1], "the number of parts", least=1, most=MAX_ROWS)
+    number = validation.whole_number(part[0], "part")
+    if not 1 <= number <= of:
+        raise InputError(f"Expected {parameter('part')} to be between 1/{of} and {of}/{of}, got {number}/{of}.")
+    return number, of
 
 
 def _check_device(device: Any) -> None:

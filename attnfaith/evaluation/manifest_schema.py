@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from attnfaith.errors import AttnFaithError, InputError
@@ -19,7 +18,7 @@ from attnfaith.estimates.summary_table import MOST_RESAMPLES
 from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.functional.decision import KINDS, OUTPUTS
-from attnfaith.storage.manifest import MAX_ROWS, is_digest, refuse
+from attnfaith.storage.manifest import MAX_ROWS, is_digest, refuse, rows_of
 from attnfaith.storage.sealed_table import short_reason
 from attnfaith.validation import short_repr
 
@@ -43,7 +42,7 @@ def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
         path: of its file, for the error.
     """
     try:
-        _object(_FINISHED)(manifest, "")
+        _object(_FINISHED, _OPTIONAL)(manifest, "")
         _check_counts(manifest)
     except _UnfitError as error:
         refuse(path, str(error))
@@ -56,7 +55,7 @@ def check_new_manifest(manifest: Mapping[str, Any]) -> None:
         manifest: of a new run.
     """
     try:
-        _object(_UNFINISHED)(json.loads(json.dumps(manifest)), "")
+        _object(_UNFINISHED, _OPTIONAL)(json.loads(json.dumps(manifest)), "")
     except _UnfitError as error:
         raise InputError(f"The results of this run could not be stored: {error}.") from error
 
@@ -134,9 +133,9 @@ def _mapping(field: Field, *keys: str) -> Field:
     return check
 
 
-def _object(known: Mapping[str, Field], *, since: Mapping[str, Field] = MappingProxyType({})) -> Field:
-    """An object with exactly these keys, and those of ``since``, which earlier versions did not write."""
-    every = {**known, **since}
+def _object(known: Mapping[str, Field], optional: Mapping[str, Field] | None = None) -> Field:
+    """An object with exactly these keys, and some of the optional ones."""
+    allowed = {**known, **(optional or {})}
 
     def check(value: Any, path: str) -> None:
         _expect(isinstance(value, dict), value, path, "an object")
@@ -145,9 +144,9 @@ def _object(known: Mapping[str, Field], *, since: Mapping[str, Field] = MappingP
             if name not in value:
                 raise _UnfitError(f"{name!r} is missing{inside}")
         for name, part in value.items():
-            if name not in every:
-                raise _UnfitError(f"the key {short_repr(name)}{inside} is unknown; expected only {', '.join(every)}")
-            every[name](part, f"{path}.{name}" if path else name)
+            if name not in allowed:
+                raise _UnfitError(f"the key {short_repr(name)}{inside} is unknown; expected only {', '.join(allowed)}")
+            allowed[name](part, f"{path}.{name}" if path else name)
 
     return check
 
@@ -201,7 +200,7 @@ def _check_options(kind: type[Test], options: Mapping[str, Any], path: str) -> N
 
 def _check_counts(manifest: Mapping[str, Any]) -> None:
     """Refuse counts that contradict each other."""
-    counts, rows = manifest["counts"], manifest["rows"]
+    counts, rows = manifest["counts"], rows_of(manifest)
     if rows is not None and counts["rows"] != rows:
         raise _UnfitError(f"counts.rows is {counts['rows']}; expected {rows}, as rows says")
     excluded = sum(counts["aside"].values())
@@ -259,13 +258,16 @@ _UNFINISHED: dict[str, Field] = {
             "hide": _or_null(_one_of(*WAYS)),
             "labels": _list(_text),
         },
-        since={"left_out": _mapping(_list(_text), *_LEVELS)},
+        optional={"left_out": _mapping(_list(_text), *_LEVELS)},
     ),
     "statistics": _object({"n_resamples": _whole(1, MOST_RESAMPLES), "confidence_level": _number(0, 1, inside=True)}),
     "notes": _list(_text),
     "versions": _mapping(_text),
     "shard_size": _whole(1, MAX_ROWS),
     "rows": _or_null(_COUNT),
+}
+_OPTIONAL: dict[str, Field] = {  # of a run that is a part of another
+    "part": _object({"number": _whole(1, MAX_ROWS), "of": _whole(1, MAX_ROWS), "data": _sha256})
 }
 _FINISHED: dict[str, Field] = {
     **_UNFINISHED,

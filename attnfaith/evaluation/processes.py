@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
+
+PATIENCE = timedelta(days=30)
+"""How long a process waits for the others; their shards can take much longer. If one dies, torchrun ends the others."""
 
 
 class Processes:
@@ -27,7 +33,7 @@ class Processes:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             from accelerate import PartialState
 
-            self._state = PartialState(cpu=_on_cpu())
+            self._state = PartialState(cpu=_on_cpu(), timeout=PATIENCE, **_meeting())
         self.index = 0 if self._state is None else int(self._state.process_index)
         self.count = 1 if self._state is None else int(self._state.num_processes)
 
@@ -71,3 +77,51 @@ def _on_cpu() -> bool:
     """
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     return accelerator is None or accelerator.type == "mps"  # processes cannot communicate over mps
+
+
+def _meeting() -> dict[str, Any]:
+    """The arguments with which processes that torchrun started find each other, also after it restarted some of them.
+
+    torchrun gives all attempts one store of keys. A process that is restarted would find there the addresses of
+    processes that have ended, and fail, which costs another restart. So each attempt takes a prefix of its own.
+    """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return {}
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = torch.distributed.TCPStore(*address, count, is_master=False, timeout=PATIENCE)  # type: ignore[attr-defined]
+    own = torch.distributed.PrefixStore(meet(store, rank, count), store)  # type: ignore[attr-defined]
+    return {"store": own, "rank": rank, "world_size": count}
+
+
+def meet(store: Any, rank: int, count: int, pause: float = 0.05) -> str:
+    """Agree on a name with the processes that run now, whatever earlier ones have left in the store.
+
+    The first process makes up a name; every other one answers to it with a name of its own; the first confirms the
+    answers. A confirmation of an earlier attempt holds another answer.
+
+    Args:
+        store: of keys, that all processes reach.
+        rank: of this process.
+        count: the number of processes.
+        pause: seconds between two looks.
+    """
+    mine = uuid.uuid4().hex
+    if rank == 0:
+        store.set("attnfaith/name", mine)
+        answers = [_wait_for(store, f"attnfaith/{mine}/{other}", pause) for other in range(1, count)]
+        store.set(f"attnfaith/{mine}/all", " ".join(answers))
+        return mine
+    while True:
+        name = _wait_for(store, "attnfaith/name", pause)
+        store.set(f"attnfaith/{name}/{rank}", mine)
+        if store.check([f"attnfaith/{name}/all"]) and mine in _wait_for(store, f"attnfaith/{name}/all", pause).split():
+            return name
+        time.sleep(pause)
+
+
+def _wait_for(store: Any, key: str, pause: float) -> str:
+    """The value of a key, as soon as there is one. An interrupt ends the wait, which it does not in ``store.get``."""
+    while not store.check([key]):
+        time.sleep(pause)
+    return str(store.get(key).decode())

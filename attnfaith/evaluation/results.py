@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from attnfaith import validation
+from attnfaith.addresses import is_address
 from attnfaith.errors import InputError
 from attnfaith.escaping import visible
 from attnfaith.evaluation.manifest_schema import check_manifest
@@ -19,6 +20,7 @@ from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.tests.erasure.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
 from attnfaith.functional.decision import Decision
+from attnfaith.storage.manifest import part_of
 from attnfaith.storage.run_store import Store
 
 if TYPE_CHECKING:
@@ -39,13 +41,23 @@ class Results:
 
     @property
     def path(self) -> Path:
-        """The folder of the results."""
+        """The folder of the results; of results at an address, the working copy, which lives as long as they do."""
         return self._store.directory
+
+    @property
+    def location(self) -> str:
+        """The folder of the results, or their address."""
+        return self._store.location
 
     @property
     def manifest(self) -> dict[str, Any]:
         """The settings and counts of the run."""
         return self._store.manifest
+
+    @property
+    def part(self) -> tuple[int, int] | None:
+        """The number of the part of the data that the results are of, from 1, and the number of parts; None for all."""
+        return part_of(self.manifest)
 
     @property
     def tests(self) -> dict[str, dict[str, Any]]:
@@ -113,16 +125,17 @@ class Results:
     def verdict(self) -> Verdict:
         """Whether attention can be read as an explanation: a label, sentences, and a table of the rankings."""
         facts = {**self.manifest["facts"], **self.manifest["counts"], **self._statistics}
-        return verdict(self.summary(), {**facts, "tolerance": self.manifest["run"]["decision"]["tolerance"]})
+        tolerance = self.manifest["run"]["decision"]["tolerance"]
+        return verdict(self.summary(), {**facts, "tolerance": tolerance, "part": self.part})
 
     def same_data(self, other: Results) -> bool:
         """Whether both runs are on the same rows of data."""
         return self._store.same_rows(other._store)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the results into another folder, from which `load_results` reads them."""
+    def save(self, path: str | os.PathLike[str]) -> Path | str:
+        """Copy the results into another folder, or to an address, from which `load_results` reads them."""
         self._store.copy_to(path)
-        return Path(path)
+        return str(path) if is_address(path) else Path(path)
 
     def __str__(self) -> str:
         """The verdict."""
@@ -131,7 +144,8 @@ class Results:
     def __repr__(self) -> str:
         """The tests, the number of texts, and the verdict."""
         rows = self.manifest["counts"]["rows"]
-        return visible(f"Results of {', '.join(self.tests)} on {rows} texts ({self.path})\n{self}", "\n")
+        part = "" if self.part is None else f", part {self.part[0]} of {self.part[1]}"
+        return visible(f"Results of {', '.join(self.tests)} on {rows} texts{part} ({self.location})\n{self}", "\n")
 
     def _schemas(self) -> dict[str, pa.Schema]:
         """What columns each table must have; those of options that came later are missing in an older run."""

@@ -7,9 +7,12 @@ from importlib.metadata import version
 from typing import Any
 
 import attnfaith
+from attnfaith.data.source import DataSource
+from attnfaith.errors import InputError
 from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.tests.erasure.flipping_sets import VERSION
+from attnfaith.storage.fingerprint import fingerprint_rows
 from attnfaith.storage.run_store import Store
 
 _PACKAGES = ("torch", "transformers", "captum", "numpy", "scipy")
@@ -74,6 +77,37 @@ def run_manifest(
         "notes": list(notes),
         "versions": {name: version(name) for name in _PACKAGES},
     }
+
+
+def part_entry(part: tuple[int, int], source: DataSource, shard_size: int) -> dict[str, Any]:
+    """The entry of the manifest for a part of the data, with a sample of all the data, which parts have in common.
+
+    Args:
+        part: its number, from 1, and the number of parts.
+        source: all the data.
+        shard_size: rows of a shard.
+    """
+    number, of = part
+    shards = None if source.rows is None else -(-source.rows // shard_size)
+    if shards is not None and of > shards:
+        raise InputError(
+            f"The {source.rows} rows of the data cannot be divided into {of} parts: a part has at least one shard of "
+            f"{shard_size} rows, so there are at most {shards} parts."
+        )
+    # Reading all the data in every part would not scale. Of a stream, only the start is cheap to read.
+    sampled = [0] if shards is None else sorted({0, shards // 2, shards - 1})
+    rows = [row for index in sampled for row in source.shard(index, shard_size)]
+    return {"number": number, "of": of, "data": fingerprint_rows(rows)}
+
+
+def finish(store: Store, tests: Sequence[Test], *, seed: int, quiet: bool) -> None:
+    """Finish a run whose shards are all stored, unless it is complete: tables made of all shards, counts, digests."""
+    if store.complete:
+        return
+    for test in tests:
+        for name, table in test.conclude(store, seed=seed, quiet=quiet).items():
+            store.conclude(name, table)
+    store.finish(counts_of(store))
 
 
 def counts_of(store: Store) -> dict[str, Any]:

@@ -117,7 +117,8 @@ def verdict(summary: pd.DataFrame, facts: Mapping[str, Any]) -> Verdict:
             ``special_tokens`` (whether they are among the items), ``tail_is_affine``,
             ``confidence_level``; and where there is something to say, ``decision`` (how the model decides), ``aside``
             (a count for each reason), ``texts`` and ``truncated`` (how many), ``hide`` (how tokens are hidden at the
-            input level) and ``left_out`` (for each level the rankings that the default leaves out, as "level/name").
+            input level), ``left_out`` (for each level the rankings that the default leaves out, as "level/name") and
+            ``part`` (the number of the part of the data, and of how many).
 
     Example:
         >>> table = {"test": "erasure", "erase_level": "attention", "ranking": "attention", "other": "", "slice": "all"}

@@ -143,6 +143,7 @@ def text_sentences(
     accuracy, majority = (figures.get("", name) for name in ("accuracy", "majority_label"))
     read = facts.get("texts", 0)
     values = {
+        "part": facts.get("part"),
         "reason": reason,
         "read": read,
         "few_read": read < FEW,

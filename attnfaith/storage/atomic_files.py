@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from attnfaith.addresses import local_path
 from attnfaith.errors import AttnFaithError, InputError, StorageError
 from attnfaith.parameter_names import parameter
 
@@ -147,7 +148,7 @@ def storing(directory: Path) -> Iterator[None]:
 def folder_of(directory: Any) -> Path:
     """A user's directory as a `Path`; anything that is no path is refused."""
     try:
-        path = Path(os.fsdecode(directory)).expanduser()
+        path = Path(os.fsdecode(local_path(directory))).expanduser()
     except (TypeError, RuntimeError) as error:
         raise InputError(
             f"Expected the path of a folder, got {type(directory).__name__}: {error}. Give a path, such as 'run/'."

@@ -76,6 +76,45 @@ def run_digest(manifest: Mapping[str, Any]) -> str:
     return _digest({name: manifest.get(name) for name in ("run", "shard_size", "rows")})
 
 
+def part_of(manifest: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The number of the part that a run is, from 1, and the number of all parts; None for a whole run.
+
+    Example:
+        >>> part_of({"part": {"number": 3, "of": 16}}), part_of({})
+        ((3, 16), None)
+    """
+    part = manifest.get("part")
+    return None if part is None else (part["number"], part["of"])
+
+
+def shards_of(manifest: Mapping[str, Any]) -> range | None:
+    """The numbers of the shards of a run, or of its part; None for a stream that has not been read to its end.
+
+    Example:
+        >>> list(shards_of({"rows": 22, "shard_size": 4, "part": {"number": 2, "of": 3}}))
+        [1, 4]
+    """
+    number, of = part_of(manifest) or (1, 1)
+    if manifest.get("rows") is not None:
+        return range(number - 1, -(-manifest["rows"] // manifest["shard_size"]), of)
+    return range(number - 1, number - 1 + manifest["shards"] * of, of) if "shards" in manifest else None
+
+
+def rows_of(manifest: Mapping[str, Any]) -> int | None:
+    """The number of rows that a run reads, or its part; None for a stream.
+
+    Example:
+        >>> rows_of({"rows": 22, "shard_size": 4, "part": {"number": 3, "of": 3}})
+        6
+    """
+    rows, size = manifest.get("rows"), manifest["shard_size"]
+    if rows is None:
+        return None
+    numbers = shards_of(manifest) or range(0)
+    short = len(numbers) and numbers[-1] == -(-rows // size) - 1  # the last shard of all may hold fewer rows
+    return len(numbers) * size - (-rows % size if short else 0)
+
+
 def unfinished(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest without the entries of a finished run."""
     return {name: value for name, value in manifest.items() if name not in _FINISHED}
@@ -175,15 +214,17 @@ def _check(path: Path, manifest: Mapping[str, Any]) -> None:
         refuse(path, f"shard_size is {got}; expected a whole number from 1 to {_SHARD_SIZES[-1]}")
     if rows is not None and (type(rows) is not int or not 0 <= rows <= MAX_ROWS):
         refuse(path, f"rows is {short_repr(rows)}; expected a whole number from 0 to {MAX_ROWS}, or null")
+    _check_part(path, manifest)
     present = [name for name in _FINISHED if name in manifest]
     if not present:
         return
     if len(present) < len(_FINISHED):
         lacking = next(name for name in _FINISHED if name not in present)
         refuse(path, f"it has {present[0]} and no {lacking}; expected all of {', '.join(_FINISHED)}, or none")
-    expected = MAX_ROWS if rows is None else -(-rows // size)
+    expected = MAX_ROWS if rows is None else len(shards_of(manifest) or ())
     if type(shards) is not int or not 0 <= shards <= expected or (rows is not None and shards != expected):
-        many = f"up to {expected}" if rows is None else f"{expected}, for {rows} rows in shards of {size}"
+        part = "" if "part" not in manifest else f"part {manifest['part']['number']} of {manifest['part']['of']} of "
+        many = f"up to {expected}" if rows is None else f"{expected}, for {part}{rows} rows in shards of {size}"
         refuse(path, f"shards is {short_repr(shards)}; expected {many}")
     if not isinstance(manifest["counts"], dict):
         refuse(path, f"counts is {short_repr(manifest['counts'])}; expected an object")
@@ -198,6 +239,17 @@ def _check(path: Path, manifest: Mapping[str, Any]) -> None:
                 refuse(path, f"digests.{kind} has the table {short_repr(name)}; expected a plain name")
             if not is_digest(digest):
                 refuse(path, f"digests.{kind}.{name} is {short_repr(digest)}; expected 64 hexadecimal digits")
+
+
+def _check_part(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Check the entry of a run that is a part of another."""
+    if "part" not in manifest:
+        return
+    part = manifest["part"]
+    fits = isinstance(part, dict) and list(part) == ["number", "of", "data"] and is_digest(part["data"])
+    fits = fits and type(part["number"]) is type(part["of"]) is int and 1 <= part["number"] <= part["of"] <= MAX_ROWS
+    if not fits:
+        refuse(path, f"part is {short_repr(part)}; expected its number, of how many, and a digest")
 
 
 def is_digest(value: object) -> bool:

@@ -11,7 +11,9 @@ import json
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,6 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from attnfaith.addresses import is_address
 from attnfaith.errors import InputError, StorageError
 from attnfaith.parameter_names import parameter
 from attnfaith.storage import manifest as manifests
@@ -35,10 +38,13 @@ from attnfaith.storage.atomic_files import (
     remove_leftovers,
     storing,
 )
+from attnfaith.storage.mirror import Mirror
 from attnfaith.validation import short_repr
 
 TEXTS = "texts"
 """The table that is written last: if it has a shard, all others have it."""
+SEEN_AFTER = 60.0
+"""Seconds in which a process waits for the files of another one."""
 _SHARD = re.compile(r"[0-9]{5,15}\.parquet")
 _STRINGS = {pa.string(): pd.StringDtype(na_value=math.nan)}
 _NULLABLE = {**_STRINGS, pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
@@ -49,8 +55,9 @@ class Store:
     """The stored results of a run; made by `open` to run, or by `load` to read a finished run.
 
     Attributes:
-        directory: the folder.
-        manifest: the manifest, with the entries that must not change under "run", "shard_size", and "rows" if known.
+        directory: the folder; for a run at an address, its working copy.
+        manifest: the manifest, with the entries that must not change under "run", "shard_size", "rows" if known, and
+            "part" if only a part of the shards is to be stored.
 
     Example:
         >>> import tempfile
@@ -65,8 +72,8 @@ class Store:
         attnfaith.errors.InputError: ... was made with other arguments: seed is 0 there and 1 here. ...
     """
 
-    def __init__(self, directory: Path, manifest: dict[str, Any]) -> None:
-        self.directory, self.manifest = directory, manifest
+    def __init__(self, directory: Path, manifest: dict[str, Any], mirror: Mirror | None = None) -> None:
+        self.directory, self.manifest, self._mirror = directory, manifest, mirror
         self._schemas: dict[str, pa.Schema] = {}
         self._proofs: dict[Path, sealed_table.Proof] = {}  # so that an unchanged file is not hashed twice
         self._concluded: set[str] = set()
@@ -75,27 +82,37 @@ class Store:
         self._pieces = pieces.Pieces(directory, self._run)
 
     @classmethod
-    def open(cls, directory: str | os.PathLike[str], manifest: Mapping[str, Any]) -> Store:
+    def open(cls, directory: str | os.PathLike[str], manifest: Mapping[str, Any], *, begin: bool = True) -> Store:
         """Begin a run, or continue one that was made with the same arguments and data.
 
         A folder that cannot be written is refused here, before anything is computed. If several processes begin
         different runs in one folder at once, one of them succeeds; several can write the same run.
 
         Args:
-            directory: created if it does not exist; refused if it holds other files.
-            manifest: JSON; "run", "shard_size" and "rows" must be equal for a run to be continued.
+            directory: created if it does not exist; refused if it holds other files. It can be the address of a folder
+                elsewhere, such as ``s3://bucket/run``: then files are written to a working copy, and sent from there.
+            manifest: JSON; "run", "shard_size", "rows" and "part" must be equal for a run to be continued.
+            begin: False in all processes but the first: they continue the run that the first has begun.
         """
-        path = folder_of(directory)
+        path, mirror = _reached(directory)
         requested = json.loads(json.dumps(manifest))
-        with storing(path):
+        with _naming(mirror), storing(path):
+            foreign = [] if mirror is None else mirror.fetch()
             _refuse_file(path)
             path.mkdir(parents=True, exist_ok=True)
             present = [entry for entry in path.iterdir() if not LEFTOVER.fullmatch(entry.name)]
+            new = cls(path, requested, mirror)
             if not os.path.lexists(path / manifests.NAME):
-                cls(path, requested)._refuse_foreign(present)
+                if not begin:
+                    _refuse_separate(path, mirror)
+                new._refuse_foreign(present)
+                if foreign:
+                    raise _foreign(path, foreign[0])
                 probe(path)
-                put_new(path / manifests.NAME, manifests.to_bytes(requested))  # never over that of another process
-            store = cls(path, cls(path, requested)._stored_manifest(requested))
+                if put_new(path / manifests.NAME, manifests.to_bytes(requested)):  # never over that of another process
+                    new._send(path / manifests.NAME)
+            # From here on the manifest in the folder counts: it may say that the run is finished already.
+            store = cls(path, new._stored_manifest(requested), mirror)
             if "counts" not in store.manifest:
                 probe(path)
             store._remove_leftovers(include_live_writers=False)
@@ -103,7 +120,7 @@ class Store:
             store._pieces.prove()
             for shard in store._pieces.files():
                 if store.done(shard):  # the writer was killed before it could remove them
-                    store._pieces.remove(shard)
+                    store._remove_pieces(shard)
         return store
 
     @classmethod
@@ -111,21 +128,31 @@ class Store:
         """Load a finished run; the bytes of all its files are compared with their digests.
 
         Args:
-            directory: of the run; nothing is written there.
+            directory: of the run, or its address; nothing is written there.
             check: checks the manifest of this kind of run, before any other file is opened.
         """
-        path = folder_of(directory)
-        with storing(path):
+        return cls._load(*_reached(directory), check)
+
+    def load_again(self, check: Check | None = None) -> Store:
+        """Load the run when it has been finished, maybe by another process."""
+        return self._load(self.directory, self._mirror, check)
+
+    @classmethod
+    def _load(cls, path: Path, mirror: Mirror | None, check: Check | None) -> Store:
+        with _naming(mirror), storing(path):
+            if mirror is not None:
+                mirror.fetch()
             if not path.is_dir():
                 raise InputError(f"There is no directory {str(path)!r}.")
             if not os.path.lexists(path / manifests.NAME):
                 raise InputError(f"{str(path)!r} is no run of attnfaith: it has no {manifests.NAME}.")
-            store = cls(path, manifests.read_manifest(path))
+            store = cls(path, manifests.read_manifest(path), mirror)
             if check is not None and "counts" in store.manifest:
                 check(store.manifest, path / manifests.NAME)
             done = store.shards()
             if "counts" not in store.manifest or len(done) < store.manifest["shards"] or not store._has_concluded():
-                of = f" of {store._expected}" if store._expected is not None else ""
+                expected = manifests.shards_of(store.manifest)
+                of = "" if expected is None else f" of {len(expected)}"
                 raise InputError(
                     f"The run in {str(path)!r} is not complete: {len(done)}{of} shards are stored. The same command as "
                     "before continues it."
@@ -136,13 +163,15 @@ class Store:
     @staticmethod
     def refuse_unusable(directory: str | os.PathLike[str]) -> None:
         """Raise the error of `open` for a folder that cannot be written, before any work; leaves no file."""
-        path = folder_of(directory)
-        with storing(path):
+        path, mirror = _reached(directory)
+        with _naming(mirror), storing(path):
+            if mirror is not None:
+                mirror.fetch_manifest()
             _refuse_file(path)
             if path.is_dir():
                 there = os.path.lexists(path / manifests.NAME) and manifests.read_manifest(path)
                 if not there or "counts" not in there:
-                    probe(path)
+                    probe(path) if mirror is None else mirror.probe()
             elif not path.exists():
                 parent = next(parent for parent in path.absolute().parents if parent.exists())
                 if not parent.is_dir():
@@ -150,9 +179,20 @@ class Store:
                 probe(parent)
 
     @property
+    def location(self) -> str:
+        """The folder of the run, or its address."""
+        return str(self.directory) if self._mirror is None else self._mirror.address
+
+    def fetch(self) -> None:
+        """Fetch what other processes have written to the address of the run; in a folder it is there."""
+        if self._mirror is not None:
+            with self._mirror.named():
+                self._mirror.fetch()
+
+    @property
     def complete(self) -> bool:
         """True if the run was finished and all of its files are unchanged."""
-        if "counts" not in self.manifest or self.shards() != list(range(self.manifest["shards"])):
+        if "counts" not in self.manifest or self.shards() != list(manifests.shards_of(self.manifest) or ()):
             return False
         return self._has_concluded() and self.manifest["digests"] == self._digests(self.concluded)
 
@@ -168,9 +208,8 @@ class Store:
     def shards(self) -> list[int]:
         """The numbers of the shards that are stored in all tables."""
         done = set.intersection(*(set(self._files(name)) for name in {TEXTS, *self.tables}))
-        if "shards" in self.manifest:
-            done = {number for number in done if number < self.manifest["shards"]}
-        return sorted(done)
+        expected = manifests.shards_of(self.manifest)
+        return sorted(done if "shards" not in self.manifest or expected is None else done & {*expected})
 
     def done(self, shard: int) -> bool:
         """True if all tables of a shard are stored."""
@@ -196,8 +235,8 @@ class Store:
                 content = sealed_table.encode(
                     table, sealed_table.ShardIdentity(self._run, name, shard, rows_hash, names)
                 )
-                put(self._path(name, shard), content)
-            self._pieces.remove(shard)
+                self._put(self._path(name, shard), content)
+            self._remove_pieces(shard)
 
     def write_piece(self, shard: int, tables: Mapping[str, pa.Table], rows_hash: str) -> None:
         """Write what is finished of a shard, so that it is kept if the run is killed before the shard is complete.
@@ -209,6 +248,8 @@ class Store:
         """
         with storing(self.directory):
             self._pieces.write(shard, tables, rows_hash)
+            if self._mirror is not None:
+                self._mirror.match(self._pieces.folder)
 
     def pieces(
         self, shard: int, schemas: Mapping[str, pa.Schema], rows_hash: str, texts: Collection[int]
@@ -244,7 +285,7 @@ class Store:
         """Write a table that was computed from all shards, atomically."""
         _refuse_name(name)
         with storing(self.directory):
-            put(
+            self._put(
                 self._concluded_path(name),
                 sealed_table.encode(table, sealed_table.ShardIdentity(self._run, name, None, "", (name,))),
             )
@@ -291,8 +332,13 @@ class Store:
         concluded = {*self._concluded, *self.concluded}
         self.manifest = manifests.unfinished(self.manifest)
         shards = self.shards()
-        expected = len(shards) if self._expected is None else self._expected
-        if wrong := [number for number in range(expected) if number not in set(shards)] or shards[expected:]:
+        if not shards and (part := manifests.part_of(self.manifest)):
+            raise InputError(
+                f"The data end before part {part[0]} of {part[1]} begins, so it has no rows. Give fewer parts, and run "
+                "all of them again."
+            )
+        expected = manifests.shards_of(self.manifest | {"shards": len(shards)}) or range(0)
+        if wrong := sorted({*expected} ^ {*shards}):
             raise StorageError(f"{str(self.directory)!r}: the shards {wrong[:10]} are missing or too many.")
         counts = json.loads(json.dumps(summary))
         with storing(self.directory), locked(self.directory):
@@ -303,9 +349,9 @@ class Store:
                     f"another {parameter('output_dir')}."
                 )
             self._remove_leftovers(include_live_writers=True)
-            self._pieces.remove()
+            self._remove_pieces()
             self.manifest |= {"shards": len(shards), "counts": counts, "digests": self._digests(sorted(concluded))}
-            put(self.directory / manifests.NAME, manifests.to_bytes(self.manifest))
+            self._put(self.directory / manifests.NAME, manifests.to_bytes(self.manifest))
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Read a whole table in the order of the data, with all columns or some.
@@ -324,29 +370,47 @@ class Store:
 
     def copy_to(self, directory: str | os.PathLike[str]) -> Store:
         """Copy the run to a directory that is new, empty, or holds a part of this run; every file is checked."""
-        if folder_of(directory).resolve() == self.directory.resolve():
+        if is_address(directory):
+            if str(directory).rstrip("/") == self.location:
+                return self
+        elif folder_of(directory).resolve() == self.directory.resolve():
             return self
-        other, names = Store.open(directory, manifests.unfinished(self.manifest)), self.tables
-        for shard in self.shards():
-            if other.done(shard):
-                other.check(shard, self._rows_hash(shard))
-            with storing(other.directory):
-                for name in reversed(names):
-                    make_folder(other.directory / name)
-                    put(other._path(name, shard), self._content(name, shard))
+        other = Store.open(directory, manifests.unfinished(self.manifest))
+        self.copy_shards_to(other)
         for name in self.concluded:
             with storing(other.directory):
-                put(other._concluded_path(name), self._content(name, None))
+                other._put(other._concluded_path(name), self._content(name, None))
                 other._concluded.add(name)
         if "counts" in self.manifest:
             other.finish(self.manifest["counts"])
             other._refuse_other_digests(self.manifest["digests"])
         return other
 
-    @property
-    def _expected(self) -> int | None:
-        rows = self.manifest.get("rows")
-        return None if rows is None else -(-rows // self.manifest["shard_size"])
+    def copy_shards_to(self, other: Store) -> None:
+        """Copy all shards to a run with the same data and arguments; every file is checked."""
+        names = self.tables
+        for shard in self.shards():
+            if other.done(shard):
+                other.check(shard, self._rows_hash(shard))
+            with storing(other.directory):
+                for name in reversed(names):
+                    make_folder(other.directory / name)
+                    other._put(other._path(name, shard), self._content(name, shard))
+
+    def _remove_pieces(self, shard: int | None = None) -> None:
+        """Remove the pieces of a shard, or all; also at the address of the run, if it has one."""
+        self._pieces.remove(shard)
+        if self._mirror is not None:
+            self._mirror.match(self._pieces.folder)
+
+    def _put(self, path: Path, content: Any) -> None:
+        """Write a file atomically, and send it to the address of the run, if it has one."""
+        put(path, content)
+        self._send(path)
+
+    def _send(self, path: Path) -> None:
+        if self._mirror is not None:
+            self._mirror.send(path)
 
     def _path(self, name: str, shard: int) -> Path:
         return self.directory / name / f"{shard:05d}.parquet"
@@ -391,10 +455,10 @@ class Store:
         table, proof = sealed_table.read(path, columns, self._proofs.get(path))
         self._check_identity(name, shard, proof)
         with sealed_table.damaged(path):
-            self._refuse_hostile(name, shard, table)
+            self._check_types_and_range(name, shard, table)
         return table
 
-    def _refuse_hostile(self, name: str, shard: int | None, table: pa.Table) -> None:
+    def _check_types_and_range(self, name: str, shard: int | None, table: pa.Table) -> None:
         """Refuse columns with other types than in `expect`, and rows of texts that are not in the shard."""
         if name not in self._expected_columns:
             return
@@ -510,12 +574,12 @@ class Store:
             self._refuse_another(stored, requested)
             if stored.get("statistics") != requested.get("statistics"):  # estimates are computed at each reading
                 stored["statistics"] = requested.get("statistics")
-                put(self.directory / manifests.NAME, manifests.to_bytes(stored))
+                self._put(self.directory / manifests.NAME, manifests.to_bytes(stored))
         return stored
 
     def _refuse_another(self, stored: Mapping[str, Any], requested: Mapping[str, Any]) -> None:
         there, here = (
-            {name: manifest.get(name) for name in ("shard_size", "rows")} for manifest in (stored, requested)
+            {name: manifest.get(name) for name in ("shard_size", "rows", "part")} for manifest in (stored, requested)
         )
         difference = manifests.difference(stored["run"], requested["run"]) or manifests.difference(there, here)
         if difference is not None:
@@ -540,10 +604,7 @@ class Store:
                     continue
             except StorageError:
                 pass
-            raise InputError(
-                f"{str(self.directory)!r} holds other files ({entry.name!r}) and no {manifests.NAME}, so it is no run "
-                f"of attnfaith. Give another {parameter('output_dir')}, new or empty."
-            )
+            raise _foreign(self.directory, entry.name)
         for entry in present:
             for path in self._files(entry.name).values() if entry.is_dir() else ():
                 try:
@@ -559,6 +620,43 @@ class Store:
     def _remove_leftovers(self, *, include_live_writers: bool) -> None:
         for folder in (self.directory, *(entry for entry in self.directory.iterdir() if is_folder(entry))):
             remove_leftovers(folder, include_live_writers=include_live_writers)
+
+
+def _reached(directory: str | os.PathLike[str]) -> tuple[Path, Mirror | None]:
+    """The folder of a run, and the mirror that it is the working copy of, if the run is at an address."""
+    if is_address(directory):
+        mirror = Mirror(str(directory))
+        return mirror.folder, mirror
+    return folder_of(directory), None
+
+
+def _naming(mirror: Mirror | None) -> AbstractContextManager[None]:
+    return nullcontext() if mirror is None else mirror.named()
+
+
+def _foreign(folder: Path, name: str) -> InputError:
+    return InputError(
+        f"{str(folder)!r} holds other files ({name!r}) and no {manifests.NAME}, so it is no run of attnfaith. Give "
+        f"another {parameter('output_dir')}, new or empty."
+    )
+
+
+def _refuse_separate(path: Path, mirror: Mirror | None) -> None:
+    """Wait for the manifest that the first process has written, and refuse a folder where it does not appear.
+
+    A file that another machine wrote is seen on a network file system after some seconds.
+    """
+    until = time.monotonic() + SEEN_AFTER
+    while not os.path.lexists(path / manifests.NAME):
+        if time.monotonic() > until:
+            raise InputError(
+                f"{str(path)!r} is not the folder that the first process writes to: it holds no {manifests.NAME} here. "
+                f"Give a folder that all machines share as {parameter('output_dir')}, or run each machine by itself "
+                f"with {parameter('part')}."
+            )
+        time.sleep(0.2)
+        if mirror is not None:
+            mirror.fetch()
 
 
 def _refuse_file(path: Path) -> None:
