@@ -80,6 +80,11 @@ def whole_number(value: Any, name: str, *, least: int = -LARGEST, most: int = LA
     return int(value)
 
 
+def positive_int(value: Any, name: str, *, most: int = LARGEST) -> int | None:
+    """A whole number of at least 1, or None."""
+    return None if value is None else whole_number(value, name, least=1, most=most)
+
+
 def number(value: Any, name: str, *, above: float = -math.inf, least: float = -math.inf) -> float:
     """A finite number, above a limit, or at least as large as one."""
     if not is_number(value) or not (above < value and least <= value):

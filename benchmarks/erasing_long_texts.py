@@ -108,10 +108,10 @@ def schedule(options: argparse.Namespace) -> None:
     texts = pd.read_parquet(folder / f"{options.data}.parquet")["text"]
     words = texts.str.split().str.len()
     texts = texts[(words > LONG) & (words < 0.75 * options.longest)].sample(options.texts, random_state=0).tolist()
-    encoded = evaluator.texts.encode(texts)
+    encoded = evaluator.encoder.encode(texts)
     found, passes = [], dict.fromkeys(("schedule", "exact"), 0)
     for number, one in enumerate(encoded):
-        inputs = evaluator.texts.collate([one])
+        inputs = evaluator.encoder.collate([one])
         (batch,) = batches(evaluator.cut.model, inputs)
         tables = {}
         for resolution in passes:

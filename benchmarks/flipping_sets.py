@@ -84,7 +84,7 @@ def measure(evaluator: af.Evaluator, texts: list[str], level: str, options: argp
 
 def batches(evaluator: af.Evaluator, texts: list[str], level: str) -> Iterator[Batch]:
     """Texts of similar length together, with the random order as their only ranking."""
-    cut, reader = evaluator.cut, evaluator.texts
+    cut, reader = evaluator.cut, evaluator.encoder
     decision = decision_of(cut.model.config, cut.model.config.num_labels)
     settings = evaluator._method_options(0, None)
     config = RunConfig(cut, decision, settings, rankings={level: (Ranking("random", level),)})

@@ -52,13 +52,13 @@ def main() -> None:
 
 def scores(attributor: af.Attributor, texts: Sequence[str], name: str, steps: int | None) -> Scores:
     """The scores by one rule; its passes and gaps are printed."""
-    assert attributor.texts is not None
-    encoded, result = attributor.texts.encode(texts), {}
+    assert attributor.encoder is not None
+    encoded, result = attributor.encoder.encode(texts), {}
     gaps, passes = [], []
-    for batch in attributor.texts.batches(encoded, 16):
+    for batch in attributor.encoder.batches(encoded, 16):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of gaps: they are printed here
-            _, scored = attributor.score(attributor.texts.collate([encoded[index] for index in batch]), steps=steps)
+            _, scored = attributor.score(attributor.encoder.collate([encoded[index] for index in batch]), steps=steps)
         assert scored.gap is not None
         whole = (scored.values.sum(-1) + scored.gap).abs().clamp_min(1e-2)
         gaps += (scored.gap.abs() / whole).tolist()

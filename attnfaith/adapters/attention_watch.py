@@ -24,18 +24,23 @@ from torch import Tensor
 from attnfaith.adapters.positions import select_query_rows
 from attnfaith.adapters.torch_mode import FunctionInterceptor
 
-# A log-weight below this is a mask, not a small weight: additive masks are -10000 or lower, not always -inf. Taken for
-# a small weight, a masked item would come back once the items beside it are erased and the rest is rescaled.
+# A log-weight below this is a mask, not a small weight: additive masks are -10000 or lower, not always -inf. If it were
+# read as a small weight, rescaling after an erasure could give a masked item real weight.
 HIDDEN = -5000.0
 
 SOFTMAX = {"softmax", "_softmax"}
-# functions whose result is still the attention weights if their argument is
-PRESERVES_WEIGHTS = {
-    *("to", "type", "type_as", "float", "double", "half", "bfloat16", "contiguous", "clone", "detach"),
-    *("dropout", "alpha_dropout", "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "expand"),
-    *("__getitem__", "narrow", "masked_fill", "masked_fill_", "where", "nan_to_num", "mul", "multiply", "add"),
-    *("transpose", "permute", "swapaxes", "movedim", "view_as", "reshape_as"),
+KEEPS_LAYOUT = {"to", "type", "type_as", "float", "double", "half", "bfloat16", "dropout", "contiguous"}
+REARRANGES = {
+    *("view", "reshape", "view_as", "reshape_as", "unsqueeze", "squeeze", "flatten", "unflatten", "expand"),
+    *("transpose", "permute", "swapaxes", "movedim", "__getitem__", "narrow", "clone", "detach", "alpha_dropout"),
 }
+CHANGES_NUMBERS = {"masked_fill", "masked_fill_", "where", "nan_to_num", "mul", "multiply", "add"}
+CARRIES_WEIGHTS = KEEPS_LAYOUT | REARRANGES | CHANGES_NUMBERS
+"""Functions whose result still holds attention weights if their argument does.
+
+The argument of the softmax (the scores) stays aligned with the weights through the first set as it is, and through the
+second if the function is applied to it too. After the third, its softmax is no longer the weights.
+"""
 PRODUCTS = {"matmul", "__matmul__", "bmm", "einsum"}
 
 
@@ -45,16 +50,16 @@ class AttentionCall:
 
     Attributes:
         layout: how the operands are laid out.
-        operand: the values as the model's code passed them.
+        raw_values: the values in the model's own layout.
         run: computes the result.
-        query: of a fused attention, as are ``key``, ``bias``, ``causal`` and ``scale``.
-        weights: of other attentions: the weights as they entered the product.
-        scores: of other attentions: the argument of the softmax, where it can still be aligned with the weights.
-        lineage: of other attentions: the ids of the tensors from the result of the softmax to the weights.
+        query: fused only, as are ``key``, ``bias``, ``causal`` and ``scale``: the arguments of the call.
+        weights: unfused only: the weights as they entered the product.
+        scores: unfused only: the argument of the softmax, where it can still be aligned with the weights.
+        lineage: unfused only: the ids of the tensors from the result of the softmax to the weights.
     """
 
     layout: AttentionLayout
-    operand: Tensor
+    raw_values: Tensor
     run: Callable[[], Tensor]
     query: Tensor | None = None
     key: Tensor | None = None
@@ -80,11 +85,11 @@ class AttentionCall:
         """The sizes ``(B, H, Q, N)``."""
         like = self.layout.values(self.query) if self.query is not None else self.layout.read(self.output)
         batch, heads, queries, _ = like.shape
-        return batch, heads, queries, self.layout.values(self.operand).shape[-2]
+        return batch, heads, queries, self.layout.values(self.raw_values).shape[-2]
 
     def values(self) -> Tensor:
         """The value vectors, ``[B, H, N, D]``, one for each item and head (grouped heads repeated)."""
-        values, (batch, heads, _, _) = self.layout.values(self.operand), self.shape
+        values, (batch, heads, _, _) = self.layout.values(self.raw_values), self.shape
         if values.shape[1] not in (1, heads):
             values = values.repeat_interleave(heads // values.shape[1], dim=1)
         return values.expand(batch, heads, *values.shape[2:])
@@ -93,19 +98,19 @@ class AttentionCall:
         """Weights and float64 log-weights ``[B, H, R, N]`` of the query rows ``[B, R]`` (None for all rows)."""
         if self.fused:
             logs = _mask_hidden(torch.log_softmax(self._fused_scores(rows), dim=-1).double())
-            return logs.exp().to(self.operand.dtype), logs
+            return logs.exp().to(self.raw_values.dtype), logs
         assert self.weights is not None
         weights = select_query_rows(self.layout.weights(self.weights).expand(self.shape), rows)
-        exact = weights.double().clamp_min(0).log()
+        log_weights = weights.double().clamp_min(0).log()
         if self.scores is not None:
-            # The weights are what the model used, so their logarithm is right, except where they underflowed: there it
-            # comes from the scores. It may only do so in rows where the softmax of the scores is these weights: a model
+            # The model used these weights, so their logarithm is right, except where they underflowed. Underflowed
+            # entries are computed from the scores, and only in rows where softmax(scores) equals the weights: a model
             # may also drop or rescale weights after its softmax (sinks, head masks, further normalisation).
             scores = select_query_rows(self.layout.weights(self.scores).expand(self.shape), rows).double()
             logs = _mask_hidden(torch.log_softmax(scores, dim=-1))
             agree = (logs.exp() - weights.double()).abs().amax(-1, keepdim=True) < 1e-2
-            exact = torch.where(agree & (weights < 1e-25), logs, exact)
-        return weights, exact
+            log_weights = torch.where(agree & (weights < 1e-25), logs, log_weights)
+        return weights, log_weights
 
     def _fused_scores(self, rows: Tensor | None) -> Tensor:
         assert self.query is not None
@@ -158,9 +163,10 @@ def _mask_hidden(logs: Tensor) -> Tensor:
 class AttentionWatch(FunctionInterceptor):
     """While entered, calls ``on_attention`` with every attention, and replaces the result by what that returns.
 
-    Tensors are recognised by ``id``: the result of a softmax is noted, and so is what casts, views and dropout make of
-    it, until it multiplies something. Each noted tensor is held until the watch is left. If it were not, Python could
-    give its id to a new tensor, which would then be taken for attention weights.
+    Tensors are recognised by ``id``: the result of a softmax is noted, and so is the result of any function in
+    `CARRIES_WEIGHTS` that is given a noted tensor. A product of a noted tensor and other values is an attention. Each
+    noted tensor is held until the watch is left. If it were not, Python could give its id to a new tensor, which would
+    then be taken for attention weights.
 
     Args:
         batch: the batch size, by which merged batch and head dimensions are separated.
@@ -176,27 +182,29 @@ class AttentionWatch(FunctionInterceptor):
         self.batch = batch
         self.on_attention = on_attention
         self.any_distribution = any_distribution
-        self.weights: dict[int, _Weights] = {}  # by id
-        self.weighted: dict[int, tuple[Tensor, Tensor, Tensor]] = {}  # by id: values times weights, weights, values
+        self.known_weights: dict[int, _Weights] = {}  # by id
+        # by id: values times weights, before they are summed, with the weights and the values
+        self.weighted_values: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
 
     def __exit__(self, *exception: Any) -> None:
         """Forget every tensor that was noted."""
-        self.weights.clear()
-        self.weighted.clear()
+        self.known_weights.clear()
+        self.weighted_values.clear()
         super().__exit__(*exception)
 
     def _note_distributions(self, name: str, args: Any) -> None:
-        """Note arguments that are distributions by their numbers, before functions that attention weights go through.
+        """Note the arguments of a function whose numbers form distributions.
 
-        Looking at numbers is slow (it waits for a GPU), so it is not done before every function.
+        Looking at numbers is slow (it waits for a GPU), so only arguments of functions that attention weights usually
+        go through are looked at.
         """
         if name not in PRODUCTS and name not in ("mul", "multiply", "unsqueeze", "view", "reshape", "transpose"):
             return
-        for tensor in (arg for arg in args if isinstance(arg, Tensor) and id(arg) not in self.weights):
+        for tensor in (arg for arg in args if isinstance(arg, Tensor) and id(arg) not in self.known_weights):
             if tensor.is_floating_point() and tensor.dim() > 1 and tensor.shape[-1] > 1:
                 values = tensor.detach().double()
                 if bool((values >= 0).all()) and bool(((values.sum(-1) - 1).abs() < 1e-3).all()):
-                    self.weights[id(tensor)] = _Weights(tensor, None, frozenset((id(tensor),)))
+                    self.known_weights[id(tensor)] = _Weights(tensor, None, frozenset((id(tensor),)))
 
     def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run a torch function, and note or replace its result where it is part of an attention."""
@@ -207,15 +215,17 @@ class AttentionWatch(FunctionInterceptor):
             return func(*args, **kwargs) if attention is None else self._replaced(attention)
         output = func(*args, **kwargs)
         if name in SOFTMAX:
-            self.weights[id(output)] = _Weights(output, args[0] if args else kwargs["input"], frozenset((id(output),)))
-        elif self.weights:
+            self.known_weights[id(output)] = _Weights(
+                output, args[0] if args else kwargs["input"], frozenset((id(output),))
+            )
+        elif self.known_weights:
             if name in PRODUCTS:
                 attention = self._from_product(name, args, kwargs, output)
                 return output if attention is None else self._replaced(attention)
-            if name in ("sum", "mean") and args and id(args[0]) in self.weighted:
+            if name in ("sum", "mean") and args and id(args[0]) in self.weighted_values:
                 attention = self._from_weighted_sum(args, kwargs, output)
                 return output if attention is None else self._replaced(attention)
-            if name in PRESERVES_WEIGHTS:
+            if name in CARRIES_WEIGHTS:
                 self._note_result(func, name, args, kwargs, output)
         return output
 
@@ -225,26 +235,25 @@ class AttentionWatch(FunctionInterceptor):
 
     def _note_result(self, func: Any, name: str, args: Any, kwargs: Any, output: Any) -> None:
         """Note the result of a function of attention weights as attention weights too."""
-        source = next((arg for arg in args if isinstance(arg, Tensor) and id(arg) in self.weights), None)
+        source = next((arg for arg in args if isinstance(arg, Tensor) and id(arg) in self.known_weights), None)
         if source is None or not isinstance(output, Tensor):
             return
-        scores, lineage = self.weights[id(source)].scores, self.weights[id(source)].lineage
+        scores, lineage = self.known_weights[id(source)].scores, self.known_weights[id(source)].lineage
         if name in ("mul", "multiply") and output.shape != source.shape:
             # weights [B, N, 1] times values [B, N, D]: the first half of an attention that a sum completes
             other = next(arg for arg in args if arg is not source)
             multiplies_values = source.dim() == output.dim() == 3 and source.shape[-1] == 1
             if isinstance(other, Tensor) and multiplies_values and len(source) == self.batch:
-                self.weighted[id(output)] = (output, source, other)
+                self.weighted_values[id(output)] = (output, source, other)
             return
-        # The scores follow the weights through reshaping, so that log-weights can be read off them later. Where numbers
-        # are changed (masked, scaled, added to), the softmax of the scores is no longer the weights: they are dropped.
+        # The scores follow the weights through reshaping, so that log-weights can be computed from them later.
         aligned = None
         if scores is not None and scores.shape == source.shape:
-            if name in ("to", "type", "type_as", "float", "double", "half", "bfloat16", "dropout", "contiguous"):
+            if name in KEEPS_LAYOUT:
                 aligned = scores
-            elif name not in ("masked_fill", "masked_fill_", "where", "nan_to_num", "mul", "multiply", "add"):
+            elif name not in CHANGES_NUMBERS:
                 aligned = func(*[scores if arg is source else arg for arg in args], **kwargs)
-        self.weights[id(output)] = _Weights(output, aligned, lineage | {id(output)})
+        self.known_weights[id(output)] = _Weights(output, aligned, lineage | {id(output)})
 
     def _from_product(self, name: str, args: Any, kwargs: Any, output: Tensor) -> AttentionCall | None:
         """Describe a matrix product or einsum as an attention; None unless one of its operands holds its weights."""
@@ -259,31 +268,31 @@ class AttentionWatch(FunctionInterceptor):
         if len(operands) != 2:
             return None
         weights, values = operands
-        if equation and id(weights) not in self.weights and id(values) in self.weights:
+        if equation and id(weights) not in self.known_weights and id(values) in self.known_weights:
             left, right = equation.split("->")[0].split(",")
             equation = f"{right},{left}->{equation.split('->')[1]}"
             weights, values = values, weights
-        weights_second = id(values) in self.weights and id(weights) not in self.weights and not equation
+        weights_second = id(values) in self.known_weights and id(weights) not in self.known_weights and not equation
         if weights_second and values.dim() == 3 and isinstance(weights, Tensor) and weights.dim() == 3:
             weights, values = values, weights
             if len(weights) != self.batch:
                 return None
             return self._attention(AttentionLayout("columns"), weights, values, output)
-        if id(weights) not in self.weights or not isinstance(values, Tensor) or not isinstance(output, Tensor):
+        if id(weights) not in self.known_weights or not isinstance(values, Tensor) or not isinstance(output, Tensor):
             return None
         layout = self._layout(equation, weights, values, output)
         return None if layout is None else self._attention(layout, weights, values, output)
 
     def _from_weighted_sum(self, args: Any, kwargs: Any, output: Tensor) -> AttentionCall | None:
         """Describe a sum over values times weights as an attention; None for a sum along another dimension."""
-        _, weights, values = self.weighted[id(args[0])]
+        _, weights, values = self.weighted_values[id(args[0])]
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if dim not in (1, -2, [1], (1,)) or kwargs.get("keepdim") or output.dim() != 2 or values.dim() != 3:
             return None
         return self._attention(AttentionLayout("weighted_sum"), weights, values, output)
 
     def _attention(self, layout: AttentionLayout, weights: Tensor, values: Tensor, output: Tensor) -> AttentionCall:
-        noted = self.weights[id(weights)]
+        noted = self.known_weights[id(weights)]
         return AttentionCall(
             layout, values, lambda: output, weights=weights, scores=noted.scores, lineage=noted.lineage
         )

@@ -45,7 +45,7 @@ class CachedCall:
         depth: the number of open calls of the chain around it.
         step: the call.
         structure: the pytree of its result.
-        leaves: the leaves of the result that are not tensors; None for a tensor.
+        non_tensor_leaves: each leaf of the result; None in the place of a tensor.
         dims: the dimensions of each tensor: "B" for the batch, "N" for the length, else a size; None for other leaves.
         dtypes: the dtype of each tensor.
         device: the device of the tensors.
@@ -54,7 +54,7 @@ class CachedCall:
     depth: int
     step: CallStep
     structure: Any
-    leaves: tuple[Any, ...]
+    non_tensor_leaves: tuple[Any, ...]
     dims: tuple[Dims | None, ...]
     dtypes: tuple[torch.dtype | None, ...]
     device: torch.device | None
@@ -67,7 +67,7 @@ class CallPath:
     Attributes:
         chain: the module calls that are open at the attention, the outermost first, without the model itself.
         ordinal: the number of the attention among those directly inside the innermost call, from 0.
-        cached: the calls that are complete before it.
+        cached_calls: the calls that are complete before it.
         block: the depth of the call whose result is the residual stream (an element of a list of layers), if any.
         name: the name of the innermost module in the model.
         shape: the sizes ``(B, H, Q, N)`` of the attention.
@@ -77,7 +77,7 @@ class CallPath:
 
     chain: tuple[CallStep, ...]
     ordinal: int
-    cached: tuple[CachedCall, ...]
+    cached_calls: tuple[CachedCall, ...]
     block: int | None
     name: str
     shape: tuple[int, int, int, int]
@@ -178,8 +178,8 @@ class _Recorder:
             for child in around.children
             if child.done
         ]
-        # A later attention inside the same call keeps the lineage of the earlier ones too. A traced run meets the
-        # earlier ones again, and counts them to find its own: answered from storage, their softmax would not be seen.
+        # A traced run counts the attentions within a call to find its own, so it must run the modules behind the
+        # earlier ones again. Their lineage is kept, so that these modules are not cached.
         call.lineage = call.lineage | attention.lineage
         self.attentions.append(
             _RecordedAttention(call, chain, ordinal, done, attention.shape, attention.fused, call.lineage)
@@ -187,9 +187,9 @@ class _Recorder:
         return self.on_attention(attention)
 
     def _call_path(self, attention: _RecordedAttention) -> CallPath:
-        # A module between softmax and product (a dropout, say) must run again, although it is complete: answered from
-        # storage, it would cut the product off from its softmax, and the attention would not be recognised.
-        cached = tuple(
+        # A module between softmax and product (a dropout, say) must run again, although it is complete. If its result
+        # came from storage, the product would not be connected to its softmax, and the attention not be recognised.
+        cached_calls = tuple(
             _cached_call(depth, child, self.length)
             for depth, child in attention.done
             if not any(id(leaf) in attention.lineage for leaf in pytree.tree_leaves(child.output))
@@ -199,7 +199,7 @@ class _Recorder:
         block = layers[0] if layers else None
         name = self.names.get(attention.call.step.module, "?") or "the model"
         return CallPath(
-            chain, attention.ordinal, cached, block, name, attention.shape, attention.fused, self.any_distribution
+            chain, attention.ordinal, cached_calls, block, name, attention.shape, attention.fused, self.any_distribution
         )
 
 
@@ -273,8 +273,8 @@ class TracedRun:
         self.seen = 0  # attentions met directly inside the innermost call
         self.reached = False
         self.counts: list[Counter[int]] = [Counter()]  # for each open call, how often it has called each module
-        self.cached = {
-            (call.depth, id(call.step.module), call.step.index): index for index, call in enumerate(path.cached)
+        self.index_by_call = {
+            (call.depth, id(call.step.module), call.step.index): index for index, call in enumerate(path.cached_calls)
         }
 
     def run(self, forward: Callable[[], Any]) -> Any:
@@ -282,7 +282,7 @@ class TracedRun:
         watch = AttentionWatch(self.batch, self._on_attention, any_distribution=self.path.any_distribution)
         with ExitStack() as patches:
             modules = {id(step.module): step.module for step in self.path.chain}
-            modules |= {id(call.step.module): call.step.module for call in self.path.cached}
+            modules |= {id(call.step.module): call.step.module for call in self.path.cached_calls}
             for module in modules.values():
                 patch_forward(patches, module, partial(self._traced, module, watch))
             with watch if self.path.block is None else nullcontext():
@@ -306,30 +306,30 @@ class TracedRun:
         def forward(*args: Any, **kwargs: Any) -> Any:
             if self.off_path:
                 return original(*args, **kwargs)
-            index = self.counts[-1][id(module)]
+            count = self.counts[-1][id(module)]
             self.counts[-1][id(module)] += 1
-            if self._is_next_step(module, index):
+            if self._is_next_step(module, count):
                 return self._enter(original, watch, args, kwargs)
             # what follows the attention may call the same module as often again: only calls before it are cached
-            cached = None if self.reached else self.cached.get((self.depth, id(module), index))
-            if cached is not None and self.restore is not None:
-                return pytree.tree_unflatten(self.restore(cached), self.path.cached[cached].structure)
+            index = None if self.reached else self.index_by_call.get((self.depth, id(module), count))
+            if index is not None and self.restore is not None:
+                return pytree.tree_unflatten(self.restore(index), self.path.cached_calls[index].structure)
             self.off_path += 1
             try:
                 output = original(*args, **kwargs)
             finally:
                 self.off_path -= 1
-            if cached is not None and cached in self.store:
-                self.store[cached](pytree.tree_leaves(output))
+            if index is not None and index in self.store:
+                self.store[index](pytree.tree_leaves(output))
             return output
 
         return forward
 
-    def _is_next_step(self, module: nn.Module, index: int) -> bool:
+    def _is_next_step(self, module: nn.Module, count: int) -> bool:
         if self.reached or self.depth >= len(self.path.chain):
             return False
         step = self.path.chain[self.depth]
-        return step.module is module and step.index == index
+        return step.module is module and step.index == count
 
     def _enter(self, original: Forward, watch: AttentionWatch, args: Any, kwargs: Any) -> Any:
         """Run a call of the chain."""

@@ -123,7 +123,7 @@ def _choose(record: _Record, layer: int | None) -> int:
     # Other attentions that the logits read (through the residual stream) are fine if the final one reads them too: it
     # is then downstream of them. One that it does not read stands beside it, and either could be meant.
     attention = record.attentions[final]
-    operands = [attention.operand, attention.weights, attention.query, attention.key]
+    operands = [attention.raw_values, attention.weights, attention.query, attention.key]
     total = torch.stack([operand.double().sum() for operand in operands if operand is not None]).sum()
     upstream = _depends_on(total, record.leaves)
     rivals = [index for index in read[:-1] if not upstream[index]]

@@ -2,13 +2,16 @@
 
 The full forward pass with the edit is the reference: it runs the model's own code on everything. Each faster tail is
 compared with it on one short text, with the original weights and with an edit, and again in a padded batch. A tail that
-differs, or whose code fails, is skipped with its reason. The trap is a comparison that proves nothing: with an edit too
-weak to move the logits, or with a pad that no mask hides, every tail would pass. So the edit must have an effect
-(`trial_weights`), and the padding must be shown to be ignored.
+differs, or whose code fails, is skipped with its reason.
+
+Two requirements make the comparison mean something. The edit must move the logits (`trial_weights`): if it did not, a
+tail that ignores edits would pass. And padding must change no logits: the padded batch would otherwise say nothing
+about the tail.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -42,66 +45,67 @@ FAILURES = (AttnFaithError, RuntimeError, ValueError, LookupError, TypeError, At
 
 
 def choose_tail(
-    slow: TracedAdapter, single: dict[str, Any], texts: int, decided: Tensor | None
+    reference: TracedAdapter, one_text: dict[str, Any], passes_so_far: int, decided: Tensor | None
 ) -> tuple[TracedAdapter, SelfCheck, str]:
     """Try the tails from the fastest to the full forward pass, and take the first that equals the full forward pass.
 
     Args:
-        slow: the adapter with the full forward pass as its tail.
-        single: one text.
-        texts: the number of short texts that have gone through the model for this cut so far.
+        reference: the adapter with the full forward pass as its tail.
+        one_text: the inputs of one text.
+        passes_so_far: the number of short texts that have gone through the model for this cut so far.
         decided: ``[Q]``, the query rows that decide this text, if known.
 
     Returns:
         The adapter with its fastest tail, the results of the self-check, and the deciding rows in words.
     """
     try:
-        slow = slow.with_tail(FULL_FORWARD, every_row=_every_token_decides(slow, single, decided))
-        whole, capture = _capture_for_all_tails(slow, single)
+        reference = reference.with_tail(FULL_FORWARD, every_row=_every_token_decides(reference, one_text, decided))
+        stores_everything, capture, captures = _capture_for_all_tails(reference, one_text)
     except FAILURES as error:
         raise refusal(error) from error
-    tries = 1 + (not whole.rows_second) + 2 * (slow.call_path.block is not None and not whole.at_block)
-    texts += 2 + (decided is None) + tries
+    passes = passes_so_far + captures + 2 + (decided is None)  # two with noise, and the unchanged text if needed
     scale, tolerance = scale_of(capture.logits), tolerance_of(capture.logits)
-    weights = reference = None
+    weights = reference_logits = None
     reasons: dict[str, str] = {}
     for tail in TAILS:
         try:
-            fast, trimmed = _with_needed_tensors(whole, capture, tail)
+            fast, trimmed = _with_needed_tensors(stores_everything, capture, tail)
             with torch.no_grad():
                 weights = trial_weights(trimmed, fast)[0] if weights is None else weights
                 logits = fast.rerun(trimmed, weights)
-                if reference is None:
-                    reference = slow.rerun(capture, weights)
-                    texts += weights.shape[1]
+                if reference_logits is None:
+                    reference_logits = reference.rerun(capture, weights)
+                    passes += weights.shape[1]
         except FAILURES as error:
             if tail == FULL_FORWARD:
                 raise refusal(error) from error
             reasons[tail] = one_line(error)
             continue
-        unchanged = relative_difference(reference[:, 0], capture.logits, scale)
-        effect = relative_difference(reference[:, 1], reference[:, 0], scale)
+        unchanged = relative_difference(reference_logits[:, 0], capture.logits, scale)
+        effect = relative_difference(reference_logits[:, 1], reference_logits[:, 0], scale)
         refuse_unless(
             unchanged <= tolerance,
             f"its final attention, put back unchanged, changes its logits (by {unchanged:.1e}).",
         )
         refuse_unless(effect > 1e-6, "its logits do not depend on the final attention.")
         identity = relative_difference(logits[:, 0], capture.logits, scale)
-        # relative to the effect: relative to the logits, a weak edit that is ignored would pass
-        edit = relative_difference(logits[:, 1], reference[:, 1], scale * effect)
+        # Scale by the effect of the edit: relative to the logits, a tail that ignores a weak edit would pass.
+        edit = relative_difference(logits[:, 1], reference_logits[:, 1], scale * effect)
         if max(identity, edit) > tolerance:
             reasons[tail] = f"identity {identity:.0e}, edit {edit:.0e}"
             continue
         try:
-            padding, batched, more = _compare_in_batch(fast, single, trimmed, weights, reference, scale * effect)
+            padding, batched, more = _compare_in_batch(
+                fast, one_text, trimmed, weights, reference_logits, scale * effect
+            )
         except FAILURES as error:
             if tail == FULL_FORWARD or isinstance(error, AttnFaithError):
                 raise refusal(error) from error
             reasons[tail] = f"in a padded batch, {one_line(error)}"
-            texts += 2
+            passes += 2
             continue
-        texts += more
-        if not batched > tolerance:  # also for NaN: the model cannot be padded
+        passes += more
+        if math.isnan(batched) or batched <= tolerance:  # NaN: the model cannot be padded
             break
         reasons[tail] = f"in a padded batch, edit {batched:.0e}"
     else:
@@ -109,37 +113,41 @@ def choose_tail(
             f"This model cannot be cut faithfully: its tail changes with what else is in the batch ({reasons[tail]})."
         )
     fast.reasons = reasons
-    return fast, SelfCheck(identity, effect, edit, padding, texts), _describe_rows(trimmed, fast)
+    return fast, SelfCheck(identity, effect, edit, padding, passes), _describe_rows(trimmed, fast)
 
 
-def _every_token_decides(slow: TracedAdapter, single: dict[str, Any], decided: Tensor | None) -> bool:
+def _every_token_decides(reference: TracedAdapter, one_text: dict[str, Any], decided: Tensor | None) -> bool:
     """Whether every token must be treated as deciding.
 
     That is so where every token decides, and also where an edit changes which rows decide. The gradient at the original
     text shows only the rows that decide now: under a maximum over positions, or behind rectified gates, other rows take
     over once the attention is edited. If they were not edited too, the edit would silently be incomplete.
     """
-    rows = slow.rows_read_under_noise(single, original=decided is None)
+    rows = reference.rows_read_under_noise(one_text, original=decided is None)
     before = rows[0] if decided is None else decided
     read = rows.any(0) | before
-    tokens = single["attention_mask"][0].bool()
+    tokens = one_text["attention_mask"][0].bool()
     if read.equal(before) and not (read.shape == tokens.shape and bool(read[tokens].all())):
         return False
     if read.shape != tokens.shape:
         raise UnsupportedModelError(
-            f"An edit of the attention in {slow.call_path.name} changes which of its rows the decision depends on, and "
-            "these rows are not tokens. It is then unknown which rows to edit. Write an adapter (register_adapter)."
+            f"An edit of the attention in {reference.call_path.name} changes which of its rows the decision depends "
+            "on, and these rows are not tokens. It is then unknown which rows to edit. Write an adapter "
+            "(register_adapter)."
         )
     return True
 
 
-def _capture_for_all_tails(slow: TracedAdapter, single: dict[str, Any]) -> tuple[TracedAdapter, Capture]:
-    """A capture with everything that any tail needs, and its adapter; the gradient is taken where it is cheapest."""
+def _capture_for_all_tails(reference: TracedAdapter, one_text: dict[str, Any]) -> tuple[TracedAdapter, Capture, int]:
+    """Capture everything that any tail needs; return the adapter that does so, the capture, and the number of tries.
+
+    The deciding rows are read at the layer's result, ``[B, Q, ...]`` or ``[Q, B, ...]``, or else at the attention's.
+    """
     options = [{"at_block": True}, {"at_block": True, "rows_second": False}, {"at_block": False}]
-    for option in options if slow.call_path.block is not None else options[-1:]:
-        whole = slow.with_tail(LAST_BLOCK, **option)
+    for tries, option in enumerate(options if reference.call_path.block is not None else options[-1:], start=1):
+        stores_everything = reference.with_tail(LAST_BLOCK, **option)
         try:
-            return whole, whole.capture(**single)
+            return stores_everything, stores_everything.capture(**one_text), tries
         except UnsupportedModelError as error:
             last_error = error
     raise last_error
@@ -152,14 +160,16 @@ def refusal(error: BaseException) -> UnsupportedModelError:
     return UnsupportedModelError(f"This model cannot be cut faithfully: {one_line(error)}")
 
 
-def _with_needed_tensors(whole: TracedAdapter, capture: Capture, tail: str) -> tuple[TracedAdapter, Capture]:
+def _with_needed_tensors(
+    stores_everything: TracedAdapter, capture: Capture, tail: str
+) -> tuple[TracedAdapter, Capture]:
     """An adapter that stores only the tensors its tail reads, and the capture as this adapter would have made it.
 
     Cached calls return more than the tail reads (the whole hidden state of each layer, masks, position tables), and
     storing all of it would take as much memory as the model's activations. Which tensors are read is found by running
     the tail with each of them as a leaf: those with a gradient, and those that cannot have one (whole numbers).
     """
-    fast = whole.with_tail(tail)
+    fast = stores_everything.with_tail(tail)
     trimmed = replace(capture, state=fast.for_tail(capture.state))
     if tail == FULL_FORWARD:
         return fast, trimmed
@@ -183,23 +193,28 @@ def _with_needed_tensors(whole: TracedAdapter, capture: Capture, tail: str) -> t
                 kept.setdefault(call, set()).add(index)
     for call, indices in kept.items():
         for index in indices:
-            dims = whole.call_path.cached[call].dims[index] or ()
+            dims = stores_everything.call_path.cached_calls[call].dims[index] or ()
             if "N" in dims and "B" not in dims:
                 raise UnsupportedModelError(
                     "a module that runs before the tail returns positions without a batch dimension, so texts cannot "
                     "differ in them"
                 )
-    live = {call: frozenset(indices) for call, indices in kept.items()}
-    fast = fast.with_tail(tail, live=live)
+    needed_leaves = {call: frozenset(indices) for call, indices in kept.items()}
+    fast = fast.with_tail(tail, needed_leaves=needed_leaves)
     cached = {
-        call: [tensor if index in live.get(call, ()) else None for index, tensor in enumerate(tensors)]
+        call: [tensor if index in needed_leaves.get(call, ()) else None for index, tensor in enumerate(tensors)]
         for call, tensors in trimmed.state.cached.items()
     }
     return fast, replace(trimmed, state=replace(trimmed.state, cached=cached))
 
 
 def _compare_in_batch(
-    fast: TracedAdapter, single: dict[str, Any], capture: Capture, weights: Tensor, reference: Tensor, effect: float
+    fast: TracedAdapter,
+    one_text: dict[str, Any],
+    capture: Capture,
+    weights: Tensor,
+    reference_logits: Tensor,
+    effect: float,
 ) -> tuple[float, float, int]:
     """Compare the text alone with the text in a batch, padded beside a longer one, on the side that the model allows.
 
@@ -211,13 +226,13 @@ def _compare_in_batch(
     if pad_id is None:
         return float("nan"), float("nan"), 0
     tolerance, scale = tolerance_of(capture.logits), scale_of(capture.logits)
-    half_precision = tolerance > 1e-2
-    differences, texts = [], 0
+    half_precision = capture.logits.dtype in (torch.bfloat16, torch.float16)
+    differences, passes = [], 0
     for left in (False, True):
-        batch = with_longer_text(single, pad_id, left=left)
-        if half_precision:  # the padded text alone: a second pass over it, with noise at the padding, is made instead
+        batch = with_longer_text(one_text, pad_id, left=left)
+        if half_precision:  # compared below with a pass that has noise at the padding, not with a longer text beside it
             batch = first_unpadded(batch, padding=True)
-        texts += len(batch["input_ids"])
+        passes += len(batch["input_ids"])
         try:
             together = fast.capture(**batch)
         except InputError:  # the text is decided at the padding of this side
@@ -240,10 +255,10 @@ def _compare_in_batch(
     )
     if half_precision:
         _check_padding_is_ignored(fast, together, scale)
-        texts += 1
+        passes += 1
     with torch.no_grad():
         logits = fast.rerun(together, _weights_in_batch(weights, capture, together))[:1]
-    return differences[-1], relative_difference(logits, reference, effect), texts
+    return differences[-1], relative_difference(logits, reference_logits, effect), passes
 
 
 def _weights_in_batch(weights: Tensor, capture: Capture, together: Capture) -> Tensor:
@@ -292,8 +307,8 @@ def _check_padding_is_ignored(fast: TracedAdapter, longer: Capture, scale: float
 
 def prove_registered_adapter(adapter: Adapter, inputs: dict[str, Any]) -> tuple[SelfCheck, str]:
     """Prove a registered adapter: identity, effect, its fast path against its tail, padding."""
-    single = first_unpadded(inputs)
-    capture = adapter.capture(**single)
+    one_text = first_unpadded(inputs)
+    capture = adapter.capture(**one_text)
     _check_capture(adapter, capture)
     scale, tolerance = scale_of(capture.logits), tolerance_of(capture.logits)
     with torch.no_grad():
@@ -309,18 +324,18 @@ def prove_registered_adapter(adapter: Adapter, inputs: dict[str, Any]) -> tuple[
         erased = erase(
             capture.weights.unsqueeze(1), prefix_keeps(order, capture.mask, 0, steps), _unsqueezed(capture.log_weights)
         )
-        reference = adapter.rerun(capture, erased)
-        size = max(relative_difference(reference, reference[:, :1], 1.0), scale)
-        edit = relative_difference(prefixes, reference, size)
+        reference_logits = adapter.rerun(capture, erased)
+        size = max(relative_difference(reference_logits, reference_logits[:, :1], 1.0), scale)
+        edit = relative_difference(prefixes, reference_logits, size)
         refuse_unless(edit <= tolerance, f"its fast path is not equal to its own tail (off by {edit:.1e}).")
-    padding, texts, pad_id = float("nan"), 1, pad_id_of(adapter)
+    padding, passes, pad_id = float("nan"), 1, pad_id_of(adapter)
     if pad_id is not None:
-        longer = adapter.capture(**with_longer_text(single, pad_id))
+        longer = adapter.capture(**with_longer_text(one_text, pad_id))
         _check_capture(adapter, longer)
-        padding, texts = relative_difference(longer.logits[:1], capture.logits, scale), 3
+        padding, passes = relative_difference(longer.logits[:1], capture.logits, scale), 3
         refuse_unless(padding <= tolerance, f"padding changes its logits (by {padding:.1e}): it ignores the mask.")
     groups = capture.shape[1]
-    return SelfCheck(identity, effect, edit, padding, texts), with_noun(groups, "distribution")
+    return SelfCheck(identity, effect, edit, padding, passes), with_noun(groups, "distribution")
 
 
 def _unsqueezed(tensor: Tensor | None) -> Tensor | None:

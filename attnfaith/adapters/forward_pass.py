@@ -149,7 +149,7 @@ def read_rows(
         first: the first dimension of the layer's results, "B" or "Q"; None for the attention's result.
     """
     queries = attention.shape[2]
-    read = torch.zeros(batch, queries, dtype=torch.bool, device=attention.operand.device)
+    read = torch.zeros(batch, queries, dtype=torch.bool, device=attention.raw_values.device)
     for gradient in gradients:
         if gradient is None:
             continue

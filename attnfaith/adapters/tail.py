@@ -97,7 +97,7 @@ def run_tail(
     def restore(index: int) -> list[Any]:
         length = rows.shape[1] if tail == ONE_POSITION else state.length
         stored, shapes = state.cached.get(index), state.shapes.get(index)
-        return _restored_leaves(call_path.cached[index], stored, shapes, batch, texts, length, blanks)
+        return _restored_leaves(call_path.cached_calls[index], stored, shapes, batch, texts, length, blanks)
 
     inputs = _row_inputs(state, pad) if tail == ONE_POSITION else state.inputs
     traced = TracedRun(call_path, len(texts), on_attention, restore=None if tail == FULL_FORWARD else restore)
@@ -119,7 +119,7 @@ def _restored_leaves(
     Tensors that the logits do not depend on were not stored. The model's code still expects tensors of the right shape,
     so all of them share zeros from ``blanks``.
     """
-    leaves: list[Any] = list(cached_call.leaves)
+    leaves: list[Any] = list(cached_call.non_tensor_leaves)
     sizes_by_name = {"B": len(texts), "N": length}
     for index, dims in enumerate(cached_call.dims):
         if dims is None:

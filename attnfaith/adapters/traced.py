@@ -35,7 +35,7 @@ class TracedAdapter(Adapter):
         call_path: the call path of the attention to cut at.
         heads: the heads to cut; all by default. The others keep their weights.
         tail: one of `attnfaith.adapters.tail.TAILS`.
-        live: by cached call, which leaves of its result the logits depend on; all by default.
+        needed_leaves: by cached call, which leaves of its result the logits depend on; all by default.
         at_block: whether the deciding rows are read off a gradient at the layer's result instead of the attention's.
         every_row: treat every token as deciding, because an edit changes which tokens decide.
         rows_second: whether the layer's result is ``[B, Q, ...]``; otherwise it is ``[Q, B, ...]``.
@@ -51,7 +51,7 @@ class TracedAdapter(Adapter):
         *,
         heads: Sequence[int] | None = None,
         tail: str = ONE_POSITION,
-        live: Mapping[int, frozenset[int]] | None = None,
+        needed_leaves: Mapping[int, frozenset[int]] | None = None,
         at_block: bool = True,
         every_row: bool = False,
         rows_second: bool = True,
@@ -63,9 +63,9 @@ class TracedAdapter(Adapter):
         self.at_block, self.every_row = at_block and call_path.block is not None, every_row
         all_tensors = {
             call: frozenset(index for index, dims in enumerate(cached_call.dims) if dims is not None)
-            for call, cached_call in enumerate(call_path.cached)
+            for call, cached_call in enumerate(call_path.cached_calls)
         }
-        self.live = all_tensors if live is None else live
+        self.needed_leaves = all_tensors if needed_leaves is None else needed_leaves
         self.rows_second = rows_second
         self.reasons: Mapping[str, str] = {}
 
@@ -73,7 +73,7 @@ class TracedAdapter(Adapter):
         """The same cut with another tail, or other settings."""
         settings: dict[str, Any] = {
             "heads": self.heads,
-            "live": self.live,
+            "needed_leaves": self.needed_leaves,
             "at_block": self.at_block,
             "every_row": self.every_row,
             "rows_second": self.rows_second,
@@ -84,8 +84,8 @@ class TracedAdapter(Adapter):
     def capture(self, **inputs: Any) -> Capture:
         """Run the model once, and watch its final attention."""
         wanted = {
-            ONE_POSITION: [call for call, indices in self.live.items() if indices],
-            LAST_BLOCK: range(len(self.call_path.cached)),
+            ONE_POSITION: [call for call, indices in self.needed_leaves.items() if indices],
+            LAST_BLOCK: range(len(self.call_path.cached_calls)),
             FULL_FORWARD: [],
         }[self.tail]
         tokens = inputs["attention_mask"].bool()
@@ -111,7 +111,7 @@ class TracedAdapter(Adapter):
             row_mask=seen.row_mask,
             values=seen.attention.values()[:, :, : mask.shape[1]].detach(),
             context=seen.attention.layout.read(seen.attention.output).detach(),
-            cached={call: self._live_tensors(call, leaves) for call, leaves in seen.stored.items()},
+            cached={call: self._needed_tensors(call, leaves) for call, leaves in seen.stored.items()},
             shapes={call: [getattr(leaf, "shape", None) for leaf in leaves] for call, leaves in seen.stored.items()},
             token=seen.token if items.kind == "tokens" else None,
         )
@@ -125,10 +125,10 @@ class TracedAdapter(Adapter):
             state=self.for_tail(state),
         )
 
-    def _live_tensors(self, call: int, leaves: Sequence[Any]) -> list[Tensor | None]:
+    def _needed_tensors(self, call: int, leaves: Sequence[Any]) -> list[Tensor | None]:
         """The leaves of a cached call's result that the logits depend on; None for all others."""
-        live = self.live.get(call, ())
-        return [leaf.detach() if index in live else None for index, leaf in enumerate(leaves)]
+        needed = self.needed_leaves.get(call, ())
+        return [leaf.detach() if index in needed else None for index, leaf in enumerate(leaves)]
 
     def for_tail(self, state: TracedState) -> TracedState:
         """Reduce a state for the tail at full length to what this tail reads."""
@@ -139,7 +139,7 @@ class TracedAdapter(Adapter):
             return replace(state, cached={}, shapes={}, context=context)
         cached = {}
         for call, tensors in state.cached.items():
-            dims = self.call_path.cached[call].dims
+            dims = self.call_path.cached_calls[call].dims
             cached[call] = [
                 None if tensor is None else select_positions(tensor, dims[index] or (), state.rows)
                 for index, tensor in enumerate(tensors)
@@ -256,7 +256,7 @@ class TracedAdapter(Adapter):
             seen.append(attention)
             raise _StopForward
 
-        wanted = {call: partial(stored.__setitem__, call) for call, indices in self.live.items() if indices}
+        wanted = {call: partial(stored.__setitem__, call) for call, indices in self.needed_leaves.items() if indices}
         ids = inputs["input_ids"]
         traced = TracedRun(self.call_path, len(ids), stop, store=wanted)
 
@@ -272,7 +272,7 @@ class TracedAdapter(Adapter):
             row_mask=rows[1],
             values=values,
             context=None,
-            cached={call: self._live_tensors(call, leaves) for call, leaves in stored.items()},
+            cached={call: self._needed_tensors(call, leaves) for call, leaves in stored.items()},
             shapes={},
         )
         context = seen[0].distributions(rows[0])[0].to(values.dtype) @ values

@@ -25,7 +25,7 @@ from attnfaith.attribution.method import (
     default_method,
     find_method,
 )
-from attnfaith.attribution.model_loading import extra_inputs, load_model, positive_int, where_to_cut
+from attnfaith.attribution.model_loading import extra_inputs, load_model, where_to_cut
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.parameter_names import parameter
@@ -100,7 +100,7 @@ class Attributor(Attribution):
             validation.one_of(decision, KINDS, "decision")
         if output is not None:
             validation.one_of(output, OUTPUTS, "output")
-        positive_int(max_length, "max_length")
+        validation.positive_int(max_length, "max_length")
         if not isinstance(layer, str):
             layer = validation.whole_number(layer, "layer ('final', 'mean' or a number)")
         head = None if head is None else validation.whole_number(head, "head")
@@ -124,10 +124,10 @@ class Attributor(Attribution):
         self._asked = output is not None
         self.target, self.kind = target, decision
         self.batch_size = validation.whole_number(batch_size, "batch_size", least=1)
-        self.texts = None if tokenizer is None else TextEncoder(tokenizer, self.cut.model, max_length)
+        self.encoder = None if tokenizer is None else TextEncoder(tokenizer, self.cut.model, max_length)
         config = getattr(self.cut.model, "config", None)
         self.settings = MethodOptions(
-            steps=positive_int(steps, "steps", most=MOST_STEPS),
+            steps=validation.positive_int(steps, "steps", most=MOST_STEPS),
             baseline=_baseline(baseline, "baseline"),
             layer="mean" if layer == "mean" else "final",
             epsilon=validation.number(epsilon, "epsilon", least=0),
@@ -147,17 +147,17 @@ class Attributor(Attribution):
         Returns:
             An `Explanation`, or a list of them in the order of the texts.
         """
-        if self.texts is None:
+        if self.encoder is None:
             raise InputError("This Attributor was made without a tokenizer. Pass one, or call attribute() with ids.")
         single = not isinstance(texts, list)
-        encoded = self.texts.encode([texts] if single else texts)
+        encoded = self.encoder.encode([texts] if single else texts)
         targets = target if isinstance(target, list | tuple | Tensor) else [target] * len(encoded)
         if len(targets) != len(encoded):
             raise InputError(f"Got {len(encoded)} texts and {len(targets)} targets; expected one target for each text.")
         by_index: dict[int, Explanation] = {}
-        batches = list(self.texts.batches(encoded, self.batch_size))
+        batches = list(self.encoder.batches(encoded, self.batch_size))
         for batch in progress(batches, "explaining", quiet=len(batches) < 3):
-            inputs = self.texts.collate([encoded[index] for index in batch])
+            inputs = self.encoder.collate([encoded[index] for index in batch])
             chosen = [targets[index] for index in batch]
             request, scores = self.score(inputs, chosen, text_ids=tuple(batch))
             for row, index in enumerate(batch):
@@ -198,10 +198,10 @@ class Attributor(Attribution):
                 "additional_forward_args."
             )
         whole = check_inputs(self.cut.model, {"input_ids": input_tensors[0], **extra_inputs(additional_forward_args)})
-        changes: dict[str, Any] = {"steps": positive_int(n_steps, "n_steps", most=MOST_STEPS)}
+        changes: dict[str, Any] = {"steps": validation.positive_int(n_steps, "n_steps", most=MOST_STEPS)}
         changes["baseline"] = None if baselines is None else _baseline(baselines, "baselines")
         validation.flag(return_convergence_delta, "return_convergence_delta")
-        changes["chunk"] = positive_int(internal_batch_size, "internal_batch_size")
+        changes["chunk"] = validation.positive_int(internal_batch_size, "internal_batch_size")
         settings = {name: value for name, value in changes.items() if value is not None}
         values, gaps = [], []
         for piece, chosen, rows in self._pieces(whole, target, internal_batch_size or self.batch_size):

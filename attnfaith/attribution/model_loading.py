@@ -96,11 +96,6 @@ def extra_inputs(arguments: Any) -> dict[str, Any]:
     )
 
 
-def positive_int(number: Any, name: str, *, most: int = validation.LARGEST) -> int | None:
-    """A whole number of at least 1, or None."""
-    return None if number is None else validation.whole_number(number, name, least=1, most=most)
-
-
 def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
     """Load a classifier from a folder or a name on the hub, and its tokenizer unless one is given."""
     register()  # importing attnfaith has done so, except in the process of the command line

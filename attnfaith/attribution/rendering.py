@@ -64,14 +64,15 @@ def html(explanation: Explanation) -> str:
 
 def plot(explanation: Explanation, axis: Any, top: int) -> Any:
     """Bars of the ``top`` words (or a HAN's sentences) of the largest size, in text order; the matplotlib axis."""
-    import matplotlib.pyplot as plt
-
     pieces = _pieces(explanation)
     count = len(pieces)
     if count > top:
         largest = sorted(range(count), key=lambda index: -abs(finite(pieces[index].score) or 0))[:top]
         pieces = [pieces[index] for index in sorted(largest)]
     if axis is None:
+        # With pyplot, unlike the figures of results: a notebook shows axes only if pyplot made their figure.
+        import matplotlib.pyplot as plt
+
         _, axis = plt.subplots(figsize=(6, 1.2 + 0.26 * max(len(pieces), 1)), layout="constrained")
     scores = [finite(piece.score) for piece in pieces]
     colours = [_rgb(AGAINST if (score or 0) < 0 else FOR) for score in scores]

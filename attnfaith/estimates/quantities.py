@@ -18,7 +18,7 @@ from attnfaith.estimates.pivot import Array, Key
 from attnfaith.functional.statistics import Estimate, Resamples, means_of, medians_of
 
 NONE: Key = ("", "")
-"""The key of what is about no ranking."""
+"""The key of estimates without a ranking."""
 Own = TypeVar("Own", bound="Quantity")
 
 
@@ -37,15 +37,17 @@ class Quantity(ABC):
     Attributes:
         name: of the estimates.
         values: ``[n, F]`` or ``[n]``; a NaN takes no part.
-        keys: what each column is about, as (ranking_level, ranking).
-        others: what else it is about: the second ranking of a pair, or which of the texts; "" for nothing.
+        keys: the ranking of each column, as (ranking_level, ranking).
+        others: a second label of each column, such as the second ranking of a pair; "" for none.
         note: for all columns, or for each.
         not_reached: the note of an estimate that is inf.
         unknown: whether the values are only a stand-in for others that are not known; then the estimate is NaN.
         summarised: whether a summary has it.
         compared: the columns that two runs are compared by; None for those without an ``other``.
-        bound_of: the estimate that this one is a bound of; two runs that both have that are not compared by this.
-        by_search: whether it is relative to what a search found, so that two searches make it two numbers.
+        bound_of: the name of the estimate that this one bounds; a comparison of two runs that both have that estimate
+            exactly skips this one.
+        by_search: whether it is relative to the sets that a search found: runs with different searches cannot be
+            compared by it.
     """
 
     name: str
@@ -148,7 +150,7 @@ class Median(Quantity):
         return means.resamples.median(self.values)
 
     def resampled(self, means: SharedMeans) -> tuple[Array, Array]:
-        """A share is a mean, so it is resampled as a mean."""
+        """The medians of the texts ``[F]``, and of each resample ``[resamples, F]``."""
         return medians_of(self.values), means.resamples.median_draws(self.values)
 
 
@@ -254,15 +256,15 @@ class Quantities:
 
     Attributes:
         text_ids: ``[n]``, ascending.
-        of: from the indices of some of the texts to their quantities.
-        level: at which was erased; "" where a test has no levels.
-        missing: why texts that are not among the ids are not.
-        pairs: what a summary of all texts has besides, such as comparisons of rankings; from the indices, quantities
-            and means of the texts to arguments of `EstimateTable.add_each`.
+        quantities_for: a function from indices into ``text_ids`` to the quantities of these texts.
+        level: the level of erasing; "" where a test has no levels.
+        missing: why a text of the run can be absent from ``text_ids``.
+        pairs: further rows for the summary, such as comparisons of two rankings: a function from the indices, the
+            quantities and the means of the texts to arguments of `EstimateTable.add_each`.
     """
 
     text_ids: NDArray[np.int64]
-    of: Callable[[NDArray[np.intp]], Sequence[Quantity | Number]]
+    quantities_for: Callable[[NDArray[np.intp]], Sequence[Quantity | Number]]
     level: str = ""
     missing: str = "fewer than two items to erase"
     pairs: Callable[[NDArray[np.intp], Sequence[Quantity | Number], SharedMeans], Iterable[dict[str, Any]]] | None = (
@@ -302,7 +304,7 @@ def ratio(name: str, above: Array, under: Array, **about: Any) -> FunctionOfMean
         name: of the estimate.
         above: ``[n, F]`` or ``[n]``.
         under: the same of the divisor.
-        **about: as `Quantity` takes it.
+        **about: further attributes of the `Quantity`, such as ``keys`` or ``note``.
     """
     missing = np.isnan(above + under)
     columns = tuple(Mean(name, np.where(missing, np.nan, values)).values for values in (above, under))
@@ -316,8 +318,8 @@ def ratio(name: str, above: Array, under: Array, **about: Any) -> FunctionOfMean
 def bounded(low: Quantity, high: Quantity, *, exact: bool, note: str) -> list[Quantity]:
     """A quantity known between bounds, under its name and as ``_low`` and ``_high``.
 
-    Where both bounds are the exact value, a summary has that by its name only; else that is NaN, and the bounds take
-    its place. Two runs that both have exact values are compared by those.
+    If both bounds are the exact value, a summary has this one value under the plain name. Otherwise the value is NaN,
+    and the summary has ``_low`` and ``_high``. Two runs that both have exact values are compared by these.
 
     Args:
         low: its lower bound, under the name of the quantity.

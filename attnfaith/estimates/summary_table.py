@@ -74,7 +74,7 @@ def _add_estimates(
     rows: EstimateTable, level: Quantities, indices: NDArray[np.intp], resamples: Resamples, *, pairs: bool
 ) -> None:
     """Add the estimates of one slice, resampled within the slice."""
-    parts = [part for part in level.of(indices) if isinstance(part, Number) or part.summarised]
+    parts = [part for part in level.quantities_for(indices) if isinstance(part, Number) or part.summarised]
     means = shared_means(parts, resamples)
     for part in parts:
         if isinstance(part, Number):

@@ -99,11 +99,13 @@ def compare(
                     f"samples with {parameter('paired', False)}."
                 )
             sample = Resamples(len(both), **settings, seed=seed)
-            a, b = _columns([level.of(np.searchsorted(level.text_ids, both)) for level in (left, right)], sample)
+            a, b = _columns(
+                [level.quantities_for(np.searchsorted(level.text_ids, both)) for level in (left, right)], sample
+            )
         else:
             a, b = (
                 _columns(
-                    [level.of(np.arange(len(level.text_ids)))],
+                    [level.quantities_for(np.arange(len(level.text_ids)))],
                     Resamples(len(level.text_ids), **settings, seed=(seed, number)),
                 )[0]
                 for number, level in ((1, left), (2, right))

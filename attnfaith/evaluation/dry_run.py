@@ -23,14 +23,14 @@ LENGTH = 16
 """Tokens that are enough for the dry run; a long text would cost it minutes before the run begins."""
 
 
-def first_text(config: RunConfig, texts: TextEncoder, source: DataSource) -> Batch:
+def first_text(config: RunConfig, encoder: TextEncoder, source: DataSource) -> Batch:
     """One of the first texts that the model can process, as a batch: the shortest that is long enough."""
     rows = next(iter(source.shards(MAX_TRIED)))[1]
-    encoded, excluded = encode(texts, rows, gold=config.target == "gold")
+    encoded, excluded = encode(encoder, rows, gold=config.target == "gold")
     lengths = {index: len(text.ids) for index, text in encoded.items()}
     for index in sorted(lengths, key=lambda index: (lengths[index] < LENGTH, abs(lengths[index] - LENGTH))):
         try:
-            return Batch(config, [rows[index]], [encoded[index]], texts.collate([encoded[index]]))
+            return Batch(config, [rows[index]], [encoded[index]], encoder.collate([encoded[index]]))
         except NumericalError as error:
             excluded[index] = str(error)
         except RuntimeError as error:
@@ -43,7 +43,7 @@ def first_text(config: RunConfig, texts: TextEncoder, source: DataSource) -> Bat
 
 def dry_run(
     batch: Batch,
-    texts: TextEncoder,
+    encoder: TextEncoder,
     *,
     level: str | None,
     rankings: str | Sequence[str],
@@ -57,7 +57,7 @@ def dry_run(
 
     Args:
         batch: the text.
-        texts: encodes texts.
+        encoder: encodes texts for the model.
         level: "attention", "input", "both", or None for the default of the model.
         rankings: "default", "all", or names.
         explanations: rankings of the user's, by name.
@@ -103,8 +103,8 @@ def dry_run(
             batch.inputs,
             hide=hide,
             mask_id=config.settings.mask_id,
-            left=texts.tokenizer.padding_side == "left",
-            longest=texts.max_length,
+            left=encoder.tokenizer.padding_side == "left",
+            longest=encoder.max_length,
             protect=config.protect_deciding,
         )
         notes += hiding.notes

@@ -15,21 +15,21 @@ import torch
 from attnfaith import validation
 from attnfaith.adapters.cut import Cut, cut
 from attnfaith.attribution.method import MethodOptions
-from attnfaith.attribution.model_loading import load_model, positive_int
+from attnfaith.attribution.model_loading import load_model
 from attnfaith.data.labels import ModelLabels
 from attnfaith.data.source import DataOptions, DataSource
 from attnfaith.errors import InputError
-from attnfaith.estimates.summary_table import MOST_RESAMPLES as MAX_RESAMPLES
+from attnfaith.estimates.summary_table import MOST_RESAMPLES
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
-from attnfaith.evaluation.manifest_schema import check_conditions, check_manifest
+from attnfaith.evaluation.manifest_schema import check_manifest, check_new_manifest
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.rankings import DEFAULT, GROUPS, Explain
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import finish, part_entry, run_manifest
 from attnfaith.evaluation.run_progress import RunProgress, sample_of
-from attnfaith.evaluation.runner import TEXTS, Runner, encode
+from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.sampling import BATCH, KEYED, SHARD, Sampling, widest
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.tests.base import tests as all_tests
@@ -40,7 +40,7 @@ from attnfaith.parameter_names import parameter
 from attnfaith.progress import ProgressLog
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
 from attnfaith.storage.manifest import MAX_ROWS, SAMPLE, rows_of
-from attnfaith.storage.run_store import Store
+from attnfaith.storage.run_store import TEXTS, Store
 from attnfaith.text.encoder import TextEncoder, special_ids_of
 
 MAX_STEPS = 10**6
@@ -76,7 +76,7 @@ class RankingOptions:
             level=validation.one_of(self.level, (None, "attention", "input", "both"), "level"),
             target=target,
             output=validation.one_of(self.output, (None, *OUTPUTS), "output"),
-            steps=positive_int(self.steps, "steps", most=MAX_STEPS),
+            steps=validation.positive_int(self.steps, "steps", most=MAX_STEPS),
             hide=validation.one_of(self.hide, (None, *WAYS), "hide"),
             special_tokens=validation.one_of(self.special_tokens, ("include", "protect"), "special_tokens"),
             protect_deciding=validation.flag(self.protect_deciding, "protect_deciding"),
@@ -106,7 +106,7 @@ class RunOptions:
             self,
             batch_size=validation.whole_number(self.batch_size, "batch_size", least=1),
             seed=validation.whole_number(self.seed, "seed", least=0, most=2**64 - 1),
-            n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MAX_RESAMPLES),
+            n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
             confidence_level=validation.share(self.confidence_level, "confidence_level"),
             quiet=validation.flag(self.quiet, "quiet"),
             part=None if self.part is None else _part(self.part),
@@ -169,7 +169,7 @@ class Evaluator:
             validation.one_of(decision, KINDS, "decision")
         if tolerance is not None:
             tolerance = validation.number(tolerance, "tolerance", above=0)
-        positive_int(max_length, "max_length")
+        validation.positive_int(max_length, "max_length")
         loaded, tokenizer = load_model(model, tokenizer)
         if not isinstance(model, str | os.PathLike) and device is not None:
             raise InputError(
@@ -185,9 +185,9 @@ class Evaluator:
         self.cut = loaded if isinstance(loaded, Cut) else cut(loaded)
         self.tokenizer = tokenizer
         self.kind, self.tolerance = decision, tolerance
-        self.texts = TextEncoder(tokenizer, self.cut.model, max_length)
-        if self.texts.max_length is None:
-            self.texts = TextEncoder(tokenizer, self.cut.model, DEFAULT_MAX_LENGTH)
+        self.encoder = TextEncoder(tokenizer, self.cut.model, max_length)
+        if self.encoder.max_length is None:
+            self.encoder = TextEncoder(tokenizer, self.cut.model, DEFAULT_MAX_LENGTH)
 
     def compute(
         self,
@@ -316,8 +316,8 @@ class Evaluator:
             protect_deciding=ranking_options.protect_deciding,
         )
         trial, config, notes = dry_run(
-            first_text(config, self.texts, source),
-            self.texts,
+            first_text(config, self.encoder, source),
+            self.encoder,
             level=ranking_options.level,
             rankings=ranking_options.rankings,
             explanations=ranking_options.explanations,
@@ -333,13 +333,13 @@ class Evaluator:
                 "tokenizer": fingerprint_tokenizer(self.tokenizer),
             },
             columns=_columns_read(data_options, source),
-            max_length=self.texts.max_length,
+            max_length=self.encoder.max_length,
             statistics=run_options.statistics,
             notes=[*source.notes, *notes],
         )
         runner = Runner(
             config,
-            self.texts,
+            self.encoder,
             chosen_tests,
             run_options.batch_size,
             self.shard_size,
@@ -365,7 +365,7 @@ class Evaluator:
             manifest |= {"shard_size": runner.shard_size, "rows": source.rows}
             if options.part is not None:
                 manifest["part"] = part_entry(options.part, source, runner.shard_size)
-            check_conditions(manifest)
+            check_new_manifest(manifest)
             store = Store.open(output_dir, manifest, begin=index == 0)
         opened, (number, parts) = store.manifest, options.part or (1, 1)
         rows = sampling.limit(source.rows) if keyed and source.rows is not None else rows_of(manifest)
@@ -461,10 +461,10 @@ class Evaluator:
     def _count_logits(self, source: DataSource) -> int:
         """The number of logits of a model without ``num_labels``, from its output for the first text."""
         _, rows = next(iter(source.shards(1)))
-        encoded, excluded = encode(self.texts, rows)
+        encoded, excluded = encode(self.encoder, rows)
         if excluded:
             raise InputError(f"The first text cannot be classified: {excluded[0]}.")
-        return self.cut.capture(**self.texts.collate([encoded[0]])).logits.shape[-1]
+        return self.cut.capture(**self.encoder.collate([encoded[0]])).logits.shape[-1]
 
 
 def _set(options: Any, **values: Any) -> None:
@@ -512,7 +512,7 @@ def _label_mapping(mapping: Any) -> dict[Any, Any] | None:
 
 
 def _rationale_form(column: Any, tests: Sequence[Test]) -> str | None:
-    """The form of the rationale column that a test names; a column that no test reads is refused."""
+    """The form of the rationale column, if a test says it; a column that no test reads is refused."""
     readers = [test for test in tests if "rationale_column" in test.reads]
     if column is not None and not readers:
         known = " or ".join(repr(name) for name, kind in all_tests.items() if "rationale_column" in kind.reads)
@@ -520,7 +520,7 @@ def _rationale_form(column: Any, tests: Sequence[Test]) -> str | None:
             f"Only the test {known} reads {parameter('rationale_column')}, and it is not run. Add it to "
             f"{parameter('tests')}, or leave {parameter('rationale_column')} out."
         )
-    return next((test.options["form"] for test in readers), None)
+    return next((test.rationale_form for test in readers if test.rationale_form), None)
 
 
 def _explanations(explanations: Any) -> dict[str, Explain]:

@@ -49,7 +49,7 @@ def check_manifest(manifest: Mapping[str, Any], path: Path) -> None:
         refuse(path, str(error))
 
 
-def check_conditions(manifest: Mapping[str, Any]) -> None:
+def check_new_manifest(manifest: Mapping[str, Any]) -> None:
     """Refuse a run, before any work, whose results could not be loaded again.
 
     Args:

@@ -72,7 +72,7 @@ class Results:
 
     @property
     def ran(self) -> list[Test]:
-        """The names of the tests of the run."""
+        """The tests of the run, each with its options."""
         return [tests[name](**options) for name, options in self.tests.items()]
 
     def table(self, name: str = "texts") -> pd.DataFrame:

@@ -27,19 +27,18 @@ from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS, UnfinishedShard
 from attnfaith.functional.decision import Decision
 from attnfaith.parameter_names import parameter
 from attnfaith.storage.fingerprint import fingerprint_rows
-from attnfaith.storage.run_store import Store
+from attnfaith.storage.run_store import TEXTS, Store
 from attnfaith.text.encoded import EncodedText
 from attnfaith.text.encoder import TextEncoder
 
 SQUARES = 2**25
 """The largest sum of squared lengths in a batch: a very long text is a batch by itself."""
 GROWTH = 1.02
-"""The growth of `Runner.room` after a batch that filled it: another process may have used the memory up."""
+"""The growth of `Runner.max_tokens` after a batch that filled it: slow, but the shortage may have been temporary."""
 OPERATIONS = 10**12
 """The most operations that a batch is expected to take: some ten seconds of two processor cores."""
 ON_ACCELERATOR = 50
 """How many times as many they are on an accelerator."""
-TEXTS = "texts"
 _COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
     ("prediction", None),
@@ -61,23 +60,23 @@ class Runner:
 
     Attributes:
         config: the configuration of the run.
-        texts: encodes texts for the model.
+        encoder: encodes texts for the model.
         tests: the tests.
         batch_size: texts in a batch.
         shard_size: rows of the data that are written together.
-        room: the most tokens in a batch, padding included; infinite until memory runs out. Then it is half of the
-            batch that was too large, and it grows a little after each batch that filled it.
+        max_tokens: the most tokens in a batch, padding included; infinite until memory runs out. Then it is half of
+            the batch that was too large, and it grows a little after each batch that filled it.
         inexact: how many texts have inexact scores, by ranking.
         piece_seconds: after this time at most, what is finished of a shard is written.
         profile: what took the time.
     """
 
     config: RunConfig
-    texts: TextEncoder
+    encoder: TextEncoder
     tests: Sequence[Test]
     batch_size: int
     shard_size: int
-    room: float = math.inf
+    max_tokens: float = math.inf
     inexact: dict[Ranking, InexactScores] = field(default_factory=dict)
     piece_seconds: float = PIECE_SECONDS
     profile: Profile = field(default_factory=Profile)
@@ -126,12 +125,12 @@ class Runner:
 
     def lengths(self, rows: Sequence[Row]) -> list[list[int]]:
         """The lengths in tokens of rows that can be run, by batch."""
-        texts = list(encode(self.texts, rows, gold=self.config.target == "gold")[0].values())
+        texts = list(encode(self.encoder, rows, gold=self.config.target == "gold")[0].values())
         return [[len(texts[index].ids) for index in batch] for batch in self._batches(texts)]
 
     def _complete(self, shard: UnfinishedShard, rows: Sequence[Row], progress: RunProgress) -> None:
         """Run the batches of a shard that are not done."""
-        encoded, excluded = encode(self.texts, rows, gold=self.config.target == "gold")
+        encoded, excluded = encode(self.encoder, rows, gold=self.config.target == "gold")
         excluded = {index: reason for index, reason in excluded.items() if rows[index].number not in shard.done}
         if excluded:
             shard.add([self._excluded([_excluded_row(rows[index], reason) for index, reason in excluded.items()])])
@@ -169,7 +168,7 @@ class Runner:
         that the first batches tell how long the others take.
         """
         batches = []
-        for batch in self.texts.batches(encoded, self.batch_size) if encoded else ():
+        for batch in self.encoder.batches(encoded, self.batch_size) if encoded else ():
             longest = max(len(encoded[index].ids) for index in batch)
             operations = self.cost.operations * self.cost.work([longest])
             size = max(1, min(SQUARES // longest**2, int(self.most_operations / max(operations, 1.0))))
@@ -191,12 +190,12 @@ class Runner:
     def _evaluate(self, members: list[tuple[Row, EncodedText]]) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
         """The columns of a batch by table, or the reason why a single text is excluded.
 
-        A batch is split into parts that fit into `room`.
+        A batch is split into parts that fit into `max_tokens`.
         """
         longest = max(len(text.ids) for _, text in members)
         start = 0
-        while start < len(members):  # the room can change from one part to the next
-            size = int(max(1, min(len(members) - start, self.room / longest)))
+        while start < len(members):  # max_tokens can change from one part to the next
+            size = int(max(1, min(len(members) - start, self.max_tokens / longest)))
             yield from self._evaluate_part(members[start : start + size])
             start += size
 
@@ -205,10 +204,11 @@ class Runner:
     ) -> Iterator[tuple[list[tuple[Row, EncodedText]], Any]]:
         """The same; a part is split in halves when memory runs out, and when the logits of a text are not finite."""
         used = len(members) * max(len(text.ids) for _, text in members)
+        out_of_memory = False
         try:
             yield members, self._columns(members)
-            if used > self.room / 2:
-                self.room *= GROWTH
+            if used > self.max_tokens / 2:
+                self.max_tokens *= GROWTH
             return
         except NumericalError as error:
             if len(members) == 1:
@@ -219,9 +219,9 @@ class Runner:
                 raise
             if len(members) == 1:
                 raise too_long(*members[0]) from error
-            self.room = used / 2
+            self.max_tokens, out_of_memory = used / 2, True
         # Outside of the handler: its exception keeps the tensors of the failed pass alive.
-        if used / 2 == self.room:
+        if out_of_memory:
             clear_device_cache(garbage_collection=True)
         middle = len(members) // 2
         yield from self._evaluate_part(members[:middle])
@@ -230,7 +230,7 @@ class Runner:
     def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
         rows, encoded = [row for row, _ in members], [text for _, text in members]
         with self.profile.part("capture"):
-            batch = Batch(self.config, rows, encoded, self.texts.collate(encoded), self.profile)
+            batch = Batch(self.config, rows, encoded, self.encoder.collate(encoded), self.profile)
         columns = {TEXTS: _text_columns(batch)}
         for test in self.tests:
             with self.profile.part(test.name):
@@ -273,12 +273,12 @@ def too_long(row: Row, encoded: EncodedText) -> AttnFaithError:
 
 
 def encode(
-    texts: TextEncoder, rows: Sequence[Row], *, gold: bool = False
+    encoder: TextEncoder, rows: Sequence[Row], *, gold: bool = False
 ) -> tuple[dict[int, EncodedText], dict[int, str]]:
     """Encode rows by index, and give the reasons why others are excluded.
 
     Args:
-        texts: encodes texts.
+        encoder: encodes texts for the model.
         rows: of the data.
         gold: exclude rows without a label, since their label is what is explained.
     """
@@ -293,12 +293,12 @@ def encode(
     if not entries:
         return {}, excluded
     try:
-        encoded = dict(zip(entries, texts.encode(list(entries.values())), strict=True))
+        encoded = dict(zip(entries, encoder.encode(list(entries.values())), strict=True))
     except InputError:  # encode one by one to find out which texts were refused
         encoded = {}
         for index, entry in entries.items():
             try:
-                encoded[index] = texts.encode([entry])[0]
+                encoded[index] = encoder.encode([entry])[0]
             except InputError as error:
                 excluded[index] = str(error)
     empty = [index for index, text in encoded.items() if all(segment is None for segment in text.segments)]

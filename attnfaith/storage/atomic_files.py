@@ -117,8 +117,8 @@ def make_folder(path: Path) -> None:
         raise StorageError(f"{str(path)!r} is a symbolic link; expected a folder. Remove the link.")
 
 
-def remove_leftovers(folder: Path, *, everyone: bool) -> None:
-    """Remove temporary files of killed writers, and with ``everyone`` those of living ones too.
+def remove_leftovers(folder: Path, *, include_live_writers: bool) -> None:
+    """Remove temporary files of killed writers, and with ``include_live_writers`` those of living ones too.
 
     A writer that loses its temporary file writes it again. A file that cannot be removed stays and does no harm.
     """
@@ -126,7 +126,7 @@ def remove_leftovers(folder: Path, *, everyone: bool) -> None:
         match = LEFTOVER.fullmatch(entry.name)
         if match is None or entry.path in _WRITING:
             continue
-        if everyone or _is_abandoned(match[2], int(match[3])):
+        if include_live_writers or _is_abandoned(match[2], int(match[3])):
             with contextlib.suppress(OSError):
                 Path(entry.path).unlink(missing_ok=True)
 

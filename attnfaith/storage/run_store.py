@@ -104,20 +104,21 @@ class Store:
             _refuse_file(path)
             path.mkdir(parents=True, exist_ok=True)
             present = [entry for entry in path.iterdir() if not LEFTOVER.fullmatch(entry.name)]
+            new = cls(path, requested, mirror)
             if not os.path.lexists(path / manifests.NAME):
                 if not begin:
                     _refuse_separate(path, mirror)
-                new = cls(path, requested, mirror)
                 new._refuse_foreign(present)
                 if foreign:
                     raise _foreign(path, foreign[0])
                 probe(path)
                 if put_new(path / manifests.NAME, manifests.to_bytes(requested)):  # never over that of another process
                     new._send(path / manifests.NAME)
-            store = cls(path, cls(path, requested, mirror)._stored_manifest(requested), mirror)
+            # From here on the manifest in the folder counts: it may say that the run is finished already.
+            store = cls(path, new._stored_manifest(requested), mirror)
             if "counts" not in store.manifest:
                 probe(path)
-            store._remove_leftovers(everyone=False)
+            store._remove_leftovers(include_live_writers=False)
             store._prove_all()
             store._pieces.prove()
             for shard in store._pieces.files():
@@ -397,7 +398,7 @@ class Store:
                     f"{str(self.directory)!r} was taken by another run while this one wrote into it. Run again with "
                     f"another {parameter('output_dir')}."
                 )
-            self._remove_leftovers(everyone=True)
+            self._remove_leftovers(include_live_writers=True)
             self._remove_pieces()
             self.manifest |= {"shards": len(shards), "counts": counts, "digests": self._digests(sorted(concluded))}
             self._put(self.directory / manifests.NAME, manifests.to_bytes(self.manifest))
@@ -525,10 +526,10 @@ class Store:
         table, proof = sealed_table.read(path, columns, self._proofs.get(path))
         self._check_identity(name, shard, proof)
         with sealed_table.damaged(path):
-            self._refuse_hostile(name, shard, table)
+            self._check_types_and_range(name, shard, table)
         return table
 
-    def _refuse_hostile(self, name: str, shard: int | None, table: pa.Table) -> None:
+    def _check_types_and_range(self, name: str, shard: int | None, table: pa.Table) -> None:
         """Refuse columns with other types than in `expect`, and rows of texts that are not in the shard."""
         if name not in self._expected_columns:
             return
@@ -636,7 +637,7 @@ class Store:
     def _stored_manifest(self, requested: dict[str, Any]) -> dict[str, Any]:
         """The manifest in the folder, updated with the requested statistics; that of another run is refused.
 
-        A lock is needed: of two processes that continue a run, one could undo the last entries of the other.
+        Locked, because a rewrite at the same time could erase the entries that finish the run.
         """
         with locked(self.directory):
             stored = manifests.read_manifest(self.directory)
@@ -692,9 +693,9 @@ class Store:
                         f"{path.name!r} in it is not of this run. Give another {parameter('output_dir')}, new or empty."
                     )
 
-    def _remove_leftovers(self, *, everyone: bool) -> None:
+    def _remove_leftovers(self, *, include_live_writers: bool) -> None:
         for folder in (self.directory, *(entry for entry in self.directory.iterdir() if is_folder(entry))):
-            remove_leftovers(folder, everyone=everyone)
+            remove_leftovers(folder, include_live_writers=include_live_writers)
 
 
 def _reached(directory: str | os.PathLike[str]) -> tuple[Path, Mirror | None]:

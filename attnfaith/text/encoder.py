@@ -15,25 +15,17 @@ from attnfaith import validation
 from attnfaith.adapters.dummy_inputs import (
     SPECIAL_NAMES,
     config_value,
-    make_dummy_inputs,
     position_limit,
-    position_tables,
     text_configs,
 )
-from attnfaith.adapters.embeddings import read_vectors, run_on_vectors
-from attnfaith.adapters.forward_pass import logits_of
-from attnfaith.adapters.inference_state import inference_state, unwrapped
 from attnfaith.adapters.input_checks import vocabulary_of
-from attnfaith.adapters.positions import repeat_inputs
-from attnfaith.adapters.self_check import first_unpadded, relative_difference, scale_of, tolerance_of
-from attnfaith.errors import InputError, UnsupportedModelError
+from attnfaith.errors import InputError
 from attnfaith.parameter_names import parameter
 from attnfaith.text.encoded import EncodedText, build_encoded
 from attnfaith.text.offsets import TokenizerOutput, tokenize
+from attnfaith.text.padding_trial import padding_is_ignored
 
 _UNLIMITED = 10**20  # Transformers says "no limit" as 1e30
-_TRIAL_LENGTH = 48  # tokens of the dummy text beside which another is padded
-_OTHER_CHOICE = 1e-3  # of the logits' scale: more than rounding, so that the model has chosen other keys
 
 
 class TextEncoder:
@@ -112,38 +104,12 @@ class TextEncoder:
 
     @cached_property
     def mixes_lengths(self) -> bool:
-        """True if texts of different lengths can share a batch: padding on the tokenizer's side must change no logits.
+        """True if texts of different lengths can share a batch, see `attnfaith.text.padding_trial`.
 
-        The tokenizer chooses the side, and not every model allows both: a model that classifies from its first position
-        would read left padding there. True without a trial if no dummy texts can be made for the model. Tried with the
-        texts as they are, and with each token replaced by the zero vector, as occlusion does: a model that chooses the
-        keys to attend by an index may find all of them equal there, and the width then decides which it takes.
+        The tokenizer chooses the side of the padding, and not every model allows both: a model that classifies from its
+        first position would read left padding there.
         """
-        left = self.tokenizer.padding_side == "left"
-        # with a table of positions, left padding shifts the positions of the text
-        if self._pad is None or (left and position_tables(self.model)):
-            return False
-        most = min(limit for limit in (position_limit(self.model), _TRIAL_LENGTH) if limit is not None)
-        try:
-            batch = make_dummy_inputs(self.model, (most // 2, most), "left" if left else "right")
-        except InputError:
-            return True
-        if len(batch["input_ids"]) < 2:
-            return False
-        with inference_state(unwrapped(self.model), gradients=False) as copy:
-            try:
-                single, together = (logits_of(copy(**inputs)) for inputs in (first_unpadded(batch), batch))
-            except (RuntimeError, ValueError, IndexError, TypeError):  # raised by the code of the model
-                return False
-            if relative_difference(together[:1], single, scale_of(single)) > tolerance_of(single) / 10:
-                return False
-            try:
-                single, padded = (
-                    _without_each_vector(copy, first_unpadded(batch, padding=pad)) for pad in (False, True)
-                )
-            except (UnsupportedModelError, RuntimeError, ValueError, IndexError, TypeError):
-                return True  # its word vectors cannot be replaced, so no token is occluded
-        return relative_difference(padded, single, scale_of(single)) <= _OTHER_CHOICE
+        return self._pad is not None and padding_is_ignored(self.model, self.tokenizer.padding_side)
 
     def collate(self, encoded: Sequence[EncodedText]) -> dict[str, Tensor]:
         """The inputs of the model, padded on the tokenizer's side, with an ``attention_mask``."""
@@ -301,12 +267,3 @@ def _accepted_by(model: Any) -> frozenset[str] | None:
 
 def _name(value: Any) -> str:
     return type(value).__name__
-
-
-def _without_each_vector(model: nn.Module, inputs: dict[str, Any]) -> Tensor:
-    """The logits ``[K, C]`` of one text with the vector of each of its K tokens replaced by zeros."""
-    places = inputs["attention_mask"][0].nonzero().flatten()
-    repeated = repeat_inputs(inputs, 1, len(places))
-    vectors = read_vectors(model, repeated["input_ids"]).clone()
-    vectors[torch.arange(len(places), device=places.device), places] = 0
-    return run_on_vectors(model, lambda: logits_of(model(**repeated)), repeated["input_ids"], vectors)

@@ -75,7 +75,7 @@ def test_outputs_in_all_their_forms():
         got[output] = attributor(TEXT)
         assert got[output].output == output
     with torch.no_grad():
-        inputs = attributor.texts.collate(attributor.texts.encode([TEXT]))
+        inputs = attributor.encoder.collate(attributor.encoder.encode([TEXT]))
         vectors = model.get_input_embeddings()(inputs.pop("input_ids"))
         changed = vectors.clone()
         changed[:, 3] = 0

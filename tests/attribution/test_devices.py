@@ -14,7 +14,7 @@ from tests.helpers.small_runs import TEXTS, evaluator_of
 def test_a_method_scores_texts_there_as_here(level, name):
     """Of texts: the tokenizer makes tensors on the CPU. A FLAN has one attention, so nothing to roll out."""
     evaluator, _ = evaluator_of("multiclass")
-    model, tokenizer = evaluator.cut.model.double(), evaluator.texts.tokenizer
+    model, tokenizer = evaluator.cut.model.double(), evaluator.encoder.tokenizer
     here = af.Attributor(model, tokenizer, method=name, level=level)(TEXTS[:5])
     with OtherDevice() as device:
         moved = device.put(copy.deepcopy(model))

@@ -40,6 +40,7 @@ class Toy(Test):
 
     name = "toy"
     ranked = False
+    reads = ("rationale_column",)
     headline = {"mean_length": "length of a text (mean)"}
     level_name = "anywhere"
     metrics = ("Length",)
@@ -89,11 +90,11 @@ def quantities(table, least):
     return Quantities(ids, lambda places: [one.take(places) for one in every], missing="there are none")
 """,
     "plot.py": """
-from matplotlib.figure import Figure
+from attnfaith.plots.style import COLUMN, PaperFigure
 
 
 def draw(results):
-    figure = Figure()
+    figure = PaperFigure.of_width(COLUMN, 2.6)
     figure.add_subplot().hist(results.table("toy")["length"])
     return figure
 
@@ -156,7 +157,8 @@ def results(model, folder, tmp_path_factory):
 
 
 def test_it_is_evaluated_and_summed_up(results):
-    assert results.tests == {"erasure": {"bounds": False, "reference": None}, "toy": {"least": 5}}
+    assert list(results.tests) == ["erasure", "toy"]
+    assert results.tests["toy"] == {"least": 5}
     length = results.table("toy")["length"]
     mine = results.summary().query("test == 'toy'").set_index("figure")
     assert mine.loc["mean_length", "value"] == pytest.approx(length.mean())
@@ -194,6 +196,15 @@ def test_saving_and_loading(results, tmp_path):
     assert again.tests == results.tests
     pd.testing.assert_frame_equal(again.summary(), results.summary())
     assert str(again) == str(results)
+
+
+def test_it_may_read_what_people_marked(model):
+    """It has no option for the form of the column, so the cells decide."""
+    rows = [{"text": row["text"], "marks": [1] * len(row["text"].split())} for row in ROWS]
+    run = af.Evaluator(model).compute(rows, tests=["toy"], rationale_column="marks", **OPTIONS)
+    assert run.manifest["run"]["columns"]["rationale"] == "marks"
+    with pytest.raises(af.InputError, match="Only the test 'rationales' or 'toy' reads"):
+        af.Evaluator(model).compute(rows, tests=["erasure"], rationale_column="marks", **OPTIONS)
 
 
 def test_resuming(results, model, tmp_path, monkeypatch):

@@ -102,7 +102,7 @@ def parameters(function):
 def flan(tmp_path_factory):
     folder = commands.save_flan(tmp_path_factory.mktemp("models") / "flan")
     attributor = af.Attributor(str(folder))
-    return attributor.cut.model, attributor.texts.tokenizer
+    return attributor.cut.model, attributor.encoder.tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ def test_every_test_runs_there_and_says_the_same(name):
     """From texts on: the tokenizer makes tensors on the CPU."""
     more = {"rationale_column": "marks"} if name == "rationales" else {}
     evaluator, _ = evaluator_of("multiclass")
-    model, tokenizer = evaluator.cut.model.double(), evaluator.texts.tokenizer
+    model, tokenizer = evaluator.cut.model.double(), evaluator.encoder.tokenizer
     rows = [row | {"label": 0} for row in ROWS[:12] + ROWS[-2:]]
     here = computed(af.Evaluator(model, tokenizer), rows, name, **more)
     with OtherDevice() as device:

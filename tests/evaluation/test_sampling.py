@@ -268,4 +268,4 @@ def test_rows_of_texts_that_are_not_in_the_shard_are_refused(evaluator, rows, tm
     assert store.shards() == [0, 1]
     table = store._read("texts", 0, None)
     with pytest.raises(ValueError, match="not in shard 1"):
-        store._refuse_hostile("texts", 1, table)
+        store._check_types_and_range("texts", 1, table)

@@ -20,7 +20,7 @@ def compared(name: str, rows: pd.DataFrame, **options) -> dict[str, dict]:
     """What two runs of a test are compared by: by level, the column of each name and key, and the ids of the texts."""
     result = {}
     for level in tests[name](**options).quantities({name: rows}.__getitem__):
-        parts = quantities_only(level.of(np.arange(len(level.text_ids))))
+        parts = quantities_only(level.quantities_for(np.arange(len(level.text_ids))))
         columns = {
             name: values
             for part in (item.compared_only() for item in parts)

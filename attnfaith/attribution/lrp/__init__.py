@@ -17,7 +17,7 @@ _FACTS: dict[str, Any] = {
     "passes": 1,
     "backward": True,
     "reference": "Bach et al. 2015; Arras et al. 2017; Ali et al. 2022",
-    "default_output": "log_odds",  # a logit by itself changes when all grow alike, although the decision does not
+    "default_output": "log_odds",  # the same amount added to all logits changes each of them, but no decision
     "multiplies_by_inputs": True,
     "has_completeness_gap": True,
 }

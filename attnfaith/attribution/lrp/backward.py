@@ -10,13 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def damping(output: Tensor, epsilon: float, features: int) -> Tensor | None:
-    """The factor ``z / (z + epsilon s sign z)`` of the epsilon rule; ``s`` is the mean size of ``z`` at a position."""
+def damping_factors(output: Tensor, epsilon: float, feature_dim: int) -> Tensor | None:
+    """The factors ``z / (z + epsilon s sign z)`` of the epsilon rule; ``s`` is the mean size of ``z`` at a position."""
     if not epsilon:
         return None
     size = output.abs()
-    floor = size.mean(features, keepdim=True).mul_(epsilon)
-    return size.div_(size + floor).nan_to_num_(1.0)
+    stabiliser = size.mean(feature_dim, keepdim=True).mul_(epsilon)
+    return size.div_(size + stabiliser).nan_to_num_(1.0)
 
 
 class Linear(torch.autograd.Function):
@@ -31,15 +31,15 @@ class Linear(torch.autograd.Function):
         # Some models change the output in place, which torch refuses for a view from a custom function.
         if output._is_view():
             output = output.clone()
-        ctx.save_for_backward(weight, bias, damping(output, epsilon, -1))
+        ctx.save_for_backward(weight, bias, damping_factors(output, epsilon, -1))
         ctx.note = note
         return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Damp the gradient where the output is small, and multiply by the weights."""
-        weight, bias, ratio = ctx.saved_tensors
-        gradient = gradients[0] if ratio is None else ratio.mul_(gradients[0])
+        weight, bias, factors = ctx.saved_tensors
+        gradient = gradients[0] if factors is None else factors.mul_(gradients[0])
         if bias is not None:
             ctx.note(gradient @ bias)
         return gradient @ weight, None, None, None, None
@@ -50,20 +50,20 @@ class Damped(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, output: Tensor, bias: Tensor | None, epsilon: float, features: int, note: Callable[[Tensor], None]
+        ctx: Any, output: Tensor, bias: Tensor | None, epsilon: float, feature_dim: int, note: Callable[[Tensor], None]
     ) -> Tensor:
         """Return a copy of the output, since some models change it in place."""
-        ctx.save_for_backward(bias, damping(output, epsilon, features))
-        ctx.note, ctx.features = note, features
+        ctx.save_for_backward(bias, damping_factors(output, epsilon, feature_dim))
+        ctx.note, ctx.feature_dim = note, feature_dim
         return output.clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Damp the gradient where the output is small."""
-        bias, ratio = ctx.saved_tensors
-        gradient = gradients[0] if ratio is None else gradients[0] * ratio
+        bias, factors = ctx.saved_tensors
+        gradient = gradients[0] if factors is None else gradients[0] * factors
         if bias is not None:
-            ctx.note((gradient * bias).sum(ctx.features))
+            ctx.note((gradient * bias).sum(ctx.feature_dim))
         return gradient, None, None, None, None
 
 
@@ -96,22 +96,22 @@ class LayerNorm(torch.autograd.Function):
         shape: list[int],
         weight: Tensor | None,
         bias: Tensor | None,
-        floor: float,
-        epsilon: float,
+        norm_eps: float,
+        lrp_epsilon: float,
         note: Callable[[Tensor], None],
     ) -> Tensor:
         """The output of the layer."""
-        output, _, scale = torch.native_layer_norm(inputs, shape, weight, bias, floor)
-        ratio = None if bias is None else damping(output, epsilon, -1)
-        ctx.save_for_backward(weight, bias, scale, ratio)
+        output, _, scale = torch.native_layer_norm(inputs, shape, weight, bias, norm_eps)
+        factors = None if bias is None else damping_factors(output, lrp_epsilon, -1)
+        ctx.save_for_backward(weight, bias, scale, factors)
         ctx.note, ctx.dims = note, tuple(range(-len(shape), 0))
         return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient of centring and of dividing by a constant."""
-        weight, bias, scale, ratio = ctx.saved_tensors
-        gradient = gradients[0] if ratio is None else ratio.mul_(gradients[0])
+        weight, bias, scale, factors = ctx.saved_tensors
+        gradient = gradients[0] if factors is None else factors.mul_(gradients[0])
         if bias is not None:
             ctx.note((gradient * bias).sum(ctx.dims))
         gradient = gradient * scale if weight is None else (gradient * weight).mul_(scale)
@@ -121,26 +121,27 @@ class LayerNorm(torch.autograd.Function):
 def unrolled(kind: str, *args: Any) -> tuple[Tensor, ...]:
     """Compute ``torch.lstm`` or ``torch.gru``, packed or not, from linear layers and pointwise products.
 
-    In products such as ``forget * cell + enter * candidate`` the gates are constants and the signal gets all relevance.
+    In products such as ``forget_gate * cell + input_gate * candidate`` the gates are constants and the signal gets all
+    relevance.
     """
     packed = isinstance(args[1], Tensor) and args[1].dtype == torch.int64 and args[1].dim() == 1
     if packed:
-        data, sizes, start, weights, biased, layers, _, _, both = args
+        data, sizes, initial, weights, biased, layers, _, _, bidirectional = args
         steps = data.split(sizes.tolist())
     else:
-        data, start, weights, biased, layers, _, _, both, batch_first = args
+        data, initial, weights, biased, layers, _, _, bidirectional, batch_first = args
         steps = (data.transpose(0, 1) if batch_first else data).unbind(0)
-    states = start if isinstance(start, (tuple, list)) else (start,)
+    states = initial if isinstance(initial, (tuple, list)) else (initial,)
     # add 0 * data so that the initial state is in the graph; otherwise the relevance that the first step's biases
     # absorb is lost
     states = tuple(state + 0 * data.flatten()[:1] for state in states)
-    directions, per = 2 if both else 1, 4 if biased else 2
+    directions, weights_per_direction = 2 if bidirectional else 1, 4 if biased else 2
     ends: list[list[Tensor]] = [[] for _ in states]
     for layer in range(layers):
         by_direction = []
         for direction in range(directions):
             index = layer * directions + direction
-            parts = weights[index * per : (index + 1) * per]
+            parts = weights[index * weights_per_direction : (index + 1) * weights_per_direction]
             outputs, last = _direction(kind, steps, [state[index] for state in states], parts, backward=direction == 1)
             by_direction.append(outputs)
             for values, value in zip(ends, last, strict=True):
@@ -177,9 +178,9 @@ def _sums(inputs: Tensor, hidden: Tensor, weights: list[Tensor]) -> tuple[Tensor
 def _lstm_cell(inputs: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
     hidden, cell = state
     left, right = _sums(inputs, hidden, weights)
-    enter, forget, candidate, leave = (left + right).chunk(4, dim=-1)
-    cell = torch.sigmoid(forget).detach() * cell + torch.sigmoid(enter).detach() * torch.tanh(candidate)
-    return [torch.sigmoid(leave).detach() * torch.tanh(cell), cell]
+    input_gate, forget_gate, candidate, output_gate = (left + right).chunk(4, dim=-1)
+    cell = torch.sigmoid(forget_gate).detach() * cell + torch.sigmoid(input_gate).detach() * torch.tanh(candidate)
+    return [torch.sigmoid(output_gate).detach() * torch.tanh(cell), cell]
 
 
 def _gru_cell(inputs: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:

@@ -5,7 +5,7 @@ equal and the graph is changed, by treating something as a constant. Attention w
 normaliser of LayerNorm and RMSNorm; a pointwise activation passes relevance in proportion f(x)/x; in a gated product
 the gate is a constant and the signal gets all relevance (Arras et al. 2017 for recurrent layers, Ali et al. 2022 and
 Achtibat et al. 2024 for Transformers). Linear layers use the epsilon rule (Bach et al. 2015). "Input times gradient" of
-such a graph is the relevance. Others say that LRP is covered by patents; that is repeated here without any legal claim.
+such a graph is the relevance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attnfaith.attribution.lrp.backward import Damped, LayerNorm, Linear, Pointw
 POINTWISE = {"relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "selu", "mish", "hardswish", "relu6"}
 CONSTANT = {"softmax", "sigmoid", "rsqrt", "sqrt", "hardsigmoid"}
 LINEAR = {"conv1d", "addmm", "matmul", "__matmul__", "baddbmm", "bmm"}
-SAME = {"dropout", "to", "type_as", "contiguous", "view", "reshape", "transpose", "float", "unsqueeze", "squeeze"}
+KEEPS_GATE = {"dropout", "to", "type_as", "contiguous", "view", "reshape", "transpose", "float", "unsqueeze", "squeeze"}
 
 
 class Rules(FunctionInterceptor):
@@ -50,9 +50,13 @@ class Rules(FunctionInterceptor):
             relevance = relevance.reshape(1, -1)  # of one text, whatever the order of the dimensions
         elif relevance.dim() == 1 and relevance.numel() == self.batch * self.length:  # XLNet has [L, B]
             relevance = relevance.reshape(self.batch, -1)
-        whole = relevance.shape[0] == self.batch and (relevance.dim() > 1 or relevance.numel() == self.batch)
-        whole &= self.batch == 1 or not (relevance.shape[:2] == (self.batch, self.batch) and self.length == self.batch)
-        part = relevance.reshape(self.batch, -1).sum(1) if whole else relevance.sum().expand(self.batch) * torch.nan
+        batch_is_first = relevance.shape[0] == self.batch  # [B], or [B, ...]
+        if self.batch > 1 and relevance.shape[:2] == (self.batch, self.batch) and self.length == self.batch:
+            batch_is_first = False  # [B, L] or [L, B]: an ambiguous shape gives NaN
+        if batch_is_first:
+            part = relevance.reshape(self.batch, -1).sum(1)
+        else:
+            part = relevance.sum().expand(self.batch) * torch.nan
         self.absorbed = part if self.absorbed is None else self.absorbed + part
 
     def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -84,7 +88,7 @@ class Rules(FunctionInterceptor):
             self.gates[id(output)] = output
         elif name in LINEAR and isinstance(output, Tensor) and output.requires_grad:
             output = self._damped(name, args, kwargs, output)
-        elif name in SAME and args and id(args[0]) in self.gates:
+        elif name in KEEPS_GATE and args and id(args[0]) in self.gates:
             self.gates[id(output)] = output
         return output
 
@@ -120,8 +124,8 @@ class Rules(FunctionInterceptor):
 
     def _rms_norm(self, inputs: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
         dims = tuple(range(-len(shape), 0))
-        floor = torch.finfo(inputs.dtype).eps if eps is None else eps
-        constant = torch.rsqrt(inputs.detach().square().mean(dims, keepdim=True) + floor)
+        norm_eps = torch.finfo(inputs.dtype).eps if eps is None else eps
+        constant = torch.rsqrt(inputs.detach().square().mean(dims, keepdim=True) + norm_eps)
         return inputs * constant if weight is None else inputs * (constant * weight)
 
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

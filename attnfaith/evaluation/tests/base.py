@@ -40,7 +40,8 @@ class Test(ABC):
     Attributes:
         name: of the test, and of its table.
         ranked: whether it reads the rankings that were asked for.
-        reads: the arguments of `Evaluator.compute` that name a column of the data that only this test reads.
+        reads: the arguments of `Evaluator.compute` that name a column which is read for tests only. There is one,
+            ``rationale_column``: it is refused where no test of the run reads it.
         headline: the estimates that ``attnfaith compare`` prints, and what it calls them.
         level_name: what it prints where other tests have the level at which was erased.
         earlier: the values of options that did not exist when a stored run was written, for such runs. A column with
@@ -58,6 +59,11 @@ class Test(ABC):
     earlier: ClassVar[Mapping[str, Any]] = {}
     metrics: ClassVar[tuple[str, ...]] = ()
     citation: ClassVar[str] = ""
+
+    @property
+    def rationale_form(self) -> str | None:
+        """The form of the column of rationales, for a test with an option for it; None if the cells decide."""
+        return None
 
     @abstractmethod
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:

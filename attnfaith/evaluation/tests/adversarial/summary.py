@@ -67,7 +67,7 @@ def quantities(adversarial: pd.DataFrame, near: float = NEAR) -> Quantities:
     Example:
         >>> same = {"epsilon": 0.01, "satisfied": 5, "js_most": 0.69, "js_low": None, "js_high": None}
         >>> rows = pd.DataFrame(same | {"text_id": [0, 1], "max_weight": [0.2, 0.3], "js": [0.65, 0.3]})
-        >>> near = next(one for one in quantities(rows).of(np.arange(2)) if one.name == "near_ln2")
+        >>> near = next(one for one in quantities(rows).quantities_for(np.arange(2)) if one.name == "near_ln2")
         >>> near.others[:3], near.values[:, :3].tolist()
         (['', 'max_weight=0-0.25', 'max_weight=0.25-0.5'], [[1.0, 1.0, nan], [0.0, nan, 0.0]])
     """

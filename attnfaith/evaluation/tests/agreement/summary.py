@@ -82,7 +82,7 @@ def quantities(agreement: pd.DataFrame, alpha: float = 0.05) -> Iterator[Quantit
         >>> same = {"level": "input", "ranking_level": "input", "ranking": "attention", "other_level": "input"}
         >>> same |= {"other": "leave_one_out", "spearman": 0.5, "overlap": 1.0, "text_id": [0, 1], "p": [0.3, 0.01]}
         >>> (level,) = quantities(pd.DataFrame(same | {"tau": [0.2, 0.4]}))
-        >>> tau, spread, significant, *_ = level.of(np.arange(2))
+        >>> tau, spread, significant, *_ = level.quantities_for(np.arange(2))
         >>> tau.values.tolist(), significant.values.tolist(), tau.others
         ([[0.2], [0.4]], [[0.0], [1.0]], ['input/leave_one_out'])
     """

@@ -273,7 +273,7 @@ def quantities(erasure: pd.DataFrame, reference: str | None = None) -> Iterator[
         >>> same |= {"flippable": True, "minimum_low": 1, "minimum_high": 1, "marginal": 0, "ties": 0, "undefined": 0}
         >>> rows = {"ranking": ["attention", "random"] * 3, "removed": [2, 4] * 3, "text_id": [0, 0, 1, 1, 2, 2]}
         >>> (level,) = quantities(pd.DataFrame(rows).assign(**same))
-        >>> next(one for one in level.of(np.arange(3)) if one.name == "efficiency").values.tolist()
+        >>> next(one for one in level.quantities_for(np.arange(3)) if one.name == "efficiency").values.tolist()
         [[0.5, 0.25], [0.5, 0.25], [0.5, 0.25]]
     """
     for grid in grids(erasure):

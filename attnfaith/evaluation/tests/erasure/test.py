@@ -129,31 +129,32 @@ class Erasure(Test):
         texts = [text for text, count in enumerate(eraser.counts.tolist()) if count >= 2]
         if not texts:
             return {}
-        exact = optimal_sets(eraser)
-        panel = [] if exact is not None else _panel(eraser)
+        exact_sets = optimal_sets(eraser)
+        panel = [] if exact_sets is not None else _panel(eraser)
         # the panel comes first and in its own order, so that ties in the search do not depend on what was asked for
-        every = [*panel, *(item for item in rankings if item not in panel)]
+        all_rankings = [*panel, *(item for item in rankings if item not in panel)]
         scores = [
-            (-ranks_of(exact.order)).double()  # found along with its size
-            if _is_optimal(item) and exact is not None and exact.order is not None
+            (-ranks_of(exact_sets.order)).double()  # the exact search already gave this order
+            if _is_optimal(item) and exact_sets is not None and exact_sets.order is not None
             else batch.scores(item, eraser.level)
-            for item in every
+            for item in all_rankings
         ]
-        orders, owner = _orders(eraser, every, scores)
+        orders, owner = _orders(eraser, all_rankings, scores)
         in_panel, asked = (
-            torch.tensor([every[index] in group for index in owner], device=orders.device)
+            torch.tensor([all_rankings[index] in group for index in owner], device=orders.device)
             for group in (panel, rankings)
         )
+        # An order that only the search reads (shared) can stop at the first flip that any order of the panel finds.
         flips = eraser.flips(
             orders,
             every_step=self.resolution == "exact",
             shared=in_panel & ~asked,
             triggers=in_panel & asked,
         )
-        smallest = exact
+        smallest = exact_sets
         if smallest is None:
             smallest = self._search(eraser, orders[in_panel], flips.map(lambda values: values[in_panel]))
-        indices = [every.index(item) for item in rankings]
+        indices = [all_rankings.index(item) for item in rankings]
         best, chosen = _first_flip_of_each(flips, owner, indices)
         stacked = orders[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
         columns = _columns(eraser, best, stacked)
@@ -209,8 +210,8 @@ def _is_optimal(ranking: Ranking) -> bool:
 def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
     """The removal orders ``[O, B, N]``, and the ranking that each belongs to.
 
-    Scores that speak for or against a target are turned round where that is how the decision can change: upwards and
-    downwards for a regression, towards its presence for a label that is absent.
+    Signed scores are negated where removing the items with negative scores is what can flip the decision: for a label
+    that is absent, and beside the order by the scores themselves for a regression.
     """
     decision, batch = eraser.batch.config.decision, eraser.batch
     keys: list[Tensor] = []
@@ -219,9 +220,9 @@ def _orders(eraser: Eraser, rankings: Sequence[Ranking], scores: Sequence[Tensor
     for index, (ranking, values) in enumerate(zip(rankings, scores, strict=True)):
         if decision.kind != "multilabel" or not ranking.signed:
             kept[eraser.level, ranking] = len(keys)
-        turned = toward_change(batch, ranking, values)
-        keys += turned
-        owner += [index] * len(turned)
+        directed = toward_change(batch, ranking, values)
+        keys += directed
+        owner += [index] * len(directed)
     orders = eraser.order(torch.stack([item.double() for item in keys]))
     batch.orders |= {key: orders[position] for key, position in kept.items()}
     return orders, owner
@@ -251,8 +252,10 @@ def _columns(eraser: Eraser, result: FirstFlips, orders: Tensor) -> dict[str, li
     """The table columns of each ranking and text, ``[R][B]``."""
     decision = eraser.batch.config.decision
     removed, flips, counts = result.removed, result.flips, eraser.counts
-    share = eraser.weights.expand_as(orders).gather(2, orders).cumsum(2)
-    mass = share.gather(2, (removed - 1).clamp_min(0).unsqueeze(2)).squeeze(2).masked_fill(~flips, torch.nan)
+    cumulative_weight = eraser.weights.expand_as(orders).gather(2, orders).cumsum(2)
+    mass = (
+        cumulative_weight.gather(2, (removed - 1).clamp_min(0).unsqueeze(2)).squeeze(2).masked_fill(~flips, torch.nan)
+    )
     fraction = (removed.double() / counts).masked_fill(~flips, torch.nan)
     labels = [decision_cells(decision, logits) for logits in result.logits]
     flipped = flips.tolist()

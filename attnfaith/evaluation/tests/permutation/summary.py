@@ -55,7 +55,7 @@ def quantities(permutation: pd.DataFrame) -> Quantities:
     Example:
         >>> same = {"median_tvd": 0.2, "max_tvd": 0.4, "flips": 0.5, "marginal": False, "text_id": [0, 1, 2]}
         >>> rows = pd.DataFrame(same | {"max_weight": [0.2, 0.3, 0.9], "never_changes": [True, False, False]})
-        >>> never = quantities(rows).of(np.arange(3))[4]
+        >>> never = quantities(rows).quantities_for(np.arange(3))[4]
         >>> never.others[:3], never.values[:, :3].tolist()
         (['', 'max_weight=0-0.25', 'max_weight=0.25-0.5'], [[1.0, 1.0, nan], [0.0, nan, 0.0], [0.0, nan, nan]])
     """

@@ -97,7 +97,7 @@ def quantities(rationales: pd.DataFrame, shares: Sequence[float], top: float | N
         >>> row |= {"comprehensiveness": 0.3, "sufficiency": 0.1, "order": None, "rationale": None, "auprc": None}
         >>> row |= {"comprehensiveness_at": [0.2, 0.4], "sufficiency_at": [0.2, 0.0], "unread": None}
         >>> (level,) = quantities(pd.DataFrame([row]), shares=(0.1, 0.5))
-        >>> found = {one.name: one.values.round(4).tolist() for one in level.of(np.arange(1))}
+        >>> found = {one.name: one.values.round(4).tolist() for one in level.quantities_for(np.arange(1))}
         >>> found["comprehensiveness_at_50%"], found["aopc_sufficiency"]
         ([[0.4]], [[0.2667]])
     """

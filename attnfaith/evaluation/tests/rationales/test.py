@@ -93,6 +93,11 @@ class Rationales(Test):
         if self.form not in (None, *FORMS):
             raise InputError(f"Expected form to be one of {', '.join(FORMS)}, or None; got {self.form!r}.")
 
+    @property
+    def rationale_form(self) -> str | None:
+        """The option ``form``."""
+        return self.form
+
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
         """One row per text, ranking, and level of erasing."""
         return COLUMNS

@@ -47,8 +47,8 @@ def layers_of(model: nn.Module, inputs: Mapping[str, Any]) -> list[ParameterGrou
 
     Each module in a stack of blocks (an entry of the outermost `nn.ModuleList` or `nn.Sequential` whose entries have
     modules of their own) is a layer, and so is each module beside the stacks: a classifier, a pooler, the embeddings. A
-    parameter that is used in several places is of the layer that is named first, which stands where it is first used.
-    What the pass does not use is of the lowest layer.
+    parameter that several layers share belongs to the one that the model names first, and a layer's place is that of
+    the first use of its parameters. Parameters that the pass does not use belong to the lowest layer.
 
     Args:
         model: not changed, and not hooked.
@@ -100,8 +100,8 @@ class _Uses(FunctionInterceptor):
 
 
 def _used(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, int]:
-    with inference_state(model, gradients=False) as copy, _Uses(copy) as uses:
-        copy(**inputs)
+    with inference_state(model, gradients=False) as lent, _Uses(lent) as uses:
+        lent(**inputs)
     return uses.order
 
 
@@ -111,7 +111,9 @@ def _names(module: nn.Module, prefix: str = "") -> Iterator[str]:
         yield prefix + name
     for name, child in module.named_children():
         if _has_parameters(child):
-            block = isinstance(module, _STACKS) and _is_stack(module) and not _is_stack(child)
+            # A block of the outermost stack is one layer, also if it has stacks inside (ModuleLists of experts, say). A
+            # stack directly inside a stack is not a block: its own blocks are the layers.
+            block = _is_stack(module) and not _is_stack(child)
             if block or not any(_is_stack(item) for item in child.modules()):
                 yield prefix + name
             else:
@@ -119,7 +121,7 @@ def _names(module: nn.Module, prefix: str = "") -> Iterator[str]:
 
 
 def _is_stack(module: nn.Module) -> bool:
-    """Whether modules are the blocks of a stack, and not single layers."""
+    """Whether it is a list of blocks: a `ModuleList` or `Sequential` with an entry that has weights in submodules."""
     return isinstance(module, _STACKS) and any(map(_has_parameters, (item for it in module for item in it.children())))
 
 
@@ -135,14 +137,14 @@ def _ancestors(name: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class ReinitializedModel:
+class ComparedModel:
     """A re-initialised or retrained model whose scores are compared with those of the original.
 
     Attributes:
-        layer: what was drawn anew last, or what else is different about the model.
-        depth: how many layers were drawn anew, from the top; 0 for a model that was trained otherwise.
-        cut: it, cut where the original is.
-        problem: why nothing can be asked of it; empty where it can.
+        layer: the lowest layer that was re-initialised; of a retrained model, its name.
+        depth: how many layers were re-initialised, from the top; 0 for a retrained model.
+        cut: this model, cut at the same attention as the original.
+        problem: why it gives no scores; empty if it does.
     """
 
     layer: str
@@ -159,16 +161,16 @@ def randomised(
     how: str = "permuted",
     depths: int | None = None,
     draws: int = 1,
-) -> list[list[ReinitializedModel]]:
+) -> list[list[ComparedModel]]:
     """Models with the top layer, the top two layers, ... and all layers re-initialised, each several times.
 
-    In one series of draws a layer has the same draw at every depth, and all copies together take as much memory as one
-    more model: each parameter is there as it was, and drawn anew.
+    In one series of draws a layer has the same draw at every depth. The copies of a series share tensors, with each
+    other and with the original, so a series adds the memory of one model.
 
     Args:
         cut: the model, cut.
         inputs: to try the copies on.
-        seed: of the draws; each hangs on it, the number of the series, and the parameter's name.
+        seed: of the draws; each depends on it, the number of the series, and the parameter's name.
         how: one of `attnfaith.functional.reinitialize.WAYS`.
         depths: how many depths, evenly spaced; None for all.
         draws: how many series.
@@ -177,14 +179,14 @@ def randomised(
         For each depth, one copy of each series.
     """
     layers, parameters = layers_of(cut.model, inputs), dict(cut.model.named_parameters())
-    whole = [name for name, value in parameters.items() if not value.is_floating_point()]
-    if whole:
+    integers = [name for name, value in parameters.items() if not value.is_floating_point()]
+    if integers:
         raise UnsupportedModelError(
-            f"The parameter {whole[0]!r} has the dtype {parameters[whole[0]].dtype} and cannot be re-initialised. "
-            "Load the model without quantisation, or leave out the test 'sanity'."
+            f"The parameter {integers[0]!r} has the dtype {parameters[integers[0]].dtype} and cannot be "
+            "re-initialised. Load the model without quantisation, or leave out the test 'sanity'."
         )
     padding = _padding(cut.model)
-    result: dict[int, list[ReinitializedModel]] = {depth: [] for depth in evenly_spaced(len(layers), depths)}
+    result: dict[int, list[ComparedModel]] = {depth: [] for depth in evenly_spaced(len(layers), depths)}
     for draw in range(draws):
         drawn: dict[str, Tensor] = {}
         for depth, layer in enumerate(layers, start=1):
@@ -196,7 +198,7 @@ def randomised(
     return list(result.values())
 
 
-def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) -> ReinitializedModel:
+def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) -> ComparedModel:
     """Another model of the same architecture, cut at the same layer; others are refused.
 
     Args:
@@ -227,11 +229,11 @@ def retrained(cut: Cut, inputs: Mapping[str, Any], model: nn.Module, name: str) 
 def with_weights(cut: Cut, weights: Mapping[str, Tensor]) -> Cut:
     """A cut model with some parameters replaced by name; all others are shared with the original.
 
-    Nothing is proved anew: which code runs, and what the tail reads, does not hang on the weights.
+    The self-check is not repeated: which code runs, and what the tail reads, does not depend on the weights.
     """
     memo: dict[int, Any] = {id(buffer): buffer for buffer in cut.adapter.model.buffers()}
     for name, parameter in cut.adapter.model.named_parameters():
-        # one of its own: the copy follows the original's weights, and this model must not
+        # a new Parameter: the original's own would change with the original
         memo[id(parameter)] = nn.Parameter(weights.get(name, parameter).detach(), requires_grad=False)
     try:
         with warnings.catch_warnings():
@@ -260,18 +262,18 @@ def _drawn(parameter: Tensor, padding: int | None, generator: torch.Generator, h
     return drawn
 
 
-def _tried(layer: str, depth: int, cut: Cut, inputs: Mapping[str, Any]) -> ReinitializedModel:
+def _tried(layer: str, depth: int, cut: Cut, inputs: Mapping[str, Any]) -> ComparedModel:
     """Check that the cut reproduces the logits of the model; else it is excluded with the reason."""
     try:
         capture = cut.capture(**inputs)
         logits = cut.rerun(capture, weights=capture.weights.unsqueeze(1))[:, 0]
     except NumericalError:
-        return ReinitializedModel(layer, depth, cut, "its logits are not finite")
+        return ComparedModel(layer, depth, cut, "its logits are not finite")
     except AttnFaithError as error:
-        return ReinitializedModel(layer, depth, cut, one_line(error))
+        return ComparedModel(layer, depth, cut, one_line(error))
     off = relative_difference(logits, capture.logits, scale_of(capture.logits))
     wrong = off > tolerance_of(capture.logits)
-    return ReinitializedModel(layer, depth, cut, f"its tail is off by {off:.0e} of the logits' scale" if wrong else "")
+    return ComparedModel(layer, depth, cut, f"its tail is off by {off:.0e} of the logits' scale" if wrong else "")
 
 
 def _shape(parameters: Mapping[str, nn.Parameter], name: str) -> Sequence[int] | None:
@@ -289,7 +291,7 @@ class OtherModelBatch(Batch):
         texts: places in the batch.
     """
 
-    def __init__(self, batch: Batch, other: ReinitializedModel, texts: Sequence[int]) -> None:
+    def __init__(self, batch: Batch, other: ComparedModel, texts: Sequence[int]) -> None:
         settings = batch.config.settings
         again = keyed_generator(settings.seed, "sanity", other.layer, other.depth).initial_seed()
         config = replace(batch.config, cut=other.cut, settings=replace(settings, seed=again), hiding=None, cache={})
@@ -317,7 +319,7 @@ class Answer:
     reasons: list[str]
 
 
-def score_with_models(batch: Batch, others: Sequence[ReinitializedModel], rankings: Sequence[Ranking]) -> list[Answer]:
+def score_with_models(batch: Batch, others: Sequence[ComparedModel], rankings: Sequence[Ranking]) -> list[Answer]:
     """The scores of each ranking for a batch in other models.
 
     Args:
@@ -338,7 +340,11 @@ def score_with_models(batch: Batch, others: Sequence[ReinitializedModel], rankin
 
 
 def assigned_model(number: int, count: int) -> int:
-    """The index of the model for a text: random, but a function of the seed and the text.
+    """The index of the model for a text: random, but a function of the text's row number alone.
+
+    Args:
+        number: the row number of the text in the data.
+        count: the number of models.
 
     Example:
         >>> [assigned_model(number, 3) for number in range(8)]
@@ -348,7 +354,7 @@ def assigned_model(number: int, count: int) -> int:
 
 
 def _scores_of_part(
-    batch: Batch, other: ReinitializedModel, rankings: Sequence[Ranking], widths: Sequence[int], texts: Sequence[int]
+    batch: Batch, other: ComparedModel, rankings: Sequence[Ranking], widths: Sequence[int], texts: Sequence[int]
 ) -> list[Answer]:
     """Score a batch; it is split if some text has no finite numbers, so that the others keep theirs."""
     if other.problem:
@@ -371,11 +377,12 @@ def _scored(twin: OtherModelBatch, ranking: Ranking, width: int) -> Answer:
     count = len(twin.rows)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a path of gradients is long in a random model helps nobody
+            warnings.simplefilter("ignore")  # inexactness warnings about a random model are noise
             values = twin.scores(ranking, ranking.level).double()
     except UnsupportedModelError as error:
         return Answer(_nothing(twin, count, width), [str(error).split(". ")[0]] * count)
-    return Answer(F.pad(values, (0, width - values.shape[1])), [""] * count)  # few texts may have fewer sentences
+    padding = width - values.shape[1]  # the longest of these texts may be shorter than the longest of the batch
+    return Answer(F.pad(values, (0, padding)), [""] * count)
 
 
 def _halves(texts: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:

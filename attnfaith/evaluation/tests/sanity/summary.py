@@ -52,7 +52,9 @@ def quantities(sanity: pd.DataFrame) -> Quantities:
     Example:
         >>> same = {"ranking_level": "attention", "ranking": "lrp", "depth": 1, "layer": "classifier", "reason": None}
         >>> same |= {"draw": 0, "spearman": [0.2, 0.9], "spearman_absolute": 0.5, "tau": 0.1, "text_id": [0, 1]}
-        >>> found = {one.name: one.values.tolist() for one in quantities(pd.DataFrame(same)).of(np.arange(2))}
+        >>> found = {
+        ...     one.name: one.values.tolist() for one in quantities(pd.DataFrame(same)).quantities_for(np.arange(2))
+        ... }
         >>> found["spearman"], found["notices"]
         ([[0.2], [0.9]], [[1.0], [0.0]])
     """

@@ -12,10 +12,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
+from attnfaith import validation
 from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.attribution.method import YOURS
-from attnfaith.attribution.model_loading import load_model, positive_int
+from attnfaith.attribution.model_loading import load_model
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.estimates.quantities import Quantities
@@ -26,7 +27,7 @@ from attnfaith.evaluation.tests.base import Columns, Test, decision_cells, tests
 from attnfaith.evaluation.tests.sanity import summary as summaries
 from attnfaith.evaluation.tests.sanity.models import (
     Answer,
-    ReinitializedModel,
+    ComparedModel,
     assigned_model,
     randomised,
     retrained,
@@ -85,7 +86,7 @@ class Sanity(Test):
                 f"Expected how of the sanity test to be one of {', '.join(map(repr, WAYS))}; got {self.how!r}."
             )
         for number, option in ((self.depths, "depths"), (self.draws, "draws")):
-            positive_int(number, f"{option} of the sanity test")
+            validation.positive_int(number, f"{option} of the sanity test")
         if self.draws is None:
             raise InputError("Expected draws of the sanity test to be a whole number of at least 1, got None.")
         if isinstance(self.random_labels, os.PathLike):
@@ -142,7 +143,7 @@ class Sanity(Test):
         """The sentences for the verdict."""
         return summaries.sentences(figures)
 
-    def _others(self, batch: Batch) -> list[list[ReinitializedModel]]:
+    def _others(self, batch: Batch) -> list[list[ComparedModel]]:
         """The lists of models, one model of each list for a text; built once for a run."""
         config = batch.config
         if self.name not in config.cache:
@@ -152,7 +153,7 @@ class Sanity(Test):
             if self.random_labels is not None:
                 result.append([retrained(config.cut, trial, self._loaded(batch), summaries.RANDOM_LABELS)])
             config.cache[self.name] = result
-        others: list[list[ReinitializedModel]] = config.cache[self.name]
+        others: list[list[ComparedModel]] = config.cache[self.name]
         return others
 
     def _loaded(self, batch: Batch) -> nn.Module:

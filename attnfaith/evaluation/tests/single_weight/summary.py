@@ -69,7 +69,7 @@ def quantities(single_weight: pd.DataFrame) -> Quantities:
     Example:
         >>> same = {"ranking": "attention", "delta_js": 0.1, "delta_attention": 0.3, "marginal": False}
         >>> same |= {"top_flips": True, "drawn_flips": 0, "expected_delta_js": 0.1, "expected_drawn_flips": 0.25}
-        >>> found = quantities(pd.DataFrame({"text_id": [0, 1]}).assign(**same)).of(np.arange(2))
+        >>> found = quantities(pd.DataFrame({"text_id": [0, 1]}).assign(**same)).quantities_for(np.arange(2))
         >>> next(one for one in found if one.name == "expected_only_top").values.tolist()
         [[0.75], [0.75]]
     """
