@@ -1,4 +1,9 @@
-"""The batch size changes no number: every family, both levels, default tests, texts longer than the windows."""
+"""The batch size changes no number of the default tests: both levels, texts longer than the windows.
+
+Erasure in batches of several sizes is compared with full forward passes, for every family, in
+`tests/independent/test_transformers.py`. Here are families that differ in how they treat padding and masks, all that
+are refused, and what that test leaves out: the single-weight test and rankings at the input.
+"""
 
 import pytest
 import torch
@@ -12,6 +17,8 @@ SIZES = (8,)
 """All texts in one batch, against one by one; batches between the two are tried in the quick families."""
 RANKINGS = ("attention", "gradient_x_attention", "gradient_x_input")
 QUICK = ("bert", "deberta-v2", "gemma2", "t5")
+VARIED = """bart axk2 eurobert gpt2 gpt_neo llama longformer markuplm mistral mpnet modernbert nemotron roformer xlnet
+xlm""".split()
 UNMADE = ("layoutlmv2",)
 """It needs a package that is not installed."""
 NO_VECTORS = ("longformer",)
@@ -36,7 +43,9 @@ def evaluated(family, side, **options):
 
 
 def others():
-    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in model_types()]
+    named = [*QUICK, *VARIED, *REFUSED]
+    assert set(named) <= set(model_types())
+    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in named]
 
 
 @pytest.mark.parametrize("family", others())
