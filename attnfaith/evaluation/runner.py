@@ -39,6 +39,9 @@ OPERATIONS = 10**12
 """The most operations that a batch is expected to take: some ten seconds of two processor cores."""
 ON_ACCELERATOR = 50
 """How many times as many they are on an accelerator."""
+PASSES = 200
+"""The forward passes that a text is taken to need when batches are bounded. They must not be those of the rankings and
+tests of the run: the last bits of numbers depend on the batch, and those of attention on nothing else that is run."""
 _COLUMNS: list[tuple[str, Any]] = [
     ("text_id", pa.int64()),
     ("prediction", None),
@@ -170,10 +173,13 @@ class Runner:
         batches = []
         for batch in self.encoder.batches(encoded, self.batch_size) if encoded else ():
             longest = max(len(encoded[index].ids) for index in batch)
-            operations = self.cost.operations * self.cost.work([longest])
-            size = max(1, min(SQUARES // longest**2, int(self.most_operations / max(operations, 1.0))))
+            size = max(1, min(SQUARES // longest**2, int(self.most_operations / max(self.operations(longest), 1.0))))
             batches += [batch[start : start + size] for start in range(0, len(batch), size)]
         return [batches[index] for index in _spread(len(batches))]
+
+    def operations(self, tokens: int) -> float:
+        """The operations that a text of so many tokens is taken to need; a function of the model and the text alone."""
+        return PASSES * self.cost.operations * self.cost.forward(tokens)
 
     @property
     def most_operations(self) -> int:

@@ -18,7 +18,7 @@ BACKWARD = 3.0
 
 @dataclass(frozen=True)
 class TextCost:
-    """The expected cost of texts. It bounds batches and weights progress; no number of a run depends on it.
+    """The expected cost of texts. It weights progress, and no number of a run depends on it.
 
     Attributes:
         config: the configuration of the run.

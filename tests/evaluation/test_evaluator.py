@@ -110,20 +110,20 @@ def test_a_run_resumes_and_is_refused_with_other_arguments(flan, rows, tmp_path,
     monkeypatch.setattr(af.Evaluator, "shard_size", 16)
     evaluated(flan, rows, output_dir=tmp_path / "whole")
     done = []
-    shard = running.Runner.shard
+    complete = running.Runner._complete
 
-    def stops(self, members, advance=lambda amount: None):
+    def stops(self, shard, rows, progress):
         if len(done) == 2:
             raise KeyboardInterrupt
-        done.append(members[0].number)
-        return shard(self, members, advance)
+        done.append(rows[0].number)
+        return complete(self, shard, rows, progress)
 
-    monkeypatch.setattr(running.Runner, "shard", stops)
+    monkeypatch.setattr(running.Runner, "_complete", stops)
     with pytest.raises(KeyboardInterrupt):
         evaluated(flan, rows, output_dir=tmp_path / "parts")
     with pytest.raises(af.InputError, match="not complete"):
         af.load_results(tmp_path / "parts")
-    monkeypatch.setattr(running.Runner, "shard", shard)
+    monkeypatch.setattr(running.Runner, "_complete", complete)
     evaluated(flan, rows, output_dir=tmp_path / "parts")
     files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
     assert len(files) == 1 + 3 * 4

@@ -242,7 +242,7 @@ def test_a_users_recurrent_model_is_recognised_by_trying():
     hiding = hiding_for(cut, single, hide=None, **options)
     assert hiding.hide == "delete"
     assert "still changes the logits" in hiding.notes[0]
-    with pytest.raises(UnsupportedModelError, match=r"does not hide.*hide='delete' or 'zero'"):
+    with pytest.raises(UnsupportedModelError, match=r"does not hide.*hide='delete' or hide='zero'"):
         hiding_for(cut, single, hide="attention_mask", **options)
     keep = torch.tensor([[True, False, True, True, False, True, True, False, False]])
     got = hiding.proved(inputs, None).run(inputs, None, torch.tensor([1]), keep)
@@ -464,7 +464,7 @@ def test_a_mask_that_positions_are_counted_along_is_deletion(counts):
     deleted = hiding_for(cut, single, hide="delete", **options)
     if counts:
         assert (default.hide, default.protects) == ("delete", True)
-        assert [note.split()[0] for note in default.notes] == ["This", "With"]
+        assert [note.split()[0] for note in default.notes] == ["This", "Where"]
         assert "moves up" in default.notes[0]
         assert (masked.hide, masked.protects, masked.notes) == ("attention_mask", False, default.notes[:1])
     else:

@@ -124,6 +124,6 @@ def test_batches_are_bounded_in_work(flan, monkeypatch):
         runner = sizes[0][0]
         for _, members in sizes:
             longest = max(len(text.ids) for _, text in members)
-            assert len(members) == 1 or len(members) * runner.cost.operations * runner.cost.work([longest]) <= most
+            assert len(members) == 1 or len(members) * runner.operations(longest) <= most
         assert sum(len(members) for _, members in sizes) == len(data)
     assert {len(members) for _, members in sizes} == {1}

@@ -166,7 +166,7 @@ def test_one_ranking_on_two_points():
 
 def test_what_is_refused():
     table = made_up_tables.curves()
-    with pytest.raises(InputError, match="give survival erase_level="):
+    with pytest.raises(InputError, match=r"survival draws one\. Choose it with erase_level="):
         survival(table)
     with pytest.raises(InputError, match=r"has no kept, low"):
         survival(table.drop(columns=["kept", "low"]))

@@ -125,7 +125,7 @@ def test_hard_tables(change):
 
 
 def test_what_is_refused():
-    with pytest.raises(InputError, match="give efficiency erase_level="):
+    with pytest.raises(InputError, match=r"efficiency draws one\. Choose it with erase_level="):
         efficiency(made_up_tables.summary())
     with pytest.raises(InputError, match="has no value"):
         efficiency(made_up_tables.summary().drop(columns="value"))

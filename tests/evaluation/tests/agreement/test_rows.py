@@ -153,7 +153,7 @@ def test_rankings_a_model_does_not_have_are_left_out_with_a_note():
     model = af.models.from_preset("FLANnoenc", num_labels=2, vocab_size=64, normaliser="sparsemax").double()
     inputs = inputs_of(model, lengths=LENGTHS, seed=2)
     batch = batch_of("FLANnoenc", cut=af.cut(model), inputs=inputs, rankings=FLAN)
-    with pytest.warns(UserWarning, match=r"goes without the ranking input/gradient_attention_fixed: .*softmax"):
+    with pytest.warns(UserWarning, match=r"leaves out the ranking input/gradient_attention_fixed: .*softmax"):
         columns = Agreement().run(batch)
     assert {"leave_one_out"} <= set(columns["other"])
     assert "gradient_attention_fixed" not in {*columns["ranking"], *columns["other"]}

@@ -86,15 +86,15 @@ def test_all_that_results_can_do(results, tmp_path):
 def test_batches_shards_and_resuming_change_nothing(flan, tokenizer, results, monkeypatch, tmp_path):
     expected = results.table("information_by_rank")
     monkeypatch.setattr(af.Evaluator, "shard_size", 64)
-    stop, seen = running.Runner.shard, []
+    complete, seen = running.Runner._complete, []
 
-    def shard(self, rows, advance=lambda amount: None):
+    def stops(self, shard, rows, progress):
         seen.append(len(rows))
         if len(seen) == 3:
             raise KeyboardInterrupt
-        return stop(self, rows, advance)
+        return complete(self, shard, rows, progress)
 
-    monkeypatch.setattr(running.Runner, "shard", shard)
+    monkeypatch.setattr(running.Runner, "_complete", stops)
     with pytest.raises(KeyboardInterrupt):
         evaluated(flan, tokenizer, data_of(300), output_dir=tmp_path / "run", batch_size=7)
     resumed = evaluated(flan, tokenizer, data_of(300), output_dir=tmp_path / "run", batch_size=7)

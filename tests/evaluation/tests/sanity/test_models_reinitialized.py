@@ -175,7 +175,7 @@ def test_a_quantised_model_and_one_that_cannot_be_copied_are_refused():
         randomised(cut, inputs_of(model), seed=0)
     del model.lock
     model.codes = nn.Parameter(torch.ones(3, dtype=torch.int8), requires_grad=False)
-    with pytest.raises(UnsupportedModelError, match=r"'codes' is of torch\.int8"):
+    with pytest.raises(UnsupportedModelError, match=r"'codes' has the dtype torch\.int8"):
         randomised(cut, inputs_of(model), seed=0)
 
 

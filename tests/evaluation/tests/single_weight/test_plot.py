@@ -170,7 +170,7 @@ def test_an_empty_figure_says_so(draw, kind):
 @pytest.mark.parametrize("draw", [single_weight, flips_table])
 def test_what_is_refused(draw):
     table = made_up_tables.single_weight(5)
-    with pytest.raises(InputError, match=r"give \w+ ranking=, one of \['attention', 'gradient'"):
+    with pytest.raises(InputError, match=r"draws one. Choose it with ranking=, one of \['attention', 'gradient'"):
         draw(table)
     with pytest.raises(InputError, match=r"ranking is 'lpr'; the table holds"):
         draw(table, ranking="lpr")
