@@ -113,7 +113,7 @@ def is_folder(path: Path) -> bool:
 def make_folder(path: Path) -> None:
     """Make a folder if there is none; a link is refused, because files would be written elsewhere."""
     path.mkdir(exist_ok=True)
-    if not is_folder(path):
+    if path.is_symlink():
         raise StorageError(f"{str(path)!r} is a symbolic link; expected a folder. Remove the link.")
 
 

@@ -10,8 +10,9 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +25,7 @@ from attnfaith.validation import short_repr
 FOLDER = "unfinished"
 _TEXTS = "texts"
 _TABLE, _TEXT_ID = "table", "text_id"
+Result = TypeVar("Result")
 _PIECE = re.compile(r"([0-9]{5,15})-([0-9]{4,15})\.parquet")
 
 
@@ -42,7 +44,10 @@ class Pieces:
         """The files by shard, in the order in which they were written; files with other names are ignored."""
         files: dict[int, dict[int, Path]] = {}
         if is_folder(self.folder):
-            for entry in os.scandir(self.folder):
+            entries: list[os.DirEntry[str]] = []
+            with contextlib.suppress(FileNotFoundError):  # another process removed the folder meanwhile
+                entries = list(os.scandir(self.folder))
+            for entry in entries:
                 match = _PIECE.fullmatch(entry.name)
                 if match is not None:
                     shard, number = int(match[1]), int(match[2])
@@ -76,12 +81,10 @@ class Pieces:
         pieces, fingerprints = [], set()
         known: set[int] = set()
         for path in self.files().get(shard, ()):
-            try:
-                content, proof = sealed_table.read(path, None)
-            except StorageError:
-                if path.exists():
-                    raise
-                continue  # another process completed the shard
+            result = _if_there(sealed_table.read, path, None)
+            if result is None:
+                continue
+            content, proof = result
             with sealed_table.damaged(path):
                 self._refuse_another(shard, proof)
                 tables = _separated(content, schemas)
@@ -89,31 +92,30 @@ class Pieces:
                 if not ids <= set(texts):
                     raise ValueError(f"it has rows of texts that are not in shard {shard}")
             fingerprints.add(proof.identity.rows)
-            new = pa.array(sorted(ids - known), pa.int64())
-            pieces.append({name: table.filter(pc.is_in(table[_TEXT_ID], new)) for name, table in tables.items()})
+            if not ids <= known:
+                new = pa.array(sorted(ids - known), pa.int64())
+                pieces.append({name: table.filter(pc.is_in(table[_TEXT_ID], new)) for name, table in tables.items()})
             known |= ids
         return pieces, fingerprints
 
     def hashes(self, shard: int) -> set[str]:
         """The fingerprints of the rows that the pieces of a shard were made from."""
-        return {sealed_table.prove(path).identity.rows for path in self.files().get(shard, ())}
+        proofs = (_if_there(sealed_table.prove, path) for path in self.files().get(shard, ()))
+        return {proof.identity.rows for proof in proofs if proof is not None}
 
     def prove(self) -> None:
         """Check the seal of every piece, and that it belongs to this run."""
         for shard, paths in self.files().items():
             for path in paths:
-                try:
-                    self._prove(shard, path)
-                except StorageError:
-                    if path.exists():
-                        raise
+                _if_there(self._prove, path, shard)
 
     def count_texts(self, shard: int) -> int:
         """How many texts the pieces of a shard have."""
         ids: set[int] = set()
         for path in self.files().get(shard, ()):
-            table = sealed_table.read(path, [_TABLE, _name(_TEXTS, _TEXT_ID)])[0]
-            ids |= set(table[_name(_TEXTS, _TEXT_ID)].drop_null().to_pylist())
+            columns = [_TABLE, _name(_TEXTS, _TEXT_ID)]
+            result = _if_there(sealed_table.read, path, columns)
+            ids |= set() if result is None else set(result[0][_name(_TEXTS, _TEXT_ID)].drop_null().to_pylist())
         return len(ids)
 
     def remove(self, shard: int | None = None) -> None:
@@ -128,7 +130,7 @@ class Pieces:
     def _path(self, shard: int, number: int) -> Path:
         return self.folder / f"{shard:05d}-{number:04d}.parquet"
 
-    def _prove(self, shard: int, path: Path) -> None:
+    def _prove(self, path: Path, shard: int) -> None:
         proof = sealed_table.prove(path)
         with sealed_table.damaged(path):
             self._refuse_another(shard, proof)
@@ -142,6 +144,16 @@ class Pieces:
                 f"it is of shard {short_repr(identity.shard)} and the table {short_repr(identity.table)}, in the place "
                 "of a piece"
             )
+
+
+def _if_there(read: Callable[..., Result], path: Path, *arguments: Any) -> Result | None:
+    """Read a piece; None if it is not there any more, because another process completed the shard."""
+    try:
+        return read(path, *arguments)
+    except StorageError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
 
 
 def _name(table: str, column: str) -> str:
