@@ -8,6 +8,7 @@ import tempfile
 import pytest
 from datasets import Dataset
 
+from attnfaith.data.files import is_file_name
 from attnfaith.data.source import open_data
 from attnfaith.errors import InputError, StorageError
 from tests.helpers.data_forms import rows_of, write_csv
@@ -92,3 +93,15 @@ def test_memory_does_not_grow_with_the_data(tmp_path):
         path.write_text("text,label\n" + "".join(f"a short text of number {n} {'x' * 200},1\n" for n in range(rows)))
         peaks.append(int(subprocess.check_output([sys.executable, "-c", program, str(path)], text=True)))
     assert peaks[1] - peaks[0] < 60
+
+
+@pytest.mark.parametrize("entry", ["a fine film " * 1000, "a fine\0film", "", "Is it good? 10/10."])
+def test_texts_are_no_names_of_files(entry):
+    """Nor where the file system refuses to look for such a name."""
+    assert not is_file_name(entry)
+
+
+def test_names_of_files(tmp_path):
+    (tmp_path / "reviews").write_text("text\na fine film\n")
+    assert is_file_name(str(tmp_path / "reviews"))
+    assert is_file_name("not there.CSV")

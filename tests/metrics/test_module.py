@@ -14,6 +14,7 @@ import torch
 
 import attnfaith as af
 from attnfaith import metrics
+from attnfaith.errors import InputError
 from attnfaith.estimates.quantities import Mean
 from attnfaith.metrics import DecisionFlip, Metric, RankAgreement, RationaleAgreement, SingleWeight, TopOverlap
 from attnfaith.metrics.estimates import TextQuantities
@@ -322,3 +323,22 @@ def test_a_module_defined_by_the_user_inherits_everything_but_its_measure():
 
     result = Average().compute(predictions=[1, 2, math.nan])
     assert result == {"texts": 3, "undefined": 1, "mean": 1.5}
+
+
+def test_an_option_changed_after_adding_is_checked_again_and_texts_are_counted_from_0():
+    module = metrics.Comprehensiveness(shares=(0.1, 0.5))
+    for without in ([0.4, 0.2], [0.9, 0.3]):
+        module.add(without=without, references=0.9)
+    with pytest.raises(InputError, match=r"without of text 2 to have 2 probabilities"):
+        module.add(without=[0.5], references=0.8)
+    with pytest.raises(InputError, match=r"without of text 0 to have 1 probabilities"):
+        module.compute(shares=(0.1,))
+
+
+def test_near_is_a_share_up_to_1():
+    given = EXAMPLES["AdversarialDivergence"]
+    module = metrics.AdversarialDivergence()
+    assert module.compute(**given, near=1)["near_ln2"] == 0
+    for near in (0, 1.5, -0.1):
+        with pytest.raises(InputError, match="near"):
+            module.compute(**given, near=near)

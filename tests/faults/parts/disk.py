@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import attnfaith as af
+from attnfaith.storage import sealed_table
+from attnfaith.storage.pieces import FOLDER
 from tests.faults import children, material
 from tests.faults.children import Fork, forked
 from tests.faults.tally import Part, Tally, times
@@ -205,7 +207,9 @@ def _heals(folder: Path) -> None:
     """Every shard that is there is whole; and the same command, with nothing in its way, ends with the right bytes."""
     run, expected = folder / "run", calm()[0]
     for name, content in (files(run) if run.is_dir() else {}).items():
-        if name.endswith(".parquet") and not Path(name).name.startswith("."):
+        if Path(name).parent.name == FOLDER:
+            sealed_table.prove(run / name)  # a piece of a shard: whole, and gone once the shard is written
+        elif name.endswith(".parquet") and not Path(name).name.startswith("."):
             assert expected.get(name) == content, f"{name} is there and not whole"
     ended = forked(children.evaluate, *_asked(folder))
     assert ended.code == 0, f"exit code {ended.code} when going on: {ended.stderr[-300:]}"

@@ -151,3 +151,10 @@ def test_a_file_is_written_to_the_given_path(tmp_path):
     for draw in (rationales_figure, plausibility_figure):
         draw(summary(("attention",)), path=tmp_path / "figure.png")
         assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("measure", ["comprehensiveness", "sufficiency"])
+def test_a_line_marks_no_drop_at_all(measure):
+    axis = carried(summary(), measure=measure, erase_level="input", unit="words")
+    across = [line for line in axis.lines if list(line.get_xdata()) == [0, 1]]
+    assert [set(line.get_ydata()) for line in across] == [{0}]
