@@ -199,7 +199,7 @@ class RunProgress:
         rankings = {name: count for name, count in expected.items() if "/" in name}
         name = max(rankings, key=rankings.__getitem__, default="")
         share = rankings[name] / sum(expected.values()) if name else 0.0
-        cheaper = ["a sample of the texts"]
+        cheaper = [f"fewer texts ({parameter('precision')} or {parameter('max_texts')})"]
         if share >= 0.1:
             percent = f"{share:.0%}".replace("%", " %")
             cheaper.append(f"{parameter('rankings')} without {name} ({percent} of the passes)")

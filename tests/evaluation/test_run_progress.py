@@ -115,7 +115,7 @@ def test_progress_moves_inside_of_batches_and_its_estimate_is_honest_from_the_fi
 def test_a_long_run_is_told_what_would_be_cheaper(watched, bert):
     _, log = watched(bert, texts(*[60] * 40))
     ((_, line),) = log.lines
-    assert "Cheaper: a sample of the texts, rankings without input/" in line
+    assert "Cheaper: fewer texts (precision or max_texts), rankings without input/" in line
     assert line.endswith("of the passes) or level='attention'.")
     _, log = watched(bert, texts(*[6] * 6))
     assert "Cheaper" not in "".join(line for _, line in log.lines)
