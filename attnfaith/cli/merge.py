@@ -17,7 +17,7 @@ def merge(
     json: given.Json = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Join the parts that attnfaith evaluate --part made to one run.
+    """Join the parts that attnfaith evaluate --part made into one run.
 
     The files are those that one run over all data would have written, byte for byte.
     Printed are its verdict and its table of rankings.
@@ -27,7 +27,7 @@ def merge(
 
     [cyan]attnfaith evaluate ./my-model data.parquet --part 1/2 --output run-1/[/cyan]
     [cyan]attnfaith evaluate ./my-model data.parquet --part 2/2 --output run-2/[/cyan]
-    [cyan]attnfaith merge run-*/ --output all/[/cyan]
+    [cyan]attnfaith merge run-1/ run-2/ --output all/[/cyan]
 
     [bold]JSON[/bold]
 

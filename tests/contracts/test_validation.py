@@ -188,7 +188,7 @@ def test_an_attributor(flan, name, method):
     def check(value):
         known = {"model": flan[0], "tokenizer": flan[1], "method": method, "steps": 3}
         commands = attempt(lambda: af.Attributor(**{**known, name: value}))
-        if commands is not None and commands.texts is not None:
+        if commands is not None and commands.encoder is not None:
             attempt(lambda: commands("a fine film"))
 
     check()
