@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from attnfaith.storage.manifest import SAMPLE, part_of
 from attnfaith.storage.run_store import Store
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -99,27 +101,38 @@ class Results:
         return curves(self.table("erasure"), confidence_level=self.manifest["statistics"]["confidence_level"])
 
     def plot(
-        self, test: str = "erasure", *, kind: str | None = None, path: str | os.PathLike[str] | None = None
+        self,
+        name: str = "erasure",
+        *,
+        kind: str | None = None,
+        path: str | os.PathLike[str] | None = None,
+        ax: Axes | None = None,
     ) -> Figure:
         """A figure of a test.
 
         Args:
-            test: which.
+            name: of the test.
             kind: of figure; each test has one that is usual. For "erasure": "curves" (decisions kept while items go),
                 "efficiency" (of every ranking) or "wins" (of each ranking against each other one).
-            path: where to write it, as png, pdf or svg.
+            path: where to write it, as PNG, SVG or PDF, by its ending. The same results give the same file.
+            ax: axes of your own to draw into, for a figure of a single panel; the figure that holds them is returned.
         """
-        if test not in self.tests:
-            raise InputError(f"The test {test!r} was not run. There are: {', '.join(self.tests)}.")
-        figures = next(item for item in self.ran if item.name == test).figures(self)
+        from attnfaith.plots.panels import Target
+
+        target = Target(path, ax)
+        if name not in self.tests:
+            raise InputError(f"The test {name!r} was not run. There are: {', '.join(self.tests)}.")
+        figures = next(item for item in self.ran if item.name == name).figures(self)
         if not figures:
-            raise InputError(f"The test {test!r} has no figures.")
+            raise InputError(f"The test {name!r} has no figures.")
         if kind is not None and kind not in figures:
-            raise InputError(f"There is no figure {kind!r} of the test {test!r}. Kinds: {', '.join(figures)}.")
-        result = figures[kind or next(iter(figures))]()
-        if path is not None:
-            result.savefig(path)
-        return result
+            raise InputError(f"There is no figure {kind!r} of the test {name!r}. Kinds: {', '.join(figures)}.")
+        kind = kind or next(iter(figures))
+        if ax is None:
+            return target.saved(figures[kind]())
+        if "axis" not in inspect.signature(figures[kind]).parameters:
+            raise InputError(f"The figure {kind!r} of the test {name!r} always has several panels. Leave out ax.")
+        return figures[kind](axis=ax)
 
     @property
     def verdict(self) -> Verdict:

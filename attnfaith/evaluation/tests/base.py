@@ -106,15 +106,16 @@ class Test(ABC):
         """
         return summarise(self.name, self.quantities(table), table("texts"), by=by, **statistics)
 
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+    def figures(self, results: Results) -> dict[str, Callable[..., Figure]]:
         """The functions that draw each kind of figure; the first is the default.
 
-        These are the functions `PLOTS` of the module ``plot`` in the test's folder, each of a run's results.
+        These are the functions `PLOTS` of the module ``plot`` in the test's folder, each of a run's results. Those that
+        can be of a single panel take ``axis``, the axes to draw it into.
         """
         folder = type(self).__module__.rpartition(".")[0]
         if not folder or importlib.util.find_spec(f"{folder}.plot") is None:
             return {}
-        plots: Mapping[str, Callable[[Results], Figure]] = importlib.import_module(f"{folder}.plot").PLOTS
+        plots: Mapping[str, Callable[..., Figure]] = importlib.import_module(f"{folder}.plot").PLOTS
         return {name: partial(plot, results) for name, plot in plots.items()}
 
     @classmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -30,9 +29,6 @@ from attnfaith.plots.style import (
     name_axes,
     percent,
 )
-
-if TYPE_CHECKING:
-    from attnfaith.evaluation.results import Results
 
 NEEDED = ("level", "ranking_level", "ranking", "other_level", "other", "tau", "prediction")
 CLASSES = 4  # more predicted classes than these are drawn as one
@@ -108,6 +104,7 @@ def agreement_distributions(
     others: Sequence[str] | None = None,
     kind: str = "multiclass",
     path: str | PathLike[str] | None = None,
+    axis: Axes | None = None,
 ) -> Figure:
     """A figure of Kendall's tau by predicted class, with a panel for each ranking compared with attention.
 
@@ -118,6 +115,7 @@ def agreement_distributions(
             level does not have them the first six.
         kind: Of the decision; several labels and numbers are not told apart by class.
         path: Where to write it.
+        axis: Where to draw a single panel; a new figure when None.
 
     Example:
         >>> import pandas as pd
@@ -136,7 +134,7 @@ def agreement_distributions(
         title, where, rows = result[index]
         taus(rows, axis, title=title, where=where, parts=_by_class(rows, labels, kind))
 
-    return panels(max(len(result), 1), draw, height=2.3, path=path)
+    return panels(max(len(result), 1), draw, height=2.3, path=path, axis=axis, alone="taus")
 
 
 def _panels(table: pd.DataFrame, others: Sequence[str] | None) -> list[tuple[str, str, pd.DataFrame]]:
@@ -164,11 +162,12 @@ def _by_class(table: pd.DataFrame, labels: Sequence[str], kind: str) -> dict[str
     return masks_by_class(table, labels)
 
 
-PLOTS: dict[str, Callable[[Results], Figure]] = {
-    "matrix": lambda results: agreement_figure(results.summary()),
-    "distributions": lambda results: agreement_distributions(
+PLOTS: dict[str, Callable[..., Figure]] = {
+    "matrix": lambda results, axis=None: agreement_figure(results.summary(), axis=axis),
+    "distributions": lambda results, axis=None: agreement_distributions(
         results.table("agreement"),
         results.manifest["facts"]["labels"],
         kind=results.manifest["run"]["decision"]["kind"],
+        axis=axis,
     ),
 }
