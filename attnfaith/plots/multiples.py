@@ -41,11 +41,11 @@ from attnfaith.plots.style import (
 
 ACROSS = 3
 """Panels beside each other in the width of a column."""
-PANEL, AROUND = 1.02, 1.15
+PANEL, AROUND = 1.05, 1.4
 """Inches: the height of a panel with its name, and of all that stands above and below the panels."""
 NAMED = 3
 """The most rankings that a panel names because their lines coincide with its own."""
-_WRAP = 18  # characters of a name in a line
+_WRAP, _SHORT = 18, 12  # characters of a name in a line over a panel, and of one in a note there
 _BEHIND = "#d4d4d4"
 TITLED: dict[str, Any] = {"x": 0.01, "ha": "left", "fontsize": TITLE, "fontweight": "bold", "color": INK}
 
@@ -86,9 +86,10 @@ def charts_figure(
                 here = None if highlight is None else [name for name in highlight if name in _names(chart)]
                 draw_together(chart, place, highlight=here)
         return target.saved(figure)
-    across = ACROSS
-    if len(charts) == 1 and beside > 1:  # below each other: one may have many more panels
-        charts, across, beside = [[chart] for chart in charts[0]], 2 * ACROSS, 1
+    if len(charts) == 1:  # below each other: one may have many more panels
+        charts = [[chart] for chart in charts[0]]
+    across = 2 * ACROSS if len(charts[0]) == 1 and (beside > 1 or charts[0][0].wide) else ACROSS
+    beside = max(map(len, charts))
     downs = [max(math.ceil(panels_of(chart) / across) for chart in row) for row in charts]
     heights = [AROUND + PANEL * down for down in downs]
     figure = PaperFigure.of_width(COLUMN if across == ACROSS and beside == 1 else PAGE, sum(heights))
@@ -125,23 +126,20 @@ def draw_apart(chart: Chart, figure: Figure | SubFigure, *, across: int = ACROSS
     references = _references(chart)
     looks = looks_for(line.key for line in lines)
     ranks = {line.key: rank for rank, line in enumerate(lines, 1)}
+    names = {key: str(rank) for key, rank in ranks.items()}
+    names |= {key: chart.labels[key] for key in references if len(chart.labels[key]) <= _SHORT}
     coinciding = False
     for line, axis in zip(lines, panels, strict=True):
         same = [other.key for other in lines if other is not line and chart.coincide(line, other)]
         coinciding |= bool(same)
         _panel(chart, axis, line, [other for other in lines if other is not line], references, looks)
-        names = {key: chart.labels[key] if key in references else str(rank) for key, rank in ranks.items()}
         said = joined(line.number, f"= {_listed([names[key] for key in same])}" if same else "", by="; ")
         named = textwrap.fill(f"{ranks[line.key]} {chart.labels[line.key]}", _WRAP, break_on_hyphens=False)
         TitleBlock(axis, named, said, size=SMALL)
         chart.dress(axis, True)
     number = f"under the names: {chart.number}" if any(line.number for line in lines) else ""
-    remarks = [
-        number,
-        chart.remark.replace("\n", " "),
-        "=: the line coincides with the one of that number or name" * coinciding,
-        chart.undefined,
-    ]
+    same_line = "=: the line coincides with that of this number or name" if coinciding else ""
+    remarks = [number, same_line, chart.remark.replace("\n", " "), chart.undefined]
     name_edges(figure, chart.names, *chart.about, *remarks)
     _legend(figure, chart, references, looks, wide=across > ACROSS)
 

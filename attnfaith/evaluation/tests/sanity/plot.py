@@ -22,7 +22,7 @@ from attnfaith.plots.panels import SUMMARY, all_texts_rows, counted, joined, key
 from attnfaith.plots.style import INK, MUTED, RULE, SMALL
 
 TRAINED = "as trained"
-TICKS, SMALL_TICKS = 30, 8  # layers named on an axis, and on that of a small panel; of more, some are
+TICKS, SMALL_TICKS = 30, 6  # layers named on an axis, and on that of a small panel; of more, some are
 WIDE = 9  # layers from which on a figure is as wide as a page
 _NAMES = {
     "spearman": "Spearman's rho",
@@ -158,7 +158,7 @@ def _dress(axis: Axes, layers: list[str], bottom: float, *, small: bool = False)
     names = [visible(name) for name in layer_names([item.partition("/")[2] or item for item in layers])]
     positions = [index + (1.5 if layer == RANDOM_LABELS else 1.0) for index, layer in enumerate(layers)]
     every = -(-len(names) // (SMALL_TICKS if small else TICKS))
-    kept = [index for index in range(len(names)) if (len(names) - 1 - index) % every == 0]
+    kept = [index for index in range(len(names)) if (len(names) - 1 - index) % every == 0 and index >= every // 2]
     axis.set_xticks([0, *(positions[index] for index in kept)], [TRAINED, *(names[index] for index in kept)])
     axis.tick_params(axis="x", labelrotation=90, labelsize=SMALL)
     for label in axis.get_xticklabels():
