@@ -80,6 +80,7 @@ class Chart:
         steps: whether a value holds until the next point.
         height: of the axes with all that stands around them, in inches.
         wide: whether the horizontal axis needs the width of a page.
+        ticks: what the labels of its ticks need below small panels beyond a line, in inches.
     """
 
     title: str
@@ -95,6 +96,7 @@ class Chart:
     steps: bool = False
     height: float = 2.8
     wide: bool = False
+    ticks: float = 0.0
 
     @property
     def drawn(self) -> list[Line]:

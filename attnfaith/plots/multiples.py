@@ -45,7 +45,8 @@ PANEL, AROUND = 1.05, 1.4
 """Inches: the height of a panel with its name, and of all that stands above and below the panels."""
 NAMED = 3
 """The most rankings that a panel names because their lines coincide with its own."""
-_WRAP, _SHORT = 18, 12  # characters of a name in a line over a panel, and of one in a note there
+_RIGHT = 0.98  # of the width is for panels; the rest for names that are longer than the last panel is wide
+_WRAP, _SHORT = 17, 12  # characters of a name in a line over a panel, and of one in a note there
 _BEHIND = "#d4d4d4"
 TITLED: dict[str, Any] = {"x": 0.01, "ha": "left", "fontsize": TITLE, "fontweight": "bold", "color": INK}
 
@@ -88,11 +89,17 @@ def charts_figure(
         return target.saved(figure)
     if len(charts) == 1:  # below each other: one may have many more panels
         charts = [[chart] for chart in charts[0]]
-    across = 2 * ACROSS if len(charts[0]) == 1 and (beside > 1 or charts[0][0].wide) else ACROSS
+    wide = len(charts[0]) == 1 and (beside > 1 or charts[0][0].wide)
+    most = max(panels_of(chart) for row in charts for chart in row)
+    across = math.ceil(most / math.ceil(most / (2 * ACROSS))) if wide else ACROSS
     beside = max(map(len, charts))
     downs = [max(math.ceil(panels_of(chart) / across) for chart in row) for row in charts]
-    heights = [AROUND + PANEL * down for down in downs]
-    figure = PaperFigure.of_width(COLUMN if across == ACROSS and beside == 1 else PAGE, sum(heights))
+    heights = [
+        AROUND + PANEL * down + max(chart.ticks for chart in row) for row, down in zip(charts, downs, strict=True)
+    ]
+    figure = PaperFigure.of_width(PAGE if wide or beside > 1 else COLUMN, sum(heights))
+    layout: Any = figure.get_layout_engine()
+    layout.set(rect=(0, 0, _RIGHT, 1))
     parts = figure.subfigures(len(charts), beside, squeeze=False, height_ratios=heights)
     for row, down, places in zip(charts, downs, parts, strict=True):
         for chart, part in zip(row, places, strict=True):
@@ -145,7 +152,7 @@ def draw_apart(chart: Chart, figure: Figure | SubFigure, *, across: int = ACROSS
 
 
 def small_axes(figure: Figure | SubFigure, count: int, across: int, down: int | None = None) -> list[Axes]:
-    """Small axes in rows; only those at the left and at the bottom have labels at their ticks.
+    """Small axes in rows; only those at the left and in the last row have labels at their ticks.
 
     Args:
         figure: a figure, or a part of one, with nothing in it.
@@ -158,7 +165,10 @@ def small_axes(figure: Figure | SubFigure, count: int, across: int, down: int | 
         axis.remove()
     for place, axis in enumerate(grid[:count]):
         axes(axis, COLUMN, PANEL).tick_params(
-            labelsize=SMALL, pad=1.5, labelleft=place % across == 0, labelbottom=place + across >= count
+            labelsize=SMALL,
+            pad=1.5,
+            labelleft=place % across == 0,
+            labelbottom=place // across == (count - 1) // across,
         )
     return list(grid[:count])
 

@@ -106,6 +106,7 @@ def _chart(summary: pd.DataFrame, measure: str) -> Chart:
         number="agreement when all layers are drawn anew",
         height=2.9,
         wide=len(layers) >= WIDE,
+        ticks=0.5,
     )
 
 

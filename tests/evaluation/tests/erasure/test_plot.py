@@ -40,7 +40,7 @@ def test_each_of_many_rankings_has_a_panel_with_its_mean():
 
 def test_each_level_has_its_own_unit():
     units = {"attention": "pooled", "input": "words"}
-    labels = [axis.get_xlabel() for axis in X]
+    labels = [axis.get_xlabel() for axis in erasure_figure(CURVES, unit=units, highlight=[]).axes]
     assert [label.split(" removed")[0] for label in labels] == ["pooled items", "words"]
     labels = [axis.get_xlabel() for axis in efficiency_figure(SUMMARY, unit=units).axes]
     assert labels[0].startswith("pooled items of the smallest set")
