@@ -26,6 +26,7 @@ from attnfaith.attribution.method import (
     find_method,
 )
 from attnfaith.attribution.model_loading import extra_inputs, load_model, where_to_cut
+from attnfaith.attribution.shown_lists import Explanations
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.parameter_names import parameter
@@ -145,7 +146,7 @@ class Attributor(Attribution):
             target: overrides that of the attributor; for a list one target, or a list of targets.
 
         Returns:
-            An `Explanation`, or a list of them in the order of the texts.
+            An `Explanation`, or `Explanations`, a list of them in the order of the texts.
         """
         if self.encoder is None:
             raise InputError("This Attributor was made without a tokenizer. Pass one, or call attribute() with ids.")
@@ -162,7 +163,7 @@ class Attributor(Attribution):
             request, scores = self.score(inputs, chosen, text_ids=tuple(batch))
             for row, index in enumerate(batch):
                 by_index[index] = self._explanation(encoded[index], request, scores, row)
-        explanations = [by_index[index] for index in range(len(encoded))]
+        explanations = Explanations(by_index[index] for index in range(len(encoded)))
         return explanations[0] if single else explanations
 
     def attribute(

@@ -21,6 +21,7 @@ from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.tests.erasure.summary import curves
 from attnfaith.evaluation.verdict import Verdict, verdict
 from attnfaith.functional.decision import Decision
+from attnfaith.notebook import box, muted, safe
 from attnfaith.storage.manifest import SAMPLE, part_of
 from attnfaith.storage.run_store import Store
 
@@ -158,10 +159,18 @@ class Results:
 
     def __repr__(self) -> str:
         """The tests, the number of texts, and the verdict."""
+        return visible(f"{self._about}\n{self}", "\n")
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks: the same."""
+        return box(muted(safe(self._about))) + self.verdict._repr_html_()
+
+    @property
+    def _about(self) -> str:
         rows = self.manifest["counts"]["rows"]
         of = f" of {self.manifest['rows']}" if SAMPLE in self.manifest else ""
         part = "" if self.part is None else f", part {self.part[0]} of {self.part[1]}"
-        return visible(f"Results of {', '.join(self.tests)} on {rows}{of} texts{part} ({self.location})\n{self}", "\n")
+        return f"Results of {', '.join(self.tests)} on {rows}{of} texts{part} ({self.location})"
 
     def _schemas(self) -> dict[str, pa.Schema]:
         """What columns each table must have; those of options that came later are missing in an older run."""

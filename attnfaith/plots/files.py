@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from attnfaith import validation
@@ -14,6 +16,9 @@ from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import probe, put
 
 FORMATS = ("png", "svg", "pdf")
+# Text that can be searched and edited; ids and metadata without a random part, and without the time.
+_SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "attnfaith", "pdf.fonttype": 42}
+_DATES = {"svg": "Date", "pdf": "CreationDate"}
 
 
 def check_path(path: object) -> Path:
@@ -25,7 +30,7 @@ def check_path(path: object) -> Path:
         attnfaith.errors.InputError: Expected path to end in .png, .svg or .pdf; got 'figure.jpg'.
     """
     result = Path(validation.path(path, "path")).expanduser()
-    if result.suffix.lower().removeprefix(".") not in FORMATS:
+    if _format(result) not in FORMATS:
         given = validation.short_repr(os.fspath(result))
         raise InputError(f"Expected {parameter('path')} to end in .png, .svg or .pdf; got {given}.")
     if result.is_dir():
@@ -40,13 +45,19 @@ def check_path(path: object) -> Path:
 
 
 def write_figure(figure: Figure, path: object) -> None:
-    """Write a figure to a file; it is the same file whenever the figure is the same."""
+    """Write a figure to a file: text stays text, and the same figure is the same file."""
     target, buffer = check_path(path), BytesIO()
-    figure.savefig(buffer, format=target.suffix.lower().removeprefix("."))
+    kind = _format(target)
+    with rc_context(_SETTINGS):
+        figure.savefig(buffer, format=kind, metadata={_DATES[kind]: None} if kind in _DATES else None)
     try:
         put(target, buffer.getvalue())
     except OSError as error:
         raise _refusal(target, error) from error
+
+
+def _format(path: Path) -> str:
+    return path.suffix.lower().removeprefix(".")
 
 
 def _refusal(path: Path, error: OSError) -> InputError:

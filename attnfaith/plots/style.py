@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import cycle
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -32,11 +31,6 @@ _SPARE = (("#009E73", "D"), ("#CC79A7", "v"), ("#56B4E9", "P"), ("#B8860B", "*")
 _DOTTED: Dashes = (0, (1.2, 1.4))
 _LINES: dict[str, Dashes] = {"attention": "-", "input": (0, (4.0, 1.6))}
 _YOURS: Dashes = (0, (6.0, 1.5, 1.2, 1.5))
-
-
-# Text that can be searched and edited; ids and metadata without a random part, and without the time.
-_FILES = {"svg.fonttype": "none", "svg.hashsalt": "attnfaith", "pdf.fonttype": 42, "ps.fonttype": 42}
-_DATES = {"svg": ("Date",), "pdf": ("CreationDate",)}
 
 
 @dataclass(frozen=True)
@@ -83,8 +77,6 @@ def looks_for(keys: Iterable[Key], highlight: Sequence[str] | None = None) -> di
 class PaperFigure(Figure):
     """A figure outside pyplot: a notebook displays it, and it need not be closed.
 
-    In a file, text is text and not outlines, and the same figure is the same bytes.
-
     Example:
         >>> PaperFigure.of_width(3.5, 2.6).add_subplot().get_title()
         ''
@@ -95,13 +87,6 @@ class PaperFigure(Figure):
         """An empty figure of a given size in inches that keeps its labels inside."""
         layout = ConstrainedLayoutEngine(wspace=0.06)
         return cls(figsize=(width, height), dpi=200, layout=layout, facecolor="white")
-
-    def savefig(self, fname: Any, **options: Any) -> None:
-        """Write the figure, as matplotlib's figures do."""
-        kind = str(options.get("format") or getattr(fname, "name", fname)).lower().rpartition(".")[2]
-        dates = dict.fromkeys(_DATES.get(kind, ()))
-        with rc_context(_FILES):  # type: ignore[arg-type]
-            super().savefig(fname, **{**options, "metadata": {**dates, **(options.get("metadata") or {})}})
 
     def _repr_png_(self) -> bytes:
         buffer = BytesIO()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -33,7 +34,12 @@ from attnfaith.plots.style import (
 NEEDED = ("level", "ranking_level", "ranking", "other_level", "other", "tau", "prediction")
 CLASSES = 4  # more predicted classes than these are drawn as one
 PANELS = 6  # other rankings with a panel of their own
-_COLOURS = (PLAIN, ALERT, "#009E73", "#7a4a8a")
+_STYLES: tuple[tuple[str, Any], ...] = (
+    (PLAIN, "-"),
+    (ALERT, (0, (4.0, 1.6))),
+    ("#009E73", (0, (1.2, 1.4))),
+    ("#7a4a8a", (0, (6.0, 1.5, 1.2, 1.5))),
+)
 _BINS = 20
 
 
@@ -73,12 +79,12 @@ def taus(
     TitleBlock(axis, f"{title}: mean τ {shown(tau[known].mean())}", joined(where, counted([known.sum()]), lost))
     edges, tau = np.linspace(-1, 1, _BINS + 1).round(9), tau.round(9)  # what is at an edge falls to one side of it
     chosen = {name: rows & known for name, rows in (parts or {"": known}).items() if (rows & known).any()}
-    for colour, (name, rows) in zip(_COLOURS, chosen.items(), strict=False):
+    for (colour, dashes), (name, rows) in zip(_STYLES, chosen.items(), strict=False):
         shares = np.histogram(tau[rows], edges)[0] / rows.sum()
         label = f"{shortened(visible(name), 18)} ({shown(tau[rows].mean())})" if name else ""
         axis.stairs(shares, edges, fill=True, color=colour, alpha=0.18, linewidth=0)
-        axis.stairs(shares, edges, color=colour, linewidth=1.1, label=label)
-        axis.axvline(tau[rows].mean(), color=colour, linewidth=0.9, linestyle=(0, (3.0, 1.6)))
+        axis.stairs(shares, edges, color=colour, linewidth=1.1, linestyle=dashes, label=label)
+        axis.axvline(tau[rows].mean(), color=colour, linewidth=1.4, linestyle=dashes)
     axis.axvline(0, color=FAINT, linewidth=0.6, zorder=0)
     axis.set_xlim(-1, 1)
     axis.set_xticks([-1, -0.5, 0, 0.5, 1], ["−1", "−0.5", "0", "0.5", "1"])
@@ -89,7 +95,7 @@ def taus(
     axis.grid(axis="y", color=RULE, linewidth=0.5)
     if any(chosen):
         legend = axis.legend(
-            fontsize=SMALL, frameon=False, loc="upper left", handlelength=1.2, borderaxespad=0.1, labelspacing=0.3
+            fontsize=SMALL, frameon=False, loc="upper left", handlelength=2.4, borderaxespad=0.1, labelspacing=0.3
         )
         for text in legend.get_texts():
             text.set_parse_math(False)
