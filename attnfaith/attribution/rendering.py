@@ -34,7 +34,7 @@ MOST, MOST_PIECES = 20, 200
 """So many explanations of a list, and pieces of one, are shown."""
 _STRONGEST = 0.72  # opacity: the text over it can be read on white and on black
 _TEXT = "line-height:1.9; white-space:pre-wrap; overflow-wrap:anywhere; margin-top:4px"
-_BETWEEN = '<hr style="border:0; border-top:1px solid rgba(128,128,128,.3); margin:0">'
+_BETWEEN = '<div style="border-top:1px solid rgba(128,128,128,.3)"></div>'
 _MARK = "border-radius:3px; padding:2px 0; box-decoration-break:clone; -webkit-box-decoration-break:clone"
 
 
