@@ -191,13 +191,12 @@ def draw_line(axis: Axes, line: Line, look: LineStyle, *, steps: bool = False, r
         steps: whether a value holds until the next point.
         rim: how many lines that coincide with this one lie above it.
     """
-    over, shade = (5, 0.15) if look.highlighted else (3, 0.05)
+    over, shade = (5 - rim / 10, 0.15) if look.highlighted else (3 - rim / 10, 0.05)
     colour, width = look.colour, look.width + _RIM * rim
     marks: dict[str, Any] = {"marker": look.marker or "o", "markersize": 3.2 + _RIM * rim, "markeredgewidth": 0.8}
     marks["markerfacecolor"] = "white" if line.key[0] == "input" else colour
     tied = len(line.x) - line.loose
     x, value, low, high = (values[:tied] for values in (line.x, line.value, line.low, line.high))
-    over -= rim / 10
     step: Any = "post" if steps else None
     axis.fill_between(x, low, high, step=step, color=colour, alpha=shade, linewidth=0, zorder=over - 1)
     (drawn,) = axis.plot(x, value, color=colour, linestyle=look.line, linewidth=width, zorder=over, clip_on=False)

@@ -16,8 +16,8 @@ from tests.helpers.reading_figures import unreadable
 from tests.helpers.small_runs import ROWS, computed
 
 MANY = 20
-TALL = 16
-"""Inches: two printed pages."""
+TALL = 18
+"""Inches: two printed pages, for the eighty panels of the rationales test at two levels."""
 ONLY_MANY_PANELS = {("information", "heads")}
 """There are no heads in models as small as these: `tests/evaluation/tests/information/test_runs.py` draws them."""
 
