@@ -187,8 +187,8 @@ class Cut:
                 f"With nothing removed, the fast path is off by {difference:.1e} of the logits' scale on this batch, "
                 "so it cannot be trusted here. Was the model changed after the capture? Cut and capture again."
             )
-        rest = capture.shape[2] - longest
-        return logits if rest == 0 else torch.cat((logits, logits[:, -1:].expand(-1, rest, -1)), dim=1)
+        padding = capture.shape[2] - longest
+        return logits if padding == 0 else torch.cat((logits, logits[:, -1:].expand(-1, padding, -1)), dim=1)
 
     def _room(self, capture: Capture) -> int:
         """The largest number of candidates to run at once."""

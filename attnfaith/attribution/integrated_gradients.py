@@ -61,8 +61,8 @@ def integrated_at_attention(request: Request) -> Scores:
     points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
     values = (capture.weights * mean_gradient(request, points, parts, size)).sum(1)
     nothing = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
-    whole = request.quantity(capture.logits) - request.quantity(nothing)
-    return request.scores(values, **_completeness(whole, values, capture.mask, steps))
+    change = request.quantity(capture.logits) - request.quantity(nothing)
+    return request.scores(values, **_completeness(change, values, capture.mask, steps))
 
 
 @method("input", "integrated_gradients", **_FACTS)
@@ -113,10 +113,10 @@ def _derivatives_at_attention(request: Request, size: int, texts: Tensor, points
     return torch.cat(numbers, dim=1)[texts, index], torch.cat(derivatives, dim=1)[texts, index]
 
 
-def _completeness(whole: Tensor, values: Tensor, mask: Tensor, steps: int) -> dict[str, Any]:
+def _completeness(change: Tensor, values: Tensor, mask: Tensor, steps: int) -> dict[str, Any]:
     """The completeness gap: the difference between the ends of the path minus the sum; and whether it is too large."""
-    gap = (whole - (values * mask).sum(-1)).detach()
-    large = gap.abs() > LARGE_GAP * whole.detach().abs().clamp_min(LEAST_DIFFERENCE)
+    gap = (change - (values * mask).sum(-1)).detach()
+    large = gap.abs() > LARGE_GAP * change.detach().abs().clamp_min(LEAST_DIFFERENCE)
     note = (
         f"their sum is more than {100 * LARGE_GAP:.0f} % away from the difference that they explain; more steps than "
         f"{steps} ({parameter('steps')}, or n_steps in attribute) make the gap smaller"

@@ -157,10 +157,10 @@ def _check_sizes(folder: Path) -> None:
     if not isinstance(config, dict):
         raise InputError(f"{str(file)!r} holds a {type(config).__name__}; expected an object. Save the model again.")
     for name, value in _numbers(config):
-        most = MAX_LABELS if name == "num_labels" else MAX_LAYERS if re.search(r"layers|depth", name) else None
-        if most is not None and value > most:
+        limit = MAX_LABELS if name == "num_labels" else MAX_LAYERS if re.search(r"layers|depth", name) else None
+        if limit is not None and value > limit:
             raise InputError(
-                f"{str(file)!r} has {name} = {short_repr(value)}; expected at most {most:,}. Correct the file."
+                f"{str(file)!r} has {name} = {short_repr(value)}; expected at most {limit:,}. Correct the file."
             )
     weights = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
     if not weights:

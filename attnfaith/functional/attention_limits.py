@@ -153,8 +153,8 @@ def farthest_on_edges(
 
 
 def _corner(shares: Tensor, items: Tensor) -> Point:
-    least = int(items[shares[items].argmin()])
-    return Point(float(divergence_of_corner(shares[least])), (least, least), 1.0)
+    smallest = int(items[shares[items].argmin()])
+    return Point(float(divergence_of_corner(shares[smallest])), (smallest, smallest), 1.0)
 
 
 def _item_term(original: Tensor, share: Tensor) -> Tensor:
@@ -163,9 +163,9 @@ def _item_term(original: Tensor, share: Tensor) -> Tensor:
     A distribution that gives an item nothing has the term ``original * ln 2 / 2``; over all items these sum to
     ``ln 2 / 2``, which the callers add once. So only the items with a new share have to be computed.
     """
-    both = original + share
-    lost = torch.xlogy(original, original / both.clamp_min(1e-300))
-    return (lost + torch.xlogy(share, 2 * share / both.clamp_min(1e-300))) / 2
+    total = original + share
+    lost = torch.xlogy(original, original / total.clamp_min(1e-300))
+    return (lost + torch.xlogy(share, 2 * share / total.clamp_min(1e-300))) / 2
 
 
 def _divergence_of_pair(first: Tensor, second: Tensor, share: Tensor) -> Tensor:

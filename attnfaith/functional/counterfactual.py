@@ -146,8 +146,8 @@ def max_divergence(editable: EditableAttention) -> Tensor:
         >>> max_divergence(editable_attention(torch.tensor([[[0.75, 0.25]]]), torch.tensor([[True, True]])))
         tensor([0.3804], dtype=torch.float64)
     """
-    least = editable.logs.double().masked_fill(~editable.attended, 0.0).amin(-1).exp()
-    return (editable.part.double() * divergence_of_corner(least)).sum(-1)
+    smallest = editable.logs.double().masked_fill(~editable.attended, 0.0).amin(-1).exp()
+    return (editable.part.double() * divergence_of_corner(smallest)).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -232,13 +232,13 @@ def search_adversary(
             uphill.addcmul_(slope, scale, value=-1)
         uphill -= (shares * uphill).sum(-1, keepdim=True)  # through the softmax, to the gradient in the log-weights
         _adam_step(moved, uphill.mul_(shares), first, second, step, rate)
-    found = edited_attention(editable, best.unsqueeze(1))
+    edited = edited_attention(editable, best.unsqueeze(1))
     js = divergence_from_original(editable, best.unsqueeze(1))[:, 0]
     with torch.no_grad():
-        final = distance(found)[:, 0]
+        final = distance(edited)[:, 0]
     stays = (reached > 0) & (final <= epsilon)
     unchanged = edited_attention(editable, editable.logs.exp().unsqueeze(1))
-    weights = torch.where(stays[:, None, None], found[:, 0], unchanged[:, 0])
+    weights = torch.where(stays[:, None, None], edited[:, 0], unchanged[:, 0])
     return AdversaryResult(weights, torch.where(stays, js, 0.0), torch.where(stays, final, 0.0), satisfied.sum(1))
 
 

@@ -34,10 +34,10 @@ def rows_at(positions: ArrayLike, rows: int, seed: int) -> NDArray[np.int64]:
     if not (numbers < np.uint64(rows)).all():
         raise ValueError(f"expected positions from 0 to before {rows}")
     half = max(_LEAST, -(-(rows - 1).bit_length() // 2))
-    found = _network(numbers, half, seed)
-    while (outside := found >= np.uint64(rows)).any():
-        found[outside] = _network(found[outside], half, seed)
-    return found.astype(np.int64)
+    result = _network(numbers, half, seed)
+    while (outside := result >= np.uint64(rows)).any():
+        result[outside] = _network(result[outside], half, seed)
+    return result.astype(np.int64)
 
 
 def _network(numbers: NDArray[np.uint64], half: int, seed: int) -> NDArray[np.uint64]:
