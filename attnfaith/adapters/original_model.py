@@ -196,7 +196,7 @@ class _SideEffects(FunctionInterceptor):
 
 
 def inspect_copy(shared: SharedCopy, inputs: Mapping[str, Any]) -> None:
-    """Run the copy once: note whether it draws random numbers, and lend the owner's model if the copy uses it anyway."""
+    """Run the copy once: note whether it draws random numbers, and lend the owner's model if the copy uses it."""
     with ExitStack() as undo, _SideEffects(shared.aliased(), undo) as effects, torch.no_grad(), suppress(Exception):
         shared.root(**first_unpadded(inputs))  # an error is raised again, with its reason, by `OriginalRun`
     shared.draws |= effects.draws

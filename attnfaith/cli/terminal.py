@@ -63,10 +63,10 @@ def visible_logs() -> Iterator[None]:
     """Escape what libraries log: Transformers logs names of weights from model files."""
     usual = logging.getLogRecordFactory()
 
-    def record(*arguments: Any, **more: Any) -> logging.LogRecord:
-        made = usual(*arguments, **more)
-        made.msg, made.args = visible_log(made.getMessage()), ()
-        return made
+    def record(*arguments: Any, **options: Any) -> logging.LogRecord:
+        log_record = usual(*arguments, **options)
+        log_record.msg, log_record.args = visible_log(log_record.getMessage()), ()
+        return log_record
 
     logging.setLogRecordFactory(record)
     try:

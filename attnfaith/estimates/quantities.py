@@ -96,8 +96,8 @@ class Quantity(ABC):
 
     def names(self) -> list[tuple[str, Key]]:
         """The identifiers of each column in a comparison of runs."""
-        others = [""] * len(self.keys) if self.others is None else self.others
-        names = [f"{self.name}:{other}" if other else self.name for other in others]
+        second_names = [""] * len(self.keys) if self.others is None else self.others
+        names = [f"{self.name}:{other}" if other else self.name for other in second_names]
         return list(zip(names, map(tuple, self.keys), strict=True))
 
     def compared_only(self: Own) -> Own:
@@ -197,8 +197,8 @@ class FunctionOfMeans(Quantity):
         """Apply the function to the means of all texts, and to those of each resample."""
         values, draws = zip(*map(means.of, self.columns), strict=True)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found, drawn = self.function(*values), self.function(*draws)
-        return np.where(self.texts >= self.fewest, found, np.nan), drawn
+            estimates, drawn = self.function(*values), self.function(*draws)
+        return np.where(self.texts >= self.fewest, estimates, np.nan), drawn
 
     def only(self, columns: Sequence[int]) -> FunctionOfMeans:
         """Select some of the estimates."""
@@ -242,7 +242,7 @@ class SharedMeans:
         if self._arrays:
             stacked = np.hstack(list(self._arrays.values()))
             ends = np.cumsum([array.shape[1] for array in self._arrays.values()])[:-1]
-            parts = (np.split(found, ends, axis=-1) for found in (means_of(stacked), resamples.draws(stacked)))
+            parts = (np.split(part, ends, axis=-1) for part in (means_of(stacked), resamples.draws(stacked)))
             self._means = dict(zip(self._arrays, zip(*parts, strict=True), strict=True))
 
     def of(self, array: Array) -> tuple[Array, Array]:
@@ -290,11 +290,11 @@ def estimate_of(quantity: Quantity, means: SharedMeans) -> Estimate:
         >>> estimate_of(quantity, shared_means([quantity], Resamples(3, resamples=20))).value
         array([0.75])
     """
-    found = quantity.estimate(means)
+    estimate = quantity.estimate(means)
     if not quantity.unknown:
-        return found
-    nothing = np.full(len(found.texts), np.nan)
-    return Estimate(nothing, nothing, nothing, found.texts)
+        return estimate
+    undefined = np.full(len(estimate.texts), np.nan)
+    return Estimate(undefined, undefined, undefined, estimate.texts)
 
 
 def ratio(name: str, above: Array, under: Array, **about: Any) -> FunctionOfMeans:
@@ -327,10 +327,10 @@ def bounded(low: Quantity, high: Quantity, *, exact: bool, note: str) -> list[Qu
         exact: whether the two are equal in all texts.
         note: for what is not known exactly.
     """
-    known = high if exact else replace(high, unknown=True, note=note, not_reached="", compared=())
+    main = high if exact else replace(high, unknown=True, note=note, not_reached="", compared=())
     ends = {"low": low, "high": high}
     return [
-        known,
+        main,
         *(
             replace(end, name=f"{end.name}_{suffix}", summarised=not exact, bound_of=end.name)
             for suffix, end in ends.items()

@@ -98,19 +98,19 @@ def efficiency(
     return axis
 
 
-def draw_dots(table: pd.DataFrame, axis: Axes, shown: Callable[[float], str]) -> None:
+def draw_dots(table: pd.DataFrame, axis: Axes, format_value: Callable[[float], str]) -> None:
     """Draw a dot with its interval for each row of a table, the first on top, and a line for the control.
 
     Args:
         table: Columns ``ranking_level``, ``ranking``, ``value``, ``low`` and ``high``.
         axis: Where to draw.
-        shown: From a value to what stands at the right of it.
+        format_value: Formats a value, for the label at its right.
     """
     keys = keys_of(table)
     looks, labels = looks_for(keys), labels_for(keys)
     columns = zip(*(numbers(table[name]) for name in ("value", "low", "high")), strict=True)
-    for row, (key, found) in enumerate(zip(keys, columns, strict=True)):
-        _dot(axis, row, found, looks[key], key, shown)
+    for row, (key, estimate) in enumerate(zip(keys, columns, strict=True)):
+        _dot(axis, row, estimate, looks[key], key, format_value)
     name_rows(axis, range(len(keys)), keys, [labels[key] for key in keys])
     axis.set_ylim(len(keys) - 0.4, -0.6)
     axis.grid(axis="x", color=RULE, linewidth=0.5)
@@ -130,14 +130,19 @@ def _defined(table: pd.DataFrame, figure: str) -> bool:
 
 
 def _dot(
-    axis: Axes, row: int, found: tuple[float, float, float], look: LineStyle, key: Key, shown: Callable[[float], str]
+    axis: Axes,
+    row: int,
+    estimate: tuple[float, float, float],
+    look: LineStyle,
+    key: Key,
+    format_value: Callable[[float], str],
 ) -> None:
-    value, low, high = found
+    value, low, high = estimate
     placed: dict[str, Any] = {"xycoords": axis.get_yaxis_transform(), "va": "center_baseline"}
     if not np.isfinite(value):
         write(axis, "undefined", (1, row), (5, 0), size=SMALL, **placed)
         return
-    write(axis, shown(value), (1, row), (5, 0), size=SMALL, colour=INK, **placed)
+    write(axis, format_value(value), (1, row), (5, 0), size=SMALL, colour=INK, **placed)
     colour, control = look.colour if look.highlighted else MUTED, role_of(key) == "control"
     marker, face = "D" if control else "o", "white" if key[0] == "input" else colour
     (dot,) = axis.plot([value], [row], color=colour, marker=marker, markerfacecolor=face, markersize=3.8, zorder=4)

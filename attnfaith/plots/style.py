@@ -112,9 +112,9 @@ def name_axes(axis: Axes, x: str = "", y: str = "") -> None:
     axis.set_ylabel(y, fontsize=TEXT, color=INK, labelpad=2)
 
 
-def name_rows(axis: Axes, places: Sequence[float], keys: Sequence[Key], labels: Sequence[str]) -> None:
+def name_rows(axis: Axes, positions: Sequence[float], keys: Sequence[Key], labels: Sequence[str]) -> None:
     """Label the rows with rankings, the highlighted ones in their colours."""
-    axis.set_yticks(places, [visible(label, "\n") for label in labels])
+    axis.set_yticks(positions, [visible(label, "\n") for label in labels])
     axis.tick_params(axis="y", length=0, labelsize=SMALL, pad=3)
     looks = looks_for(keys)
     for label, key in zip(axis.get_yticklabels(), keys, strict=True):
