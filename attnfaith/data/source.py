@@ -328,7 +328,7 @@ def open_table(data: Any, options: DataOptions) -> tuple[Table, tuple[str, ...]]
     if _is_texts(data):
         data = [{options.input_column: text} for text in data]
     if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and data and all(map(_is_path, data))):
-        opened = open_path(data, subset=options.subset, wanted=options.columns)
+        opened = open_path(data, subset=options.subset, needed=options.columns)
         data, columns, cells = opened.data, opened.columns, opened.cells
     elif options.subset is not None:
         raise InputError(
@@ -403,36 +403,37 @@ def _choose_split(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tu
 def _no_split(split: str, names: Sequence[str]) -> str:
     part = re.search(r"\[.*\]", split)
     if len(names) == 1:
-        whole = f"{names[0]}{part[0]}" if part else names[0]
+        suggestion = f"{names[0]}{part[0]}" if part else names[0]
         return (
             f"There is no split {split!r}: the data are a single split, which is called {names[0]!r} whatever the name "
-            f"of the file. Use {parameter('split', whole)}."
+            f"of the file. Use {parameter('split', suggestion)}."
         )
     listed = ", ".join(map(repr, names))
     return f"There is no split {split!r}; there are {listed}. Parts are written as in '{names[0]}[:100]'."
 
 
-def check_columns(columns: Sequence[Column], wanted: Mapping[str, Sequence[Column]]) -> None:
+def check_columns(columns: Sequence[Column], requested: Mapping[str, Sequence[Column]]) -> None:
     """Refuse a column that does not exist, or exists twice.
 
     Args:
         columns: of the data.
-        wanted: the names of columns by the argument that gives them.
+        requested: the names of columns by the argument that gives them.
     """
-    for argument, names in wanted.items():
+    for argument, names in requested.items():
         for name in names:
             if list(columns).count(name) == 1:
                 continue
             if name in columns:
                 raise InputError(f"The data have several columns {name!r} ({parameter(argument)}). Rename all but one.")
-            known = [str(column) for column in columns]
-            hint = did_you_mean(name, known)
-            if len(known) == 1 and any(sign in known[0] for sign in ";\t|"):
+            available = [str(column) for column in columns]
+            hint = did_you_mean(name, available)
+            if len(available) == 1 and any(sign in available[0] for sign in ";\t|"):
                 hint = (
                     " Is the separator another one? Save the file with commas (or, in Python, read it with pandas and "
                     "give the DataFrame)."
                 )
-            shown = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in known[:50])
+            listing = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in available[:50])
             raise InputError(
-                f"The data have no column {short_repr(name)} ({parameter(argument)}).{hint} Columns: {shown or 'none'}."
+                f"The data have no column {short_repr(name)} ({parameter(argument)}).{hint} Columns: "
+                f"{listing or 'none'}."
             )

@@ -27,18 +27,18 @@ class KeyedRandom:
     def __init__(self, *key: object) -> None:
         self._random = random.Random("/".join(map(str, key))).random
 
-    def pick(self, things: Sequence[Thing]) -> Thing:
+    def pick(self, items: Sequence[Thing]) -> Thing:
         """Choose one of several things."""
-        return things[int(self._random() * len(things))]
+        return items[int(self._random() * len(items))]
 
     def chance(self, share: float) -> bool:
         """True with a probability."""
         return self._random() < share
 
-    def shuffle(self, things: Iterable[Thing]) -> list[Thing]:
+    def shuffle(self, items: Iterable[Thing]) -> list[Thing]:
         """The things in random order."""
-        keyed = [(self._random(), index, thing) for index, thing in enumerate(things)]
-        return [thing for _, _, thing in sorted(keyed, key=lambda entry: entry[:2])]
+        keyed = [(self._random(), index, item) for index, item in enumerate(items)]
+        return [item for _, _, item in sorted(keyed, key=lambda entry: entry[:2])]
 
 
 class Sentence(NamedTuple):

@@ -87,10 +87,10 @@ class AttentionClassifierConfig(PreTrainedConfig):
         problem_type, self.problem_type = self.problem_type, None
         super().__post_init__(**kwargs)
         self.problem_type = problem_type
-        for name, known in CHOICES.items():
-            validation.one_of(getattr(self, name), known, name)
-        for name, most in _MOST.items():
-            validation.whole_number(getattr(self, name), name, least=1, most=most)
+        for name, choices in CHOICES.items():
+            validation.one_of(getattr(self, name), choices, name)
+        for name, largest in _MOST.items():
+            validation.whole_number(getattr(self, name), name, least=1, most=largest)
         validation.number(self.temperature, "temperature", above=0)
         pairs = [pair for pair in self.kernels if not isinstance(pair, int) and len(pair) == 2 and min(pair) >= 1]
         if not pairs or len(pairs) < len(self.kernels):

@@ -34,10 +34,10 @@ def join(
     _refuse_incomplete(parts)
     for other in parts[1:]:
         _refuse_difference(parts[0], other)
-    whole = Store.open(output, _manifest(parts))
+    joined = Store.open(output, _manifest(parts))
     for part in parts:
-        part.copy_shards_to(whole)
-    return whole
+        part.copy_shards_to(joined)
+    return joined
 
 
 def _load(folder: str | os.PathLike[str], check: Check | None) -> Store:
@@ -58,7 +58,7 @@ def _refuse_incomplete(parts: Sequence[Store]) -> None:
     """Refuse parts of different divisions, a part that is given twice, and missing ones."""
     first = parts[0]
     of = first.manifest["part"]["of"]
-    given: dict[int, Store] = {}
+    by_number: dict[int, Store] = {}
     for part in parts:
         number, count = part.manifest["part"]["number"], part.manifest["part"]["of"]
         if count != of:
@@ -66,24 +66,24 @@ def _refuse_incomplete(parts: Sequence[Store]) -> None:
                 f"{first.location!r} is one of {of} parts and {part.location!r} one of {count}. Give the parts of one "
                 "division."
             )
-        if number in given:
+        if number in by_number:
             raise InputError(
-                f"Part {number} of {of} is given twice: {given[number].location!r} and {part.location!r}. Leave one "
-                "out."
+                f"Part {number} of {of} is given twice: {by_number[number].location!r} and {part.location!r}. "
+                "Leave one out."
             )
-        given[number] = part
-    missing = [str(number) for number in range(1, of + 1) if number not in given]
+        by_number[number] = part
+    missing = [str(number) for number in range(1, of + 1) if number not in by_number]
     if missing:
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        which = f"Part {missing[0]}" if len(missing) == 1 else f"Parts {', '.join(missing[:_NAMED])}{more}"
+        remaining = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        which = f"Part {missing[0]}" if len(missing) == 1 else f"Parts {', '.join(missing[:_NAMED])}{remaining}"
         verb = "is" if len(missing) == 1 else "are"
         raise InputError(f"{which} of {of} {verb} missing. Give the folder of each part.")
 
 
 def _refuse_difference(first: Store, other: Store) -> None:
     """Refuse a part of another model, of other data or settings, or from another attnfaith."""
-    there, here = ({name: part.manifest.get(name) for name in _EQUAL} for part in (first, other))
-    difference = manifests.difference(there, here)
+    first_entries, other_entries = ({name: part.manifest.get(name) for name in _EQUAL} for part in (first, other))
+    difference = manifests.difference(first_entries, other_entries)
     if difference is not None:
         name, there_value, here_value = difference
         raise InputError(
@@ -115,7 +115,7 @@ def _versions(listed: Any) -> dict[str, list[str]]:
     for of_part in listed:
         for name, version in of_part.items():
             versions.setdefault(name, {})[version] = None
-    return {name: list(found) for name, found in versions.items()}
+    return {name: list(values) for name, values in versions.items()}
 
 
 def _refuse_nested(folders: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str]) -> None:

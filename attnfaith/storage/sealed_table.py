@@ -103,19 +103,19 @@ def seal(content: bytes) -> bytes:
     return content[:footer] + _NAME + hashlib.sha256(content).hexdigest().encode() + content[footer:]
 
 
-def prove(path: Path, known: Proof | None = None) -> Proof:
+def prove(path: Path, previous: Proof | None = None) -> Proof:
     """Check the seal of a file, block by block; a file that has not changed since its last proof is not read again."""
     with damaged(path), open_regular(path, MAX_BYTES) as (file, about):
         signature = _signature(about)
-        if known is not None and known.signature == signature:
-            return known
+        if previous is not None and previous.signature == signature:
+            return previous
         footer = _footer(file, about.st_size)
-        digest, left = hashlib.sha256(), about.st_size - len(footer) - _SEAL
+        digest, remaining = hashlib.sha256(), about.st_size - len(footer) - _SEAL
         file.seek(0)
-        while left:
-            block = read_exactly(file, min(left, _BLOCK))
+        while remaining:
+            block = read_exactly(file, min(remaining, _BLOCK))
             digest.update(block)
-            left -= len(block)
+            remaining -= len(block)
         digest.update(footer)
         seal = _check_seal(read_exactly(file, _SEAL), digest)
         # The footer holds the identity: pyarrow reads it with nothing before it but the magic number.
@@ -123,10 +123,10 @@ def prove(path: Path, known: Proof | None = None) -> Proof:
         return Proof(signature, seal, _identity(metadata.metadata), metadata.num_rows)
 
 
-def read(path: Path, columns: Sequence[str] | None, known: Proof | None = None) -> tuple[pa.Table, Proof]:
+def read(path: Path, columns: Sequence[str] | None, previous: Proof | None = None) -> tuple[pa.Table, Proof]:
     """Read columns of a file, all by default, and its proof; an unchanged file is not hashed again."""
     with damaged(path):
-        content, proof = read_bytes(path, known)
+        content, proof = read_bytes(path, previous)
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True, **_LIMITS)
         names = file.schema_arrow.names if columns is None else list(columns)
         if lacking := [name for name in names if name not in file.schema_arrow.names]:
@@ -137,12 +137,12 @@ def read(path: Path, columns: Sequence[str] | None, known: Proof | None = None) 
     return table, proof
 
 
-def read_bytes(path: Path, known: Proof | None = None) -> tuple[bytes, Proof]:
+def read_bytes(path: Path, previous: Proof | None = None) -> tuple[bytes, Proof]:
     """Read all bytes of a file, and their proof."""
     with damaged(path), open_regular(path, MAX_BYTES) as (file, about):
         content = read_exactly(file, about.st_size)
-        if known is not None and known.signature == _signature(about):
-            return content, known
+        if previous is not None and previous.signature == _signature(about):
+            return content, previous
         footer = _footer(file, about.st_size)
         end = len(content) - len(footer)
         digest = hashlib.sha256(memoryview(content)[: end - _SEAL])

@@ -172,17 +172,17 @@ def _word_numbers(
 
     def joins(left: int, right: int) -> bool:
         a, b, text = spans[left], spans[right], texts[segments[right] or 0]
-        known = ids is not None and ids[left] is not None and ids[right] is not None
-        same = not known or (ids is not None and ids[left] == ids[right])
+        have_ids = ids is not None and ids[left] is not None and ids[right] is not None
+        same_word = not have_ids or (ids is not None and ids[left] == ids[right])
         if spaces[right] or spaces[left]:
             return spaces[left]  # white space starts a word and never ends one, however the vocabulary splits it
         if a is None or b is None:
-            return known and same
+            return have_ids and same_word
         if b[0] < a[1]:
             return True
         if text[a[1] : b[0]].strip() != text[a[1] : b[0]] or text[b[0]].isspace() or text[a[1] - 1].isspace():
             return False
-        return _inseparable(text, a[1] - 1, b[0]) or (same and not _is_word_boundary(text, a[1] - 1, b[0]))
+        return _inseparable(text, a[1] - 1, b[0]) or (same_word and not _is_word_boundary(text, a[1] - 1, b[0]))
 
     groups: list[list[int]] = []
     for token, segment in enumerate(segments):
