@@ -79,9 +79,9 @@ class Bench:
     def tokenizer(self, settings: Settings) -> Any:
         """Its words are those of all texts, the short ones too."""
         texts = self.texts(replace(settings, at_least=0))
-        read = texts.values() if settings.every_split else [texts["train"]]
+        splits = texts.values() if settings.every_split else [texts["train"]]
         return af.models.WordTokenizer.train(
-            pd.concat([split["text"] for split in read]), min_count=settings.min_count, lowercase=settings.lowercase
+            pd.concat([split["text"] for split in splits]), min_count=settings.min_count, lowercase=settings.lowercase
         )
 
     def run(self, encoder: str, settings: Settings, seed: int, rankings: Sequence[str] = ()) -> af.Results:
@@ -126,15 +126,15 @@ class Bench:
         )
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
-        place = f"{encoder}, {name_of(settings)}, seed {seed}"
-        print(f"  {place}: epoch {history.best_epoch}, {history.seconds:.0f} s", flush=True)
+        label = f"{encoder}, {name_of(settings)}, seed {seed}"
+        print(f"  {label}: epoch {history.best_epoch}, {history.seconds:.0f} s", flush=True)
 
     def missing(self, settings: Settings) -> pd.Series:
         """How many words of each test text start without a pretrained vector."""
         tokenizer = self.tokenizer(settings)
-        known = set(self._vectors(tokenizer, settings).words)
+        known_words = set(self._vectors(tokenizer, settings).words)
         texts = self.texts(settings)["test"]["text"]
-        return texts.map(lambda text: sum(word not in known for word in tokenizer.tokenize(text)))
+        return texts.map(lambda text: sum(word not in known_words for word in tokenizer.tokenize(text)))
 
     def _vectors(self, tokenizer: Any, settings: Settings) -> af.models.WordVectors:
         """Of the words that there are; GloVe's may be rotated into more numbers, as far apart as they were."""
@@ -143,13 +143,13 @@ class Bench:
             return af.models.load_vectors(self.own, only=words)
         folder = self.source / "glove-6b-50d"
         names = folder / "words-top40k.txt"
-        wanted = words & set(names.read_text(encoding="utf-8").splitlines()[: settings.vectors or None])
-        found = af.models.load_vectors(folder / "vectors-top40k.float16.npy", names, only=wanted)
-        size = found.matrix.shape[1]
+        needed_words = words & set(names.read_text(encoding="utf-8").splitlines()[: settings.vectors or None])
+        vectors = af.models.load_vectors(folder / "vectors-top40k.float16.npy", names, only=needed_words)
+        size = vectors.matrix.shape[1]
         if settings.width == size:
-            return found
+            return vectors
         rotation, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((settings.width, size)))
-        return replace(found, matrix=(found.matrix @ rotation.T).astype(np.float32))
+        return replace(vectors, matrix=(vectors.matrix @ rotation.T).astype(np.float32))
 
 
 def words_of(texts: pd.Series) -> pd.Series:
@@ -175,35 +175,35 @@ def name_of(settings: Settings) -> str:
 
 def register_definitions() -> list[str]:
     """Other gradients than the paper's, as rankings; their names."""
-    made = {"signed": signed, "norm": norm, "through_attention": through_attention}
-    for name, function in made.items():
+    gradients = {"signed": signed, "norm": norm, "through_attention": through_attention}
+    for name, function in gradients.items():
         af.register_method(name, level="input")(function)
-    return list(made)
+    return list(gradients)
 
 
 def signed(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
     """As the paper's, but what speaks against the prediction is negative."""
-    vectors, gradient = _gradient(model, inputs, target, held=True)
+    vectors, gradient = _gradient(model, inputs, target, hold_attention=True)
     return (vectors * gradient).sum(-1)
 
 
 def norm(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
     """The length of the gradient, not multiplied by the word's vector."""
-    return _gradient(model, inputs, target, held=True)[1].norm(dim=-1)
+    return _gradient(model, inputs, target, hold_attention=True)[1].norm(dim=-1)
 
 
 def through_attention(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
     """As the paper's, but attention is not held constant."""
-    vectors, gradient = _gradient(model, inputs, target, held=False)
+    vectors, gradient = _gradient(model, inputs, target, hold_attention=False)
     return (vectors * gradient).sum(-1).abs()
 
 
-def _gradient(model: Any, inputs: dict[str, Tensor], target: Tensor, *, held: bool) -> tuple[Tensor, Tensor]:
+def _gradient(model: Any, inputs: dict[str, Tensor], target: Tensor, *, hold_attention: bool) -> tuple[Tensor, Tensor]:
     """Word vectors ``[B, N, E]``, and the gradient there of the predicted class's probability."""
     with torch.enable_grad():
         vectors = model.get_input_embeddings()(inputs["input_ids"]).detach().requires_grad_()
         attended = model.attend(inputs["input_ids"], inputs["attention_mask"], inputs_embeds=vectors)
-        weights = attended.weights.detach() if held else attended.weights
+        weights = attended.weights.detach() if hold_attention else attended.weights
         logits = model.decide(torch.einsum("bn,bnd->bd", weights, attended.values))[:, 0]
         (gradient,) = torch.autograd.grad(torch.sigmoid(logits * (2 * target - 1)).sum(), vectors)
     return vectors.detach(), gradient

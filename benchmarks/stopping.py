@@ -128,8 +128,8 @@ class Outcome:
 def outcome(population: Population, figures: SummaryLookup, texts: int) -> Outcome:
     """Compare what a run says with the truth."""
     level = population.grid.level
-    true, said = (estimates(each, level) for each in (population.truth, figures))
-    covered = tuple(said[name].low - 1e-9 <= true[name].value <= said[name].high + 1e-9 for name in PRINTED)
+    true, estimated = (estimates(source, level) for source in (population.truth, figures))
+    covered = tuple(estimated[name].low - 1e-9 <= true[name].value <= estimated[name].high + 1e-9 for name in PRINTED)
     label = str(judge(figures, level, figures.key_of(level, "attention")).label)
     return Outcome(texts, covered, is_wrong(label, true["skill"].value))
 
@@ -159,7 +159,7 @@ def cell(task: tuple[float | Path, float, int, int, int]) -> Iterator[str]:
     population = population_of(source) if isinstance(source, Path) else planted_population(source)
     keys = [(seed, round(1000 * precision), number) for number in range(repetitions)]
     ended = [stopped(population, precision, resamples, (*key, 0, key[-1])) for key in keys]
-    low, median, high = (int(np.quantile([each.texts for each in ended], at)) for at in (0.05, 0.5, 0.95))
+    low, median, high = (int(np.quantile([single_run.texts for single_run in ended], at)) for at in (0.05, 0.5, 0.95))
     even = [fixed(population, median, resamples, (*key, 1, key[-1])) for key in keys]
     points = f"{100 * precision:g}"
     return [
@@ -170,8 +170,8 @@ def cell(task: tuple[float | Path, float, int, int, int]) -> Iterator[str]:
 
 def row(name: str, precision: str, texts: str, outcomes: Sequence[Outcome]) -> str:
     """A row of the table, in per cent of the runs."""
-    shares: NDArray[Any] = 100 * np.mean([each.covered for each in outcomes], axis=0)
-    wrong = 100 * np.mean([each.wrong for each in outcomes])
+    shares: NDArray[Any] = 100 * np.mean([single_run.covered for single_run in outcomes], axis=0)
+    wrong = 100 * np.mean([single_run.wrong for single_run in outcomes])
     return "| " + " | ".join([name, precision, texts, *(f"{share:.1f}" for share in shares), f"{wrong:.1f}"]) + " |"
 
 
@@ -192,7 +192,11 @@ def main() -> None:
     print("| texts from | precision (points) | texts read | " + " | ".join(PRINTED) + " | label wrong |")
     print("|---|---:|---:|" + "---:|" * (len(PRINTED) + 1))
     settings = (options.repetitions, options.resamples, options.seed)
-    tasks = [(each, precision, *settings) for each in options.run or options.skills for precision in options.precisions]
+    tasks = [
+        (population, precision, *settings)
+        for population in options.run or options.skills
+        for precision in options.precisions
+    ]
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         for rows in pool.map(cell, tasks):
             print("\n".join(rows), flush=True)

@@ -155,10 +155,10 @@ class Parts:
         start = time.perf_counter()
         with count_passes() as passes:
             yield
-        taken, within = time.perf_counter() - start, self._inside.pop()
-        cost.seconds += taken - within.seconds
+        duration, within = time.perf_counter() - start, self._inside.pop()
+        cost.seconds += duration - within.seconds
         cost.positions += passes.positions - within.positions
-        self._inside[-1].seconds += taken
+        self._inside[-1].seconds += duration
         self._inside[-1].positions += passes.positions
 
     def around(self, function: Callable[..., Any], name: str | Callable[..., str]) -> Callable[..., Any]:

@@ -30,10 +30,10 @@ def written(stored: Iterable[tuple[str, str, Sequence[Row]]]) -> str:
     Args:
         stored: the name, the size and the rows of each part.
     """
-    found = {name: (size, rows) for name, size, rows in stored}
+    stored_parts = {name: (size, rows) for name, size, rows in stored}
     sections = [HEAD.rstrip()]
     for name, part in PARTS.items():
-        size, rows = found.get(name, ("", []))
+        size, rows = stored_parts.get(name, ("", []))
         sections += ["", f"## {part.title}", "", part.told]
         if not rows:
             sections += ["", f"*{NOT_MEASURED.capitalize()} yet.*"]
