@@ -163,12 +163,12 @@ def duration(seconds: float, *, seconds_too: bool = False) -> str:
         >>> duration(200.0, seconds_too=True)
         '3 min 20 s'
     """
-    whole = max(1, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if seconds_too and whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    minutes = round(whole / 60)
+    rounded = max(1, round(seconds))
+    if rounded < 60:
+        return f"{rounded} s"
+    if seconds_too and rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60} s"
+    minutes = round(rounded / 60)
     if minutes < 60:
         return f"{minutes} min"
     if minutes < 24 * 60:

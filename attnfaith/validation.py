@@ -29,11 +29,11 @@ def short_repr(value: Any, length: int = 60) -> str:
         "'aaaaaaaaaaaaaaaa..."
     """
     try:
-        shown = repr(value[: length + 1] if isinstance(value, str | bytes) else value)
+        short = repr(value[: length + 1] if isinstance(value, str | bytes) else value)
     except Exception:  # a repr of somebody else's may raise anything; an integer of 5,000 digits has none
         return f"a value of type {type(value).__name__}"
-    shown = " ".join(shown.split())
-    return shown if len(shown) <= length else shown[: length - 3] + "..."
+    short = " ".join(short.split())
+    return short if len(short) <= length else short[: length - 3] + "..."
 
 
 def did_you_mean(value: Any, known: Iterable[Any], shown: Callable[[str], str] = repr) -> str:

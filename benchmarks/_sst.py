@@ -56,11 +56,17 @@ BASE = Settings()
 
 @dataclass(frozen=True)
 class Bench:
-    """Where the data are, and where models and runs are kept; ``own`` is a file of word vectors in GloVe's place."""
+    """The data, and the models and runs that are made from them.
+
+    Attributes:
+        source: the folder of the data.
+        folder: where models and runs are kept.
+        vectors: a file of word vectors to use instead of GloVe.
+    """
 
     source: Path
-    kept: Path
-    own: Path | None = None
+    folder: Path
+    vectors: Path | None = None
 
     def texts(self, settings: Settings) -> dict[str, pd.DataFrame]:
         """The three splits, as the settings want them."""
@@ -86,7 +92,7 @@ class Bench:
 
     def run(self, encoder: str, settings: Settings, seed: int, rankings: Sequence[str] = ()) -> af.Results:
         """The agreement of attention with the paper's measures (and more rankings); the model is trained if need be."""
-        folder = self.kept / encoder / name_of(settings) / str(seed)
+        folder = self.folder / encoder / name_of(settings) / str(seed)
         if not (folder / "model" / "config.json").exists():
             self.train(encoder, settings, seed, folder / "model")
         return af.Evaluator(folder / "model", device="cpu").compute(
@@ -139,8 +145,8 @@ class Bench:
     def _vectors(self, tokenizer: Any, settings: Settings) -> af.models.WordVectors:
         """Of the words that there are; GloVe's may be rotated into more numbers, as far apart as they were."""
         words = {form for word in tokenizer.get_vocab() for form in (word, word.lower())}
-        if self.own is not None:
-            return af.models.load_vectors(self.own, only=words)
+        if self.vectors is not None:
+            return af.models.load_vectors(self.vectors, only=words)
         folder = self.source / "glove-6b-50d"
         names = folder / "words-top40k.txt"
         needed_words = words & set(names.read_text(encoding="utf-8").splitlines()[: settings.vectors or None])

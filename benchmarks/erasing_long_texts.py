@@ -154,8 +154,8 @@ def throughput(options: argparse.Namespace) -> None:
         with count_passes() as count:
             start = time.process_time()
             eraser.flips(orders)
-            took = time.process_time() - start
-        line(f"tokens in a second while erasing, {tokens} tokens", count.positions / took / best, 0.8, least=True)
+            duration = time.process_time() - start
+        line(f"tokens in a second while erasing, {tokens} tokens", count.positions / duration / best, 0.8, least=True)
 
 
 def plain(model: torch.nn.Module, inputs: dict[str, torch.Tensor], size: int) -> float:

@@ -75,9 +75,9 @@ def main() -> None:
             if result.status == "refused" and not options.single:  # some families cannot compute in float64
                 result = compare(family, dtype=torch.float32, **settings)
             results.append(result)
-            took = time.perf_counter() - start
+            duration = time.perf_counter() - start
             flips = "" if math.isnan(result.flips) else f" flips {result.flips:.2f}"
-            print(f"{family:<24}{side:<6}{result.status:<9}{took:5.1f} s{flips}  {result.detail}", flush=True)
+            print(f"{family:<24}{side:<6}{result.status:<9}{duration:5.1f} s{flips}  {result.detail}", flush=True)
             for note in result.notes:
                 print(f"{'':<30}note: {note}", flush=True)
     for side in options.sides:
@@ -173,11 +173,11 @@ def texts(lengths: Sequence[int]) -> list[str]:
     return [" ".join(f"w{word}" for word in draw.sample(range(FIRST_WORD, VOCABULARY), count)) for count in lengths]
 
 
-def differences(one: af.Results, other: af.Results, tolerance: float) -> list[str]:
+def differences(first: af.Results, second: af.Results, tolerance: float) -> list[str]:
     """Where two runs say something else: integers and labels in rows that are not marginal, floats beyond tolerance."""
     messages = []
     for name in ("texts", "erasure", "single_weight"):
-        left, right = one.table(name), other.table(name)
+        left, right = first.table(name), second.table(name)
         if len(left) != len(right) or list(left.columns) != list(right.columns):
             messages.append(f"{name} has {len(left)} and {len(right)} rows")
             continue

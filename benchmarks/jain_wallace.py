@@ -132,10 +132,11 @@ def print_table(summaries: Mapping[str, Sequence[pd.DataFrame]]) -> None:
         models = [lines_of(summary, MEASURES[measure]) for summary in summaries[encoder]]
         for label, line in enumerate(published):
             mean, single = mean_of(models)[label], [lines[label].mean for lines in models]
-            apart = mean.mean - line.mean
+            difference = mean.mean - line.mean
+            mark = "" if abs(difference) <= NEAR else " !"
             print(
                 f"{encoder + ' ' + measure:<24}{label:>5}  {written(line):<21}{written(mean):<21}"
-                f"{f'{apart:+.3f}' + ('' if abs(apart) <= NEAR else ' !'):<12}{min(single):.2f} to {max(single):.2f}"
+                f"{f'{difference:+.3f}' + mark:<12}{min(single):.2f} to {max(single):.2f}"
             )
 
 

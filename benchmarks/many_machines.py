@@ -196,11 +196,12 @@ def reckoned(seconds: float, rows: Sequence[tuple[int, float, dict[str, Cost]]],
     for name in STEPS:
         costs = [row[2][name] for row in rows]
         power = exponent(sizes, [cost.seconds for cost in costs])
-        grown = costs[-1].seconds * (options.goal / sizes[-1]) ** power
+        extrapolated = costs[-1].seconds * (options.goal / sizes[-1]) ** power
         extra = [cost.memory for cost in costs]
         memory = extra[-1] + (extra[-1] - extra[0]) / max(sizes[-1] - sizes[0], 1) * (options.goal - sizes[-1])
         lines.append(
-            f"| {name}, on one core (texts to the power {power:.2f}) | {duration(grown)}, {memory / 1e9:,.0f} GB |"
+            f"| {name}, on one core (texts to the power {power:.2f}) | {duration(extrapolated)}, "
+            f"{memory / 1e9:,.0f} GB |"
         )
     return "\n".join(lines)
 

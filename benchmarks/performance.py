@@ -34,26 +34,26 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--store", type=Path, default=STORE, help="where figures are kept, part by part")
     parser.add_argument("--page", type=Path, nargs="?", const=PAGE, help="measure nothing; write the page")
-    given = parser.parse_args()
-    chosen = given.only.split(",") if given.only else list(PARTS)
+    options = parser.parse_args()
+    chosen = options.only.split(",") if options.only else list(PARTS)
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    if given.page is not None:
-        given.page.write_text(page.written(kept(given.store)), encoding="utf-8")
-        print(f"written: {given.page}")
+    if options.page is not None:
+        options.page.write_text(page.written(kept(options.store)), encoding="utf-8")
+        print(f"written: {options.page}")
         return
-    torch.set_num_threads(given.threads)
+    torch.set_num_threads(options.threads)
     warnings.simplefilter("ignore")
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     for name in chosen:
         start, rows = time.perf_counter(), []
         print(f"{PARTS[name].title} ({name})", flush=True)
-        for row in PARTS[name].run(Size(given.size)):
+        for row in PARTS[name].run(Size(options.size)):
             rows.append(row)
             print(row, flush=True)
         print(f"  ({time.perf_counter() - start:.0f} s)", flush=True)
-        keep({name: rows}, given.size, given.store)
+        keep({name: rows}, options.size, options.store)
 
 
 if __name__ == "__main__":

@@ -69,9 +69,9 @@ class Population:
 
 def lookup(grid: ErasureMatrix, texts: int, resamples: int, seed: int) -> SummaryLookup:
     """What a run that has read the first texts says of them."""
-    about = pd.DataFrame({"text_id": np.arange(texts), "aside": None})
+    texts_table = pd.DataFrame({"text_id": np.arange(texts), "aside": None})
     part = grid.take(np.arange(texts))
-    summary = summarise("erasure", [quantities_of(part)], about, n_resamples=resamples, seed=seed)
+    summary = summarise("erasure", [quantities_of(part)], texts_table, n_resamples=resamples, seed=seed)
     return SummaryLookup(summary)
 
 
@@ -158,13 +158,15 @@ def cell(task: tuple[float | Path, float, int, int, int]) -> Iterator[str]:
     source, precision, repetitions, resamples, seed = task
     population = population_of(source) if isinstance(source, Path) else planted_population(source)
     keys = [(seed, round(1000 * precision), number) for number in range(repetitions)]
-    ended = [stopped(population, precision, resamples, (*key, 0, key[-1])) for key in keys]
-    low, median, high = (int(np.quantile([single_run.texts for single_run in ended], at)) for at in (0.05, 0.5, 0.95))
-    even = [fixed(population, median, resamples, (*key, 1, key[-1])) for key in keys]
+    stopped_runs = [stopped(population, precision, resamples, (*key, 0, key[-1])) for key in keys]
+    low, median, high = (
+        int(np.quantile([single_run.texts for single_run in stopped_runs], share)) for share in (0.05, 0.5, 0.95)
+    )
+    fixed_runs = [fixed(population, median, resamples, (*key, 1, key[-1])) for key in keys]
     points = f"{100 * precision:g}"
     return [
-        row(population.name, points, f"{median} ({low} to {high})", ended),
-        row(population.name, "none", str(median), even),
+        row(population.name, points, f"{median} ({low} to {high})", stopped_runs),
+        row(population.name, "none", str(median), fixed_runs),
     ]
 
 

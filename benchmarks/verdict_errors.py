@@ -107,8 +107,8 @@ class Simulated:
 
 def simulate(attention: Attention, count: int, rng: np.random.Generator) -> Simulated:
     """Draw texts and what both rankings remove of them."""
-    at = rng.random(count) * (len(LENGTHS) - 1)
-    items = np.rint(np.interp(at, np.arange(len(LENGTHS)), LENGTHS)).astype(np.int64)
+    position = rng.random(count) * (len(LENGTHS) - 1)
+    items = np.rint(np.interp(position, np.arange(len(LENGTHS)), LENGTHS)).astype(np.int64)
     smallest = np.minimum(rng.geometric(0.5, count), np.maximum(items // 3, 1))
     deciding = np.minimum(smallest + rng.binomial(items, 0.05), items)
 
@@ -179,11 +179,11 @@ def table_of(simulated: Simulated) -> pd.DataFrame:
     }
     constants = {"ranking_level": "attention", "erase_level": "attention", "mass": 0.5}
     constants |= {"marginal": False, "ties": 0, "undefined": 0}
-    lots = [
+    tables = [
         pd.DataFrame({**shared, "ranking": name, "removed": np.where(sizes > 0, sizes, np.nan), "censored": sizes == 0})
         for name, sizes in simulated.removed.items()
     ]
-    return pd.concat(lots, ignore_index=True).assign(**constants)
+    return pd.concat(tables, ignore_index=True).assign(**constants)
 
 
 FACTS: dict[str, Any] = {
@@ -220,8 +220,8 @@ class Outcome:
 def judged(attention: Attention, texts: int, resamples: int, key: Sequence[int]) -> Outcome:
     """Simulate a run, and judge it."""
     simulated = simulate(attention, texts, np.random.default_rng(key))
-    about = pd.DataFrame({"text_id": np.arange(texts), "aside": None})
-    tables = {"erasure": table_of(simulated), "texts": about}
+    texts_table = pd.DataFrame({"text_id": np.arange(texts), "aside": None})
+    tables = {"erasure": table_of(simulated), "texts": texts_table}
     summary = Erasure().summarise(tables.__getitem__, by=None, n_resamples=resamples, seed=key[-1])
     of_attention = summary[summary["ranking"] == "attention"].set_index("figure")
     skill, gap = (

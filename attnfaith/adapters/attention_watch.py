@@ -83,8 +83,8 @@ class AttentionCall:
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """The sizes ``(B, H, Q, N)``."""
-        like = self.layout.values(self.query) if self.query is not None else self.layout.read(self.output)
-        batch, heads, queries, _ = like.shape
+        queries_or_output = self.layout.values(self.query) if self.query is not None else self.layout.read(self.output)
+        batch, heads, queries, _ = queries_or_output.shape
         return batch, heads, queries, self.layout.values(self.raw_values).shape[-2]
 
     def values(self) -> Tensor:
@@ -308,12 +308,12 @@ class AttentionWatch(FunctionInterceptor):
         if equation:
             # An attention sums over one dimension (the items), and the values add one that the weights do not have
             # (the width). All other einsums are no attention.
-            inputs, out = equation.split("->")
+            inputs, output_letters = equation.split("->")
             left, right = inputs.split(",")
-            contracted = [letter for letter in left if letter in right and letter not in out]
+            contracted = [letter for letter in left if letter in right and letter not in output_letters]
             only_in_values = [letter for letter in right if letter not in left]
             simple = len(contracted) == 1 and len(only_in_values) == 1 and "." not in equation
-            return AttentionLayout("einsum", equation=(left, right, out)) if simple else None
+            return AttentionLayout("einsum", equation=(left, right, output_letters)) if simple else None
         if weights.dim() == 4 and output.dim() == 4:
             return AttentionLayout("heads")
         if weights.dim() == 3 and output.dim() == 3 and values.dim() == 3:

@@ -176,8 +176,8 @@ class _Recorder:
         # stored, and restored when the attention is edited.
         completed = [
             (depth, child)
-            for depth, around in enumerate([self.root, *chain])
-            for child in around.children
+            for depth, open_call in enumerate([self.root, *chain])
+            for child in open_call.children
             if child.completed
         ]
         # A traced run counts the attentions within a call to find its own, so it must run the modules behind the
@@ -196,7 +196,7 @@ class _Recorder:
             for depth, child in attention.completed
             if not any(id(leaf) in attention.lineage for leaf in pytree.tree_leaves(child.output))
         )
-        chain = tuple(around.step for around in attention.chain)
+        chain = tuple(open_call.step for open_call in attention.chain)
         layers = [] if self.has_fast_path else [depth for depth, step in enumerate(chain) if step.module in self.layers]
         block = layers[0] if layers else None
         name = self.names.get(attention.call.step.module, "?") or "the model"

@@ -92,9 +92,9 @@ def _check_others(model: nn.Module, extra_inputs: dict[str, Any], ids: Tensor) -
         is_integer = isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
         # TAPAS has several numbers for each token, in a third dimension
         if not is_integer or tuple(value.shape[:2]) not in (tuple(ids.shape), (1, ids.shape[1])):
-            got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short_repr(value)
+            actual = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short_repr(value)
             shape = tuple(ids.shape)
-            raise InputError(f"Expected {name} as whole numbers of the shape of input_ids, {shape}, got {got}.")
+            raise InputError(f"Expected {name} as whole numbers of the shape of input_ids, {shape}, got {actual}.")
         positions = min((table.num_embeddings for table in position_tables(model)), default=None)
         count, smallest, largest = types if name == "token_type_ids" else positions, int(value.min()), int(value.max())
         if smallest < 0 or (count is not None and largest >= count):
@@ -186,8 +186,8 @@ def check_order(capture: Capture, order: Any) -> Tensor:
     batch, _, items = capture.shape
     is_integer = isinstance(order, Tensor) and order.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
     if not isinstance(order, Tensor) or order.shape != (batch, items) or not is_integer:
-        got = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
-        raise InputError(f"Expected order as positions of shape [batch, items] = [{batch}, {items}], got {got}.")
+        actual = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
+        raise InputError(f"Expected order as positions of shape [batch, items] = [{batch}, {items}], got {actual}.")
     order = order.to(capture.mask.device).long()
     positions = torch.arange(items, device=order.device)
     inside = bool(((order >= 0) & (order < items)).all())

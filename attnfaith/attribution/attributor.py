@@ -110,8 +110,8 @@ class Attributor(Attribution):
         model, tokenizer = load_model(model, tokenizer)
         averages_layers = chosen is not None and chosen.averages_layers
         average = layer == "mean" and head is None and averages_layers
-        elsewhere = (layer, head) != ("final", None) and not (average and level == "input")
-        if elsewhere and (isinstance(model, Cut) or level != "attention"):
+        another_attention = (layer, head) != ("final", None) and not (average and level == "input")
+        if another_attention and (isinstance(model, Cut) or level != "attention"):
             raise InputError(
                 f"layer and head choose the attention to cut at. They need {parameter('level', 'attention')} and a "
                 "model that is not cut yet; leave them out."

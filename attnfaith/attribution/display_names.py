@@ -26,7 +26,7 @@ def display_name(key: Sequence[str], keys: Collection[Sequence[str]] = (), *, sh
     """
     level, name = key
     words = _words(level, name, short=short)
-    if any(other != name and _words(at, other, short=short) == words for at, other in keys):
+    if any(other != name and _words(other_level, other, short=short) == words for other_level, other in keys):
         words = name
     return f"{words} ({level} level)" if sum(other == name for _, other in keys) > 1 else words
 

@@ -60,8 +60,8 @@ def integrated_at_attention(request: Request) -> Scores:
         return _as_needed(request, partial(_derivatives_at_attention, request, size), capture.mask, capture.weights)
     points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
     values = (capture.weights * mean_gradient(request, points, parts, size)).sum(1)
-    nothing = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
-    change = request.quantity(capture.logits) - request.quantity(nothing)
+    without_attention = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
+    change = request.quantity(capture.logits) - request.quantity(without_attention)
     return request.scores(values, **_completeness(change, values, capture.mask, steps))
 
 

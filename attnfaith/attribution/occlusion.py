@@ -41,9 +41,9 @@ def greedy_at_attention(request: Request) -> Scores:
         logits = request.cut.rerun(capture, keep=remaining.unsqueeze(1) & ~alone)
         margin = request.decision.margin(before.expand_as(logits), logits).masked_fill(~remaining, torch.inf)
         first = margin.argmin(-1, keepdim=True)
-        still = remaining.gather(-1, first)
+        is_present = remaining.gather(-1, first)
         score = (capture.lengths - step).double().unsqueeze(-1)  # by the length of the text, not of the batch
-        values.scatter_(-1, first, torch.where(still, score, values.gather(-1, first)))
+        values.scatter_(-1, first, torch.where(is_present, score, values.gather(-1, first)))
         remaining = remaining.scatter(-1, first, False)
     return request.scores(values)
 

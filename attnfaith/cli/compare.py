@@ -83,11 +83,11 @@ def compare(
         seed=seed,
     )
     sentences = [*_how(same_data, paired), *map(visible, comparison.sentences(differences, names))]
-    apart = list(_apart(_settings(first), _settings(second)))
+    changed_settings = list(_apart(_settings(first), _settings(second)))
     if json:
         from attnfaith.cli.json_output import rows_of, write
 
-        settings = [{"setting": name, "a": a, "b": b} for name, a, b in apart]
+        settings = [{"setting": name, "a": a, "b": b} for name, a, b in changed_settings]
         runs = {"a": place_of(first), "b": place_of(second)}
         write(
             {
@@ -99,7 +99,7 @@ def compare(
             }
         )
         return
-    _print_settings(apart, names)
+    _print_settings(changed_settings, names)
     print_lines("\n".join(sentences))
     _print_figures(differences, names)
 
@@ -157,12 +157,12 @@ def _apart(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, Any
             yield name, a.get(name), b.get(name)
 
 
-def _print_settings(apart: list[tuple[str, Any, Any]], names: tuple[str, str]) -> None:
-    if not apart:
+def _print_settings(changed_settings: list[tuple[str, Any, Any]], names: tuple[str, str]) -> None:
+    if not changed_settings:
         print_lines("Both runs were made with the same model and settings.")
         return
     print_lines("Settings that differ:")
-    for name, a, b in apart:
+    for name, a, b in changed_settings:
         print_lines(f"  {visible(name)}: {_short(a)} in {names[0]}, {_short(b)} in {names[1]}")
     print_lines()
 
@@ -184,12 +184,12 @@ def _print_figures(differences: pd.DataFrame, names: tuple[str, str]) -> None:
     from attnfaith.evaluation.tests.base import tests
 
     header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
-    called = {"texts": OF_TEXTS} | {name: kind.headline for name, kind in tests.items()}
+    headlines = {"texts": OF_TEXTS} | {name: kind.headline for name, kind in tests.items()}
     level_names = {"texts": ""} | {name: kind.level_name for name, kind in tests.items()}
     rows = [
-        _cells(row, called[row.test][row.figure], level_names[row.test])
+        _cells(row, headlines[row.test][row.figure], level_names[row.test])
         for row in differences.itertuples(index=False)
-        if row.figure in called[row.test]
+        if row.figure in headlines[row.test]
     ]
     print_lines()
     console = Console()
@@ -204,7 +204,7 @@ def _print_figures(differences: pd.DataFrame, names: tuple[str, str]) -> None:
         print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _cells(row: Any, called: str, level_name: str) -> list[str]:
+def _cells(row: Any, figure_name: str, level_name: str) -> list[str]:
     from attnfaith.attribution.display_names import display_name
 
     interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{_signed(row.low)}, {_signed(row.high)}]"
@@ -214,7 +214,7 @@ def _cells(row: Any, called: str, level_name: str) -> list[str]:
     ranking = display_name((row.ranking_level, row.ranking)) if row.ranking else ""
     ranking += "" if same_level else f" ({row.ranking_level} level)"
     level = level_name or row.erase_level
-    return [visible(level), visible(ranking), called, _value(row.a), _value(row.b), difference, texts]
+    return [visible(level), visible(ranking), figure_name, _value(row.a), _value(row.b), difference, texts]
 
 
 def _value(number: float) -> str:

@@ -70,13 +70,13 @@ def _visible_refusals() -> Iterator[None]:
 def _plain_warnings() -> Iterator[None]:
     """Print warnings of attnfaith as one line, without file and line number."""
     with warnings.catch_warnings():
-        usual = warnings.showwarning
+        original = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *location: Any, **options: Any) -> None:
             if category is UserWarning:
                 _say(f"Warning: {' '.join(str(message).split())}")
             else:
-                usual(message, category, *location, **options)
+                original(message, category, *location, **options)
 
         warnings.showwarning = show
         yield

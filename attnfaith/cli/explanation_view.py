@@ -137,7 +137,7 @@ def _signs(console: Console) -> tuple[str, str]:
 def _ranking(pieces: list[Piece]) -> list[int]:
     """Indices sorted by descending score, ties in text order, undefined scores last."""
     return sorted(
-        range(len(pieces)), key=lambda at: -pieces[at].score if not math.isnan(pieces[at].score) else math.inf
+        range(len(pieces)), key=lambda index: -pieces[index].score if not math.isnan(pieces[index].score) else math.inf
     )
 
 

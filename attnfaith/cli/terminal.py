@@ -61,10 +61,10 @@ def usable_size() -> Iterator[None]:
 @contextmanager
 def visible_logs() -> Iterator[None]:
     """Escape what libraries log: Transformers logs names of weights from model files."""
-    usual = logging.getLogRecordFactory()
+    original = logging.getLogRecordFactory()
 
     def record(*arguments: Any, **options: Any) -> logging.LogRecord:
-        log_record = usual(*arguments, **options)
+        log_record = original(*arguments, **options)
         log_record.msg, log_record.args = visible_log(log_record.getMessage()), ()
         return log_record
 
@@ -72,7 +72,7 @@ def visible_logs() -> Iterator[None]:
     try:
         yield
     finally:
-        logging.setLogRecordFactory(usual)
+        logging.setLogRecordFactory(original)
 
 
 def _is_size(text: str) -> bool:

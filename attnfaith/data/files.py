@@ -60,8 +60,8 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
             if header is None:
                 header = cells
                 if len({*header}) < len(header):
-                    twice = next(name for name in header if header.count(name) > 1)
-                    raise InputError(f"{str(file)!r} has two columns called {twice!r}. Rename one.")
+                    repeated = next(name for name in header if header.count(name) > 1)
+                    raise InputError(f"{str(file)!r} has two columns called {repeated!r}. Rename one.")
             elif len(cells) != len(header):
                 start = ", ".join(cells)[:40]
                 bad.add(line, f"has {len(cells)} fields where the header has {len(header)} ({start!r})")

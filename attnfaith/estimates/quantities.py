@@ -297,22 +297,22 @@ def estimate_of(quantity: Quantity, means: SharedMeans) -> Estimate:
     return Estimate(undefined, undefined, undefined, estimate.texts)
 
 
-def ratio(name: str, above: Array, under: Array, **about: Any) -> FunctionOfMeans:
+def ratio(name: str, numerator: Array, denominator: Array, **options: Any) -> FunctionOfMeans:
     """The ratio of two means over the texts where both values are defined; NaN if the divisor is 0.
 
     Args:
         name: of the estimate.
-        above: ``[n, F]`` or ``[n]``.
-        under: the same of the divisor.
-        **about: further attributes of the `Quantity`, such as ``keys`` or ``note``.
+        numerator: the values of the dividend, ``[n, F]`` or ``[n]``.
+        denominator: the values of the divisor, of the same shape.
+        **options: further attributes of the `Quantity`, such as ``keys`` or ``note``.
     """
-    missing = np.isnan(above + under)
-    columns = tuple(Mean(name, np.where(missing, np.nan, values)).values for values in (above, under))
+    missing = np.isnan(numerator + denominator)
+    columns = tuple(Mean(name, np.where(missing, np.nan, values)).values for values in (numerator, denominator))
 
     def divided(means: Array, divisors: Array) -> Array:
         return means / np.where(divisors == 0, np.nan, divisors)
 
-    return FunctionOfMeans(name, columns[1], columns=columns, function=divided, **about)
+    return FunctionOfMeans(name, columns[1], columns=columns, function=divided, **options)
 
 
 def bounded(low: Quantity, high: Quantity, *, exact: bool, note: str) -> list[Quantity]:

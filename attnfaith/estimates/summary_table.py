@@ -87,7 +87,7 @@ def _add_estimates(
 
 
 def build_summary(
-    test: str, texts: pd.DataFrame, by: str | None, lots_of: Callable[[TextSlice], Iterable[EstimateTable]]
+    test: str, texts: pd.DataFrame, by: str | None, tables_of: Callable[[TextSlice], Iterable[EstimateTable]]
 ) -> pd.DataFrame:
     """Build the summary of a test from the counts and rows of each slice.
 
@@ -95,13 +95,13 @@ def build_summary(
         test: its name.
         texts: one row for each text.
         by: see `slices_of`.
-        lots_of: from a part to rows.
+        tables_of: from a part to rows.
     """
-    lots = []
+    tables = []
     for part in slices_of(texts, by):
-        lots.append(_counts(test, texts, part).frame())
-        lots += [rows.frame() for rows in lots_of(part)]
-    return joined(lots)
+        tables.append(_counts(test, texts, part).frame())
+        tables += [rows.frame() for rows in tables_of(part)]
+    return joined(tables)
 
 
 def check(n_resamples: int, confidence_level: float) -> None:

@@ -83,14 +83,14 @@ def farthest_between(shares: Tensor, values: Tensor, low: float, high: float) ->
     for limit in (low, high):
         if not math.isfinite(limit):
             continue
-        under, over = (values < limit).nonzero().flatten(), (values > limit).nonzero().flatten()
-        for piece in under.split(max(1, _PIECE // len(over))) if len(under) and len(over) else ():
-            share = (values[over] - limit) / (values[over] - values[piece].unsqueeze(1))
-            first, second = shares[piece].unsqueeze(1), shares[over]
+        below, above = (values < limit).nonzero().flatten(), (values > limit).nonzero().flatten()
+        for piece in below.split(max(1, _PIECE // len(above))) if len(below) and len(above) else ():
+            share = (values[above] - limit) / (values[above] - values[piece].unsqueeze(1))
+            first, second = shares[piece].unsqueeze(1), shares[above]
             js = _divergence_of_pair(first, second, share).flatten()
             top = int(js.argmax())
             if float(js[top]) > best.js:
-                items = int(piece[top // len(over)]), int(over[top % len(over)])
+                items = int(piece[top // len(above)]), int(above[top % len(above)])
                 best = Point(float(js[top]), items, float(share.flatten()[top]))
     return best
 

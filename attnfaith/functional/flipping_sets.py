@@ -70,9 +70,9 @@ def prune_set(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
             rows = torch.tensor(texts, device=removed.device)
             items = torch.tensor([candidates[text][step] for text in texts], device=removed.device)
             smaller = removed[rows].scatter(1, items.unsqueeze(1), False)
-            still = flips(rows, smaller)
-            removed[rows[still]] = smaller[still]
-            for text, item, success in zip(texts, items.tolist(), still.tolist(), strict=True):
+            still_flips = flips(rows, smaller)
+            removed[rows[still_flips]] = smaller[still_flips]
+            for text, item, success in zip(texts, items.tolist(), still_flips.tolist(), strict=True):
                 if success:
                     sizes[text] -= 1
                     retry[text] = list(failed[text])
@@ -125,9 +125,9 @@ def prune_blocks(removed: Tensor, order: Tensor, flips: FlipsDecision, most: int
         smaller = removed[rows]
         for index, block in enumerate(blocks):
             smaller[index, block] = False
-        still = flips(rows, smaller)
-        removed[rows[still]] = smaller[still]
-        for text, block, success in zip(texts, blocks, still.tolist(), strict=True):
+        still_flips = flips(rows, smaller)
+        removed[rows[still_flips]] = smaller[still_flips]
+        for text, block, success in zip(texts, blocks, still_flips.tolist(), strict=True):
             if success:
                 retry[text] = list(failed[text])
             elif len(block) > 1:

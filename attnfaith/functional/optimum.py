@@ -143,16 +143,16 @@ def optimum_for(
     constant = torch.zeros_like(contributions[..., :1])
     best: Optimum | None = None
     for column in range(bias.shape[-1]):
-        added, start, now = contributions[..., column : column + 1], bias[:, column : column + 1], logits[:, column]
+        added, start, current = contributions[..., column : column + 1], bias[:, column : column + 1], logits[:, column]
         if decision.kind == "regression":
             edge = decision.margin(logits[:, column : column + 1], logits[:, column : column + 1]).unsqueeze(-1)
             decisions = [
-                (sign * added, torch.cat((sign * now.unsqueeze(-1) + edge, sign * start), -1)) for sign in (1, -1)
+                (sign * added, torch.cat((sign * current.unsqueeze(-1) + edge, sign * start), -1)) for sign in (1, -1)
             ]
-            decided = torch.zeros_like(now, dtype=torch.long)
+            decided = torch.zeros_like(current, dtype=torch.long)
         else:
             decisions = [(added, torch.cat((torch.full_like(start, decision.threshold), start), -1))]
-            decided = (now > decision.threshold).long()
+            decided = (current > decision.threshold).long()
         for moves, base in decisions:
             result = optimum(weights, torch.cat((constant, moves), -1), base, mask, decided, fixed=fixed)
             if decision.kind == "multilabel":

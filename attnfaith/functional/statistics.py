@@ -332,10 +332,10 @@ def _quantile(ordered: Array, count: NDArray[Any], level: float) -> Array:
     if not len(ordered):
         return np.full(ordered.shape[1:], np.nan)
     position = level * np.maximum(count - 1, 0)
-    under = np.floor(position).astype(np.intp)
-    over = np.ceil(position).astype(np.intp)
-    below = np.take_along_axis(ordered, under[None], 0)[0]
-    above = np.take_along_axis(ordered, over[None], 0)[0]
+    lower = np.floor(position).astype(np.intp)
+    upper = np.ceil(position).astype(np.intp)
+    below = np.take_along_axis(ordered, lower[None], 0)[0]
+    above = np.take_along_axis(ordered, upper[None], 0)[0]
     with np.errstate(invalid="ignore"):
-        between = below + (above - below) * (position - under)
+        between = below + (above - below) * (position - lower)
     return np.where(below == above, below, between)  # between inf and inf the quantile is inf: inf - inf is NaN

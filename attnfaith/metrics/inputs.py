@@ -161,8 +161,8 @@ def check_distribution(values: Array, where: str) -> None:
         raise InputError(f"Expected {where} to be at least 0 and to add up to 1, got {problem}. Logits need a softmax.")
 
 
-def check_same(sizes: dict[str, int], what: str, where: str) -> None:
+def check_same(sizes: dict[str, int], noun: str, where: str) -> None:
     """Refuse inputs of one text that differ in size."""
     if len(set(sizes.values())) > 1:
         listing = ", ".join(f"{size} in {name}" for name, size in sizes.items())
-        raise InputError(f"Expected the same number of {what} in every input of {where}, got {listing}.")
+        raise InputError(f"Expected the same number of {noun} in every input of {where}, got {listing}.")

@@ -120,10 +120,10 @@ class Module(evaluate.Metric, ABC):
         self.add_batch(**{name: None if value is None else [value] for name, value in text.items()})
 
     def _info(self) -> evaluate.MetricInfo:
-        about, _, details = inspect.cleandoc(self.__doc__ or "").partition("\n\n")
+        description, _, details = inspect.cleandoc(self.__doc__ or "").partition("\n\n")
         features = datasets.Features({name: declared.feature for name, declared in self.inputs.items()})
         return evaluate.MetricInfo(
-            description=about, citation=self.paper, features=features, inputs_description=details
+            description=description, citation=self.paper, features=features, inputs_description=details
         )
 
     def _compute(self, **batch: Any) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def survival(
     if not drawn:
         return draw_empty(axis, "No curve to draw: no ranking\nhas a defined value here.")
     ends = [
-        _curve(axis, rows_of(table, key), look, labels[key], solid=key[0] != "input") for key, look in looks.items()
+        _curve(axis, rows_of(table, key), style, labels[key], solid=key[0] != "input") for key, style in looks.items()
     ]
     EndLabels(axis, [(end, label, colour, strong) for end, _, label, colour, strong in sorted(ends)])
     axis.set_xlim(0, 1)
@@ -82,22 +82,22 @@ def survival(
 
 
 def _curve(
-    axis: Axes, rows: pd.DataFrame, look: LineStyle, label: str, *, solid: bool
+    axis: Axes, rows: pd.DataFrame, style: LineStyle, label: str, *, solid: bool
 ) -> tuple[float, float, str, str, bool]:
     """Draw one curve and its band, and return its end, mean height and label."""
     rows = rows.sort_values("fraction")
     share, kept, low, high = (numbers(rows[column]) for column in ("fraction", "kept", "low", "high"))
-    over, shade = (5, 0.15) if look.highlighted else (3, 0.07)
-    axis.fill_between(share, low, high, step="post", color=look.colour, alpha=shade, linewidth=0, zorder=over - 1)
-    (line,) = axis.plot(share, kept, color=look.colour, linestyle=look.line, linewidth=look.width, zorder=over)
+    zorder, alpha = (5, 0.15) if style.highlighted else (3, 0.07)
+    axis.fill_between(share, low, high, step="post", color=style.colour, alpha=alpha, linewidth=0, zorder=zorder - 1)
+    (line,) = axis.plot(share, kept, color=style.colour, linestyle=style.line, linewidth=style.width, zorder=zorder)
     line.set(drawstyle="steps-post", label=label, clip_on=False)
-    if look.marker:
-        face = look.colour if solid else "white"
-        line.set(marker=look.marker, markersize=3.2, markerfacecolor=face, markeredgewidth=0.8)
+    if style.marker:
+        face = style.colour if solid else "white"
+        line.set(marker=style.marker, markersize=3.2, markerfacecolor=face, markeredgewidth=0.8)
         line.set_markevery(_on_the_way(kept))
     finite = kept[np.isfinite(kept)]
-    colour = look.colour if look.highlighted else MUTED
-    return float(finite[-1]), float(finite.mean()), label, colour, look.highlighted
+    colour = style.colour if style.highlighted else MUTED
+    return float(finite[-1]), float(finite.mean()), label, colour, style.highlighted
 
 
 def _on_the_way(kept: NDArray[np.float64]) -> list[int]:

@@ -133,22 +133,22 @@ def _dot(
     axis: Axes,
     row: int,
     estimate: tuple[float, float, float],
-    look: LineStyle,
+    style: LineStyle,
     key: Key,
     format_value: Callable[[float], str],
 ) -> None:
     value, low, high = estimate
-    placed: dict[str, Any] = {"xycoords": axis.get_yaxis_transform(), "va": "center_baseline"}
+    options: dict[str, Any] = {"xycoords": axis.get_yaxis_transform(), "va": "center_baseline"}
     if not np.isfinite(value):
-        write(axis, "undefined", (1, row), (5, 0), size=SMALL, **placed)
+        write(axis, "undefined", (1, row), (5, 0), size=SMALL, **options)
         return
-    write(axis, format_value(value), (1, row), (5, 0), size=SMALL, colour=INK, **placed)
-    colour, control = look.colour if look.highlighted else MUTED, role_of(key) == "control"
+    write(axis, format_value(value), (1, row), (5, 0), size=SMALL, colour=INK, **options)
+    colour, control = style.colour if style.highlighted else MUTED, role_of(key) == "control"
     marker, face = "D" if control else "o", "white" if key[0] == "input" else colour
     (dot,) = axis.plot([value], [row], color=colour, marker=marker, markerfacecolor=face, markersize=3.8, zorder=4)
     dot.set_clip_on(False)  # a dot at 0 or 1 is whole
     if control:
-        axis.axvline(value, color=colour, linewidth=0.8, linestyle=look.line, zorder=1)
+        axis.axvline(value, color=colour, linewidth=0.8, linestyle=style.line, zorder=1)
     if np.isfinite([low, high]).all():
         axis.hlines(row, low, high, color=colour, linewidth=1.4, zorder=3)
         if control:

@@ -22,16 +22,16 @@ _LEADING = 1.22  # a line's height in sizes of its type
 def write(
     axis: Axes,
     text: str,
-    at: tuple[float, float],
+    position: tuple[float, float],
     shift: tuple[float, float] = (0, 0),
     *,
     size: float = TEXT,
     colour: str = MUTED,
-    **placed: Any,
+    **options: Any,
 ) -> Annotation:
     """Write text at a point of the axes (0 to 1, or ``xycoords``), with an offset in points and without mathtext."""
-    placed = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False, **placed}
-    note = axis.annotate(visible(text, "\n"), at, shift, fontsize=size, color=colour, **placed)
+    options = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False, **options}
+    note = axis.annotate(visible(text, "\n"), position, shift, fontsize=size, color=colour, **options)
     note.set_parse_math(False)
     return note
 
@@ -94,12 +94,12 @@ class EndLabels(_Placed):
 
     def __init__(self, axis: Axes, labels: Sequence[tuple[float, str, str, bool]]) -> None:
         super().__init__()
-        across = axis.get_yaxis_transform()  # x in widths of the axes, y in data
+        transform = axis.get_yaxis_transform()  # x in widths of the axes, y in data
         self.ends, self.texts, self.threads = [], [], []
         for height, text, colour, strong in labels:
-            placed = {"xycoords": across, "va": "center", "fontweight": "bold" if strong else "normal"}
+            options = {"xycoords": transform, "va": "center", "fontweight": "bold" if strong else "normal"}
             self.ends.append(height)
-            self.texts.append(write(axis, text, (1, height), (_REACH, 0), size=SMALL, colour=colour, **placed))
+            self.texts.append(write(axis, text, (1, height), (_REACH, 0), size=SMALL, colour=colour, **options))
             self.threads.append(Line2D([], [], color=colour if strong else FAINT, linewidth=0.4))
         axis.add_artist(self)
 
@@ -108,8 +108,8 @@ class EndLabels(_Placed):
         if self.axes is None or not self.texts:
             return
         point = _point(renderer)
-        across, box = self.axes.get_yaxis_transform(), self.axes.get_window_extent(renderer)
-        ends = [float(across.transform((1, height))[1]) for height in self.ends]
+        transform, box = self.axes.get_yaxis_transform(), self.axes.get_window_extent(renderer)
+        ends = [float(transform.transform((1, height))[1]) for height in self.ends]
         sizes = [_LEADING * SMALL * point * (text.get_text().count("\n") + 1) for text in self.texts]
         heights = spread(ends, sizes, box.y0, box.y1)
         for text, thread, end, level in zip(self.texts, self.threads, ends, heights, strict=True):
@@ -142,8 +142,9 @@ def spread(targets: Sequence[float], sizes: Sequence[float], low: float, high: f
     for foot in np.asarray(targets, float) - offset:
         blocks.append((float(foot), 1))
         while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
-            (first, few), (second, more) = blocks[-2:]
-            blocks[-2:] = [((first * few + second * more) / (few + more), few + more)]
+            (first, first_count), (second, second_count) = blocks[-2:]
+            count = first_count + second_count
+            blocks[-2:] = [((first * first_count + second * second_count) / count, count)]
     feet = np.repeat([foot for foot, _ in blocks], [count for _, count in blocks])
     highest = high - float(size.sum())
     return [float(centre) for centre in np.clip(feet, min(low, highest), highest) + offset]

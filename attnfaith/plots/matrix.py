@@ -143,12 +143,12 @@ def _other(level: str, other: str, keys: list[Key]) -> Key:
 
 
 def _cell(axis: Axes, row: int, column: int, share: float, reverse: float, p: float, *, annotate: bool) -> None:
-    at = (column + 0.5, row + 0.5)
-    placed: dict[str, Any] = {"xycoords": "data", "ha": "center", "va": "center"}
+    position = (column + 0.5, row + 0.5)
+    options: dict[str, Any] = {"xycoords": "data", "ha": "center", "va": "center"}
     if not np.isfinite(share):
         axis.fill_between([column + 0.06, column + 0.94], row + 0.06, row + 0.94, color=RULE, linewidth=0)
         if row != column:
-            write(axis, "–", at, size=SMALL, **placed)
+            write(axis, "–", position, size=SMALL, **options)
         return
     better = share > (reverse if np.isfinite(reverse) else 0.5)  # above a half, the reverse can only be less
     marked = bool(p < SIGNIFICANT and better)
@@ -156,9 +156,11 @@ def _cell(axis: Axes, row: int, column: int, share: float, reverse: float, p: fl
         red, green, blue, _ = _SHADES(share)
         colour = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.5 else INK
         weight = "bold" if marked else "normal"
-        write(axis, f"{100 * share:.0f}" + "*" * marked, at, size=SMALL, colour=colour, fontweight=weight, **placed)
+        write(
+            axis, f"{100 * share:.0f}" + "*" * marked, position, size=SMALL, colour=colour, fontweight=weight, **options
+        )
     elif marked:
-        axis.plot(*at, marker="o", markersize=2.2, color="white", markeredgecolor=INK, markeredgewidth=0.3)
+        axis.plot(*position, marker="o", markersize=2.2, color="white", markeredgecolor=INK, markeredgewidth=0.3)
 
 
 def _name(axis: Axes, keys: list[Key]) -> None:
@@ -260,12 +262,13 @@ def agreement_figure(summary: pd.DataFrame, *, path: str | PathLike[str] | None 
     keys_by_level = {level: _matrix(rows)[0] for level, rows in panels.items()}
     narrow = all(_narrow(keys_by_level[level], rows) for level, rows in panels.items())
     heights = [_height(len(keys)) for keys in keys_by_level.values()] or [2.0]
-    across = len(panels) if narrow else 1
-    figure = PaperFigure.of_width(COLUMN if narrow and across < 2 else PAGE, max(heights) if narrow else sum(heights))
+    panels_in_row = len(panels) if narrow else 1
+    width = COLUMN if narrow and panels_in_row < 2 else PAGE
+    figure = PaperFigure.of_width(width, max(heights) if narrow else sum(heights))
     if not panels:
         draw_empty(figure.add_subplot(), "Nothing to draw: no text has\ntwo items to order.")
     else:
-        shape: dict[str, Any] = {"ncols": across} if narrow else {"nrows": len(panels), "height_ratios": heights}
+        shape: dict[str, Any] = {"ncols": panels_in_row} if narrow else {"nrows": len(panels), "height_ratios": heights}
         for axis, level in zip(figure.subplots(**shape, squeeze=False).ravel(), panels, strict=True):
             agreements(summary, axis, erase_level=level)
     if path is not None:
@@ -305,16 +308,16 @@ def _narrow(keys: Sequence[Key], table: pd.DataFrame) -> bool:
 
 
 def _tau_cell(axis: Axes, row: int, column: int, tau: float) -> None:
-    at = (column + 0.5, row + 0.5)
-    placed: dict[str, Any] = {"xycoords": "data", "ha": "center", "va": "center"}
+    position = (column + 0.5, row + 0.5)
+    options: dict[str, Any] = {"xycoords": "data", "ha": "center", "va": "center"}
     if np.isnan(tau):
         axis.fill_between([column + 0.06, column + 0.94], row + 0.06, row + 0.94, color=RULE, linewidth=0)
         if row != column:
-            write(axis, "–", at, size=SMALL, **placed)
+            write(axis, "–", position, size=SMALL, **options)
         return
     red, green, blue, _ = _TAU_SHADES((tau + 1) / 2)
     colour = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.42 else INK
-    write(axis, shown(tau).replace("0.", "."), at, size=SMALL, colour=colour, **placed)
+    write(axis, shown(tau).replace("0.", "."), position, size=SMALL, colour=colour, **options)
 
 
 def _height(rankings: int) -> float:

@@ -66,17 +66,17 @@ def panels(
         height: Of a panel, in inches.
         path: Where to write it.
     """
-    across = min(count, 2 if count in (2, 4) else 3)
-    down = math.ceil(count / across)
-    figure = PaperFigure.of_width(COLUMN if across == 1 else PAGE, height * down)
-    grid = figure.subplots(down, across, squeeze=False).ravel()
+    columns = min(count, 2 if count in (2, 4) else 3)
+    rows = math.ceil(count / columns)
+    figure = PaperFigure.of_width(COLUMN if columns == 1 else PAGE, height * rows)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for index in range(count):
         draw(index, grid[index])
-        for headline in grid[index].findobj(TitleBlock) if across > 2 else ():
+        for headline in grid[index].findobj(TitleBlock) if columns > 2 else ():
             headline.fold()
-        if index % across:
+        if index % columns:
             grid[index].set_ylabel("")
-        if index + across < count:
+        if index + columns < count:
             grid[index].set_xlabel("")
     for axis in grid[count:]:
         axis.remove()

@@ -96,10 +96,10 @@ def shards_of(manifest: Mapping[str, Any]) -> range | None:
         >>> list(shards_of({"rows": 22, "shard_size": 4, "part": {"number": 2, "of": 3}}))
         [1, 4]
     """
-    (number, of), rows = part_of(manifest) or (1, 1), _rows_in_all(manifest)
+    (number, count), rows = part_of(manifest) or (1, 1), _rows_in_all(manifest)
     if rows is not None:
-        return range(number - 1, -(-rows // manifest["shard_size"]), of)
-    return range(number - 1, number - 1 + manifest["shards"] * of, of) if "shards" in manifest else None
+        return range(number - 1, -(-rows // manifest["shard_size"]), count)
+    return range(number - 1, number - 1 + manifest["shards"] * count, count) if "shards" in manifest else None
 
 
 def rows_of(manifest: Mapping[str, Any]) -> int | None:
@@ -210,8 +210,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object without repeated keys, of which readers would take different values."""
     entries = dict(pairs)
     if len(entries) < len(pairs):
-        twice = next(name for index, (name, _) in enumerate(pairs) if name in dict(pairs[:index]))
-        raise ValueError(f"it has the key {short_repr(twice)} twice")
+        repeated = next(name for index, (name, _) in enumerate(pairs) if name in dict(pairs[:index]))
+        raise ValueError(f"it has the key {short_repr(repeated)} twice")
     return entries
 
 

@@ -110,8 +110,8 @@ class Mirror:
             listing = self._system.find(self._root, detail=True)
         prefix = f"{self._root}/"
         return {
-            name.removeprefix(prefix): int(about.get("size") or 0)
-            for name, about in listing.items()
+            name.removeprefix(prefix): int(details.get("size") or 0)
+            for name, details in listing.items()
             if name.startswith(prefix)
         }
 

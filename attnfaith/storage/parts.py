@@ -57,27 +57,27 @@ def _number(part: Store) -> int:
 def _refuse_incomplete(parts: Sequence[Store]) -> None:
     """Refuse parts of different divisions, a part that is given twice, and missing ones."""
     first = parts[0]
-    of = first.manifest["part"]["of"]
+    total = first.manifest["part"]["of"]
     by_number: dict[int, Store] = {}
     for part in parts:
         number, count = part.manifest["part"]["number"], part.manifest["part"]["of"]
-        if count != of:
+        if count != total:
             raise InputError(
-                f"{first.location!r} is one of {of} parts and {part.location!r} one of {count}. Give the parts of one "
-                "division."
+                f"{first.location!r} is one of {total} parts and {part.location!r} one of {count}. Give "
+                "parts of a run that was divided into one number of parts."
             )
         if number in by_number:
             raise InputError(
-                f"Part {number} of {of} is given twice: {by_number[number].location!r} and {part.location!r}. "
+                f"Part {number} of {total} is given twice: {by_number[number].location!r} and {part.location!r}. "
                 "Leave one out."
             )
         by_number[number] = part
-    missing = [str(number) for number in range(1, of + 1) if number not in by_number]
+    missing = [str(number) for number in range(1, total + 1) if number not in by_number]
     if missing:
         remaining = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         which = f"Part {missing[0]}" if len(missing) == 1 else f"Parts {', '.join(missing[:_NAMED])}{remaining}"
         verb = "is" if len(missing) == 1 else "are"
-        raise InputError(f"{which} of {of} {verb} missing. Give the folder of each part.")
+        raise InputError(f"{which} of {total} {verb} missing. Give the folder of each part.")
 
 
 def _refuse_difference(first: Store, other: Store) -> None:

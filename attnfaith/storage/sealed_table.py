@@ -105,12 +105,12 @@ def seal(content: bytes) -> bytes:
 
 def prove(path: Path, previous: Proof | None = None) -> Proof:
     """Check the seal of a file, block by block; a file that has not changed since its last proof is not read again."""
-    with damaged(path), open_regular(path, MAX_BYTES) as (file, about):
-        signature = _signature(about)
+    with damaged(path), open_regular(path, MAX_BYTES) as (file, status):
+        signature = _signature(status)
         if previous is not None and previous.signature == signature:
             return previous
-        footer = _footer(file, about.st_size)
-        digest, remaining = hashlib.sha256(), about.st_size - len(footer) - _SEAL
+        footer = _footer(file, status.st_size)
+        digest, remaining = hashlib.sha256(), status.st_size - len(footer) - _SEAL
         file.seek(0)
         while remaining:
             block = read_exactly(file, min(remaining, _BLOCK))
@@ -139,17 +139,17 @@ def read(path: Path, columns: Sequence[str] | None, previous: Proof | None = Non
 
 def read_bytes(path: Path, previous: Proof | None = None) -> tuple[bytes, Proof]:
     """Read all bytes of a file, and their proof."""
-    with damaged(path), open_regular(path, MAX_BYTES) as (file, about):
-        content = read_exactly(file, about.st_size)
-        if previous is not None and previous.signature == _signature(about):
+    with damaged(path), open_regular(path, MAX_BYTES) as (file, status):
+        content = read_exactly(file, status.st_size)
+        if previous is not None and previous.signature == _signature(status):
             return content, previous
-        footer = _footer(file, about.st_size)
+        footer = _footer(file, status.st_size)
         end = len(content) - len(footer)
         digest = hashlib.sha256(memoryview(content)[: end - _SEAL])
         digest.update(footer)
         seal = _check_seal(content[end - _SEAL : end], digest)
         metadata = pq.ParquetFile(pa.BufferReader(content), **_LIMITS).metadata
-        return content, Proof(_signature(about), seal, _identity(metadata.metadata), metadata.num_rows)
+        return content, Proof(_signature(status), seal, _identity(metadata.metadata), metadata.num_rows)
 
 
 def read_schema(path: Path) -> pa.Schema:
@@ -220,8 +220,8 @@ def _identity(metadata: dict[bytes, bytes] | None) -> ShardIdentity:
         raise ValueError("it does not say of which run it is") from error
 
 
-def _signature(about: os.stat_result) -> Signature:
-    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+def _signature(status: os.stat_result) -> Signature:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _refuse_bombs(file: pq.ParquetFile, content: bytes, names: Sequence[str]) -> None:

@@ -90,9 +90,9 @@ def build_encoded(
         notes.append(f"{output.truncated} tokens were cut off: the limit is {max_length}")
     spans, spaces = _tidy_offsets(raw, output.spans, segments, texts)
     tokens = list(zip(raw, ids, segments, spans, spaces, strict=True))
-    lost = sum(segment is not None and not space and span is None for _, _, segment, span, space in tokens)
-    if lost:
-        notes.append(f"{lost} tokens could not be found in the text: this tokenizer gives no offsets")
+    unplaced = sum(segment is not None and not space and span is None for _, _, segment, span, space in tokens)
+    if unplaced:
+        notes.append(f"{unplaced} tokens could not be found in the text: this tokenizer gives no offsets")
     return EncodedText(
         text=text,
         pair=pair,
@@ -222,9 +222,9 @@ def _is_word_boundary(text: str, left: int, right: int) -> bool:
     if _in_word(a) == _in_word(b):
         return False
     sign = right if _in_word(a) else left
-    around = text[sign - 1 : sign] + text[sign + 1 : sign + 2]
-    inner = (text[sign] in _INNER and around.isalnum()) or (text[sign] in ".,:" and around.isdecimal())
-    return not (inner and len(around) == 2)
+    neighbours = text[sign - 1 : sign] + text[sign + 1 : sign + 2]
+    inner = (text[sign] in _INNER and neighbours.isalnum()) or (text[sign] in ".,:" and neighbours.isdecimal())
+    return not (inner and len(neighbours) == 2)
 
 
 def _attaches_to_previous(character: str) -> bool:

@@ -161,15 +161,15 @@ class TextEncoder:
             raise InputError(f"{where} is a tuple of {len(entry)}; expected a text, or a pair (text, text).")
         parts = entry if isinstance(entry, tuple) else (entry,)
         for side, part in zip(("first", "second"), parts, strict=False):
-            of = f"The {side} text of {where[:1].lower() + where[1:]}" if len(parts) == 2 else where
+            text_name = f"The {side} text of {where[:1].lower() + where[1:]}" if len(parts) == 2 else where
             if not isinstance(part, str):
-                raise InputError(f"{of} is of type {type(part).__name__}: expected a str, or a tuple of two.")
+                raise InputError(f"{text_name} is of type {type(part).__name__}: expected a str, or a tuple of two.")
             try:
                 part.encode()
             except UnicodeEncodeError as error:
                 raise InputError(
-                    f"{of} holds half a character (a lone surrogate) at position {error.start}, which no tokenizer "
-                    "reads. Clean it with text.encode('utf-8', 'replace').decode()."
+                    f"{text_name} holds half a character (a lone surrogate) at position {error.start}, which no "
+                    "tokenizer reads. Clean it with text.encode('utf-8', 'replace').decode()."
                 ) from error
         if len(parts) == 1 and getattr(self.config, "query", False):
             raise InputError(f"{where} is a single text; this model reads pairs: expected a tuple (text, text).")

@@ -107,10 +107,10 @@ def plain_inference(material: Material) -> tuple[float, int]:
     encoder = TextEncoder(material.tokenizer, material.model, None)
     encoded = sorted(encoder.encode(material.texts), key=lambda text: len(text.ids))
     tokens = sum(len(text.ids) for text in encoded)
-    few = encoded[:: max(1, len(encoded) // 128)]
-    sizes = [size for size in BATCH_SIZES if size <= len(few)] or [1]
-    _forward(material.model, _batches(encoder, few, sizes[-1]))
-    best = min(sizes, key=lambda size: _forward(material.model, _batches(encoder, few, size)))
+    sample = encoded[:: max(1, len(encoded) // 128)]
+    sizes = [size for size in BATCH_SIZES if size <= len(sample)] or [1]
+    _forward(material.model, _batches(encoder, sample, sizes[-1]))
+    best = min(sizes, key=lambda size: _forward(material.model, _batches(encoder, sample, size)))
     batches = _batches(encoder, encoded, best)
     return min(_forward(material.model, batches) for _ in range(2)), tokens
 
@@ -155,9 +155,9 @@ class Parts:
         start = time.perf_counter()
         with count_passes() as passes:
             yield
-        duration, within = time.perf_counter() - start, self._inside.pop()
-        cost.seconds += duration - within.seconds
-        cost.positions += passes.positions - within.positions
+        duration, nested = time.perf_counter() - start, self._inside.pop()
+        cost.seconds += duration - nested.seconds
+        cost.positions += passes.positions - nested.positions
         self._inside[-1].seconds += duration
         self._inside[-1].positions += passes.positions
 

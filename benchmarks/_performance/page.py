@@ -34,7 +34,7 @@ def written(stored: Iterable[tuple[str, str, Sequence[Row]]]) -> str:
     sections = [HEAD.rstrip()]
     for name, part in PARTS.items():
         size, rows = stored_parts.get(name, ("", []))
-        sections += ["", f"## {part.title}", "", part.told]
+        sections += ["", f"## {part.title}", "", part.description]
         if not rows:
             sections += ["", f"*{NOT_MEASURED.capitalize()} yet.*"]
             continue

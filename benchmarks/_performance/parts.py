@@ -49,12 +49,12 @@ class Part:
 
     Attributes:
         title: a heading.
-        told: what is measured, for the page.
+        description: what is measured, for the page.
         run: makes the rows.
     """
 
     title: str
-    told: str
+    description: str
     run: Callable[[Size], Iterator[Row]]
 
 
@@ -69,8 +69,8 @@ def default_evaluation(size: Size) -> Iterator[Row]:
     yield Row("forward passes a text", measurement.passes, "passes")
     yield from _breakdown(measurement)
     if size.name != "small":
-        every = measured(material.sst(size.pick(8, 48, 436)) or chosen, rankings="all")
-        yield Row("the same with all rankings", every.ratio, PLAIN)
+        all_rankings = measured(material.sst(size.pick(8, 48, 436)) or chosen, rankings="all")
+        yield Row("the same with all rankings", all_rankings.ratio, PLAIN)
 
 
 def _breakdown(measurement: Measured) -> Iterator[Row]:
@@ -121,9 +121,9 @@ def throughput(size: Size) -> Iterator[Row]:
         measurement = measured(candidate, **options)
         named = "attention and the random order erased at the input"
         yield Row(f"{named}, {candidate.name}", measurement.throughput, "x plain", 0.8, least=True)
-        usual = measured(candidate, n_resamples=99)
+        everything = measured(candidate, n_resamples=99)
         note = "backward passes are in the time, and not in the tokens"
-        yield Row(f"everything by default, {candidate.name}", usual.throughput, "x plain", note=note)
+        yield Row(f"everything by default, {candidate.name}", everything.throughput, "x plain", note=note)
 
 
 def networks(size: Size) -> Iterator[Row]:
@@ -149,23 +149,23 @@ def scaling(size: Size) -> Iterator[Row]:
     """How time grows with each quantity: the exponent of the power that fits best."""
     shape = size.pick("tiny", "tiny", "MiniLM (6 x 384)")
     lengths = size.pick((16, 32), (16, 64, 256, 1024), (16, 64, 256, 1024))
-    few = {"n_resamples": 99}
+    options = {"n_resamples": 99}
     bert = {"kind": "bert", "shape": shape}
-    specs = [{"material": {**bert, "length": length, "count": 2, "decided": True}, **few} for length in lengths]
+    specs = [{"material": {**bert, "length": length, "count": 2, "decided": True}, **options} for length in lengths]
     yield from _axis("length in tokens", lengths, specs)
     classes = size.pick((2, 20), (2, 30, 1000), (2, 30, 1000))
-    specs = [{"material": {**bert, "length": 32, "count": 4, "classes": count}, **few} for count in classes]
+    specs = [{"material": {**bert, "length": 32, "count": 4, "classes": count}, **options} for count in classes]
     yield from _axis("classes", classes, specs)
     numbers = size.pick((1, 4), (1, 2, 4, 8), (1, 2, 4, 8))
-    common = {"material": {**bert, "length": 64, "count": 4, "decided": True}, "level": "input", **few}
+    common = {"material": {**bert, "length": 64, "count": 4, "decided": True}, "level": "input", **options}
     yield from _axis("rankings", numbers, [{**common, "rankings": RANKINGS[:count]} for count in numbers])
     texts = size.pick((20, 40), (1000, 10_000), (1000, 10_000, 100_000))
     short = {"kind": "flan", "preset": "FLANnoenc", "length": 12}
-    settings = {"rankings": ["attention"], "tests": ["erasure"], **few}
+    settings = {"rankings": ["attention"], "tests": ["erasure"], **options}
     yield from _axis("texts", texts, [{"material": {**short, "count": count}, **settings} for count in texts])
     counts = (1, 2)
     kind = {**bert, "length": 32, "count": size.pick(32, 128, 256)}
-    shared = [{"material": kind, "shared": True, "rankings": ["attention"], **few}]
+    shared = [{"material": kind, "shared": True, "rankings": ["attention"], **options}]
     seconds = [in_a_process(shared, threads=1, processes=count)[0]["seconds"] for count in counts]
     yield Row("processes of one thread: 1, 2", exponent(counts, seconds), "exponent", note=_list(seconds, "{:.1f} s"))
 
@@ -193,8 +193,8 @@ def exponent(values: Sequence[float], points: Sequence[float]) -> float:
     x, y = [math.log(value) for value in values], [math.log(point) for point in points]
     middle = sum(x) / len(x)
     level = sum(y) / len(y)
-    over = sum((value - middle) ** 2 for value in x)
-    return sum((x_value - middle) * (y_value - level) for x_value, y_value in zip(x, y, strict=True)) / over
+    total = sum((value - middle) ** 2 for value in x)
+    return sum((x_value - middle) * (y_value - level) for x_value, y_value in zip(x, y, strict=True)) / total
 
 
 def _list(values: Sequence[float], format_string: str) -> str:

@@ -33,8 +33,8 @@ def in_a_process(specs: Sequence[dict[str, Any]], *, threads: int, processes: in
         threads: of each process.
         processes: how many; torchrun starts them.
     """
-    several = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
-    command = [sys.executable, *several, "-m", "benchmarks._performance.point", json.dumps(list(specs)), str(threads)]
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
+    command = [sys.executable, *launcher, "-m", "benchmarks._performance.point", json.dumps(list(specs)), str(threads)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
     process = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     lines = [line for line in process.stdout.splitlines() if line.startswith(MARK)]
