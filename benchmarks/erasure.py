@@ -76,7 +76,7 @@ def llama() -> LlamaForSequenceClassification:
 
 
 def setup_for(model: Any, levels: Sequence[str], rankings: Sequence[str] = SEVEN) -> RunConfig:
-    """As the Evaluator makes it, for ids in the place of texts."""
+    """The configuration of a run, as the Evaluator makes it, for ids in the place of texts."""
     cut = af.cut(model)
     config = RunConfig(
         cut, decision_of(model.config, model.config.num_labels), MethodOptions(pad_id=model.config.pad_token_id)
@@ -175,7 +175,7 @@ def at_attention(name: str, model: Any, inputs: dict[str, Any], rounds: int, *, 
 
 
 def dear(rounds: int) -> None:
-    """What is run on request only."""
+    """Measure rankings and bounds that run on request only."""
     model, inputs = bert(*SHAPES["MiniLM (6 x 384)"]), text(8, LENGTH)
     captured = batches(setup_for(model, ["attention"], ["random"]), inputs)
 

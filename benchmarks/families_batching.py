@@ -174,7 +174,7 @@ def texts(lengths: Sequence[int]) -> list[str]:
 
 
 def differences(first: af.Results, second: af.Results, tolerance: float) -> list[str]:
-    """Where two runs say something else: integers and labels in rows that are not marginal, floats beyond tolerance."""
+    """The differences between two runs: integers and labels in rows that are not marginal, floats beyond tolerance."""
     messages = []
     for name in ("texts", "erasure", "single_weight"):
         left, right = first.table(name), second.table(name)

@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def measure(evaluator: af.Evaluator, texts: list[str], level: str, options: argparse.Namespace) -> None:
-    """One level."""
+    """Measure the gap at one level, and print it."""
     rows, plain, searching, candidates = [], 0.0, 0.0, 0
     for batch in batches(evaluator, texts, level):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Jain & Wallace's correlations of attention with other measures on the Stanford Sentiment Treebank, trained anew.
+"""Jain & Wallace's correlations of attention with other measures, of models retrained on the Stanford Sentiment Treebank.
 
 python -m benchmarks.jain_wallace sst2
 python -m benchmarks.jain_wallace sst2 --models runs/

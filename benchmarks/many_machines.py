@@ -1,4 +1,4 @@
-"""What very many texts take on several machines, reckoned from a measured run, and what does not scale.
+"""The cost of very many texts on several machines, extrapolated from a measured run, and what does not scale.
 
 python -m benchmarks.many_machines ./my-model reviews.csv
 python -m benchmarks.many_machines ./my-model reviews.csv --texts 200 --sizes 1000 10000 100000
@@ -40,14 +40,14 @@ GOAL, MACHINES = 100_000_000, 100
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one step: seconds of a core, and the memory of the process at its highest, in bytes."""
+    """The cost of one step: seconds of a core, and the peak memory of the process in bytes."""
 
     seconds: float
     memory: int
 
 
 def main() -> None:
-    """Print the costs that were measured, and what they come to for many texts."""
+    """Print the measured costs, and those extrapolated to many texts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="the folder of a classifier")
     parser.add_argument("data", help="its texts: csv, tsv, JSON lines or parquet")
@@ -106,7 +106,7 @@ def repeated(results: af.Results, size: int, folder: Path) -> None:
 def _repeated(table: pd.DataFrame, text_ids: Any, ids: Any, count: int, schema: pa.Schema) -> pa.Table:
     """The rows of texts ``ids % count``, with the numbers ``ids``.
 
-    Numbers with a point get digits of their own far behind it: equal ones would take less room than real ones.
+    Floats get distinct last digits: repeated values would be stored in less space than those of a real run.
     """
     starts, ends = np.searchsorted(text_ids, ids % count), np.searchsorted(text_ids, ids % count, side="right")
     rows = np.concatenate([np.arange(start, end) for start, end in zip(starts, ends, strict=True)])

@@ -202,10 +202,10 @@ FACTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is said of one simulated run.
+    """The verdict and the estimates of one simulated run.
 
     Attributes:
-        label: of the verdict.
+        label: the label of the verdict.
         low: end of the interval of skill.
         high: the other end.
         better: whether the planned comparison says that attention is better than a random order.
@@ -269,7 +269,7 @@ def line(skill: float, true_skill: float, texts: int, outcomes: Sequence[Outcome
 def report(
     shape: str, skills: Sequence[float], texts: Sequence[int], *, repetitions: int, resamples: int, seed: int
 ) -> Iterator[str]:
-    """The table in Markdown, after what it is a table of."""
+    """The table in Markdown, after a line that describes it."""
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         attentions = list(pool.map(partial(planted, shape), skills))
         cells = [(attention, true, count) for attention, true in attentions for count in texts]

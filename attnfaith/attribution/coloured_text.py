@@ -26,7 +26,7 @@ class ColouredPiece:
 
     Attributes:
         text: its characters, as they are in the original.
-        score: of the item; None for characters between items.
+        score: the score of the item; None for characters between items.
         unread: whether the model did not read it, because the text was cut off.
     """
 
@@ -39,7 +39,7 @@ def coloured_pieces(explanation: Explanation, pieces: Sequence[Piece]) -> list[l
     """The text, or both texts of a pair, each cut into pieces; together the pieces are the original text.
 
     Args:
-        explanation: whose texts are shown.
+        explanation: the explanation whose texts are shown.
         pieces: the items with their scores, in any order. Where items overlap, the earlier one is shown.
     """
     encoded = explanation.encoded
@@ -76,7 +76,7 @@ def _read_range(explanation: Explanation, text: str, segment: int) -> Span:
 
 
 def largest_score(pieces: Sequence[Piece]) -> float:
-    """The largest size of a score: it has the full colour."""
+    """The largest absolute value of a score, which gets the full colour."""
     return max((abs(piece.score) for piece in pieces if math.isfinite(piece.score)), default=0.0)
 
 

@@ -17,7 +17,7 @@ def logits_when_shorter(cut: Cut, inputs: Mapping[str, Any], leave: Tensor, chun
 
     Args:
         cut: the model, cut.
-        inputs: of the model.
+        inputs: the model's inputs.
         leave: ``[B, L]``, the tokens to delete, one at a time; for the others the logits are NaN.
         chunk: the largest number of texts in one pass.
     """

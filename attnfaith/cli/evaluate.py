@@ -70,14 +70,14 @@ def evaluate(
 
     Items are erased from the top of every ranking until the decision flips,
     against a random order and the smallest sets that flip it.
-    Printed are a verdict with its evidence and a table of the rankings, best first;
+    It prints a verdict with its evidence, and a table of the rankings, best first;
     all tables are in the folder of the results.
 
     Soon after the start, a forecast on standard error says how long it takes.
-    Progress is a bar there on a terminal, and elsewhere a line a minute.
-    Interrupted at any moment, the same command goes on where it stopped:
+    There progress is a bar on a terminal, and otherwise one line per minute.
+    After an interruption, the same command continues where it stopped:
     what is finished is on disk at least every half minute.
-    With another --precision or --max-texts, or without, it goes on from the texts that it has read.
+    With another --precision or --max-texts, or without, it continues from the texts that it has read.
     A folder that holds a run of another model, data or settings is refused, and what differs is named.
 
     [bold]Examples[/bold]

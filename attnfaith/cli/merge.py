@@ -20,7 +20,7 @@ def merge(
     """Join the parts that attnfaith evaluate --part made into one run.
 
     The files are those that one run over all data would have written, byte for byte.
-    Printed are its verdict and its table of rankings.
+    It prints the verdict and the table of rankings of that run.
     A part that is missing, given twice, damaged, or of another model, data, settings or version is refused.
 
     [bold]Examples[/bold]

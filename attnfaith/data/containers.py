@@ -68,7 +68,7 @@ class Indexed(Table):
         """Some of the rows by their numbers."""
 
     def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
-        """Only the rows of the wanted blocks are read."""
+        """The blocks of one process; the rows of other processes are not read."""
         for number in range(index, -(-self.rows // size), of):
             start = number * size
             yield number, self.read(start, min(start + size, self.rows), columns)

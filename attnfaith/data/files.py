@@ -71,7 +71,7 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
 
 
 def _check_separator(file: Path, stream: Any) -> None:
-    """Refuse a file whose header is not separated as its suffix says, before it gives a parse error for every line."""
+    """Refuse a file whose header is not separated as its suffix says, before every line gives a parse error."""
     expected = SEPARATORS[file.suffix.lower()]
     header = next((line for line in stream if line.strip()), "")
     separator = None if expected in header else next((sign for sign in (";", "\t", "|", ",") if sign in header), None)

@@ -93,7 +93,7 @@ class DataOptions:
 
 
 class DataSource:
-    """Rows in shards. What cannot be used is refused when the source is made.
+    """Rows in shards. Data that cannot be used are refused when the source is made.
 
     Args:
         data: see `open_data`.
@@ -175,8 +175,8 @@ class DataSource:
         """Shards of the rows in a random order: shard k has the rows at the positions from ``k * size`` on, ascending.
 
         Args:
-            size: of a shard; the last one has fewer rows where ``stop`` or the data end.
-            seed: of the order, see `attnfaith.functional.keyed_order`.
+            size: the size of a shard; the last one has fewer rows where ``stop`` or the data end.
+            seed: the seed of the order, see `attnfaith.functional.keyed_order`.
             start: the first position, that of the start of a shard.
             stop: the position after the last.
             index: the number of this process.
@@ -229,7 +229,7 @@ class DataSource:
         return texts[0], texts[1] if len(texts) > 1 else None
 
     def _check(self) -> None:
-        """Refuse what cannot be used before any work is done. Only the first row of a stream can be checked."""
+        """Refuse data that cannot be used before any work is done. Only the first row of a stream can be checked."""
         if isinstance(self._table, Stream):
             for _, block in self._table.blocks(1, self._columns):
                 self._read([0], block)

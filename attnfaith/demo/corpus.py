@@ -13,8 +13,8 @@ without it the others say another class, or nothing.
 
 **What does not decide.** The other sentences are drawn without regard to the stars. They hold no opinion, or one that
 counts for nothing: about another product or a service, or someone else's about this one. Every word that can decide
-stands in such sentences too. So the words alone do not tell the stars; who says them of what does, and each sentence
-shows that by itself.
+stands in such sentences too. So the words alone do not determine the stars: it matters who says them about what, and
+each sentence shows that by itself.
 """
 
 from __future__ import annotations

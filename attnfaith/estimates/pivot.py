@@ -29,8 +29,8 @@ class Pivot:
     """A long table by text and ranking, with the texts in ascending order.
 
     Attributes:
-        text_ids: ``[n]``.
-        keys: of the columns: the values of ``by``, sorted.
+        text_ids: ``[n]``, the ids of the texts.
+        keys: the key of each column: its values of ``by``, sorted.
         present: ``[n, F]``, where the table has a row.
     """
 

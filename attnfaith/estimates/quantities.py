@@ -35,14 +35,14 @@ class Quantity(ABC):
     """Values of ``n`` texts for each of ``F`` columns, and how each column is estimated.
 
     Attributes:
-        name: of the estimates.
+        name: the name of the estimates.
         values: ``[n, F]`` or ``[n]``; a NaN takes no part.
         keys: the ranking of each column, as (ranking_level, ranking).
         others: a second label of each column, such as the second ranking of a pair; "" for none.
         note: for all columns, or for each.
         not_reached: the note of an estimate that is inf.
-        unknown: whether the values are only a stand-in for others that are not known; then the estimate is NaN.
-        summarised: whether a summary has it.
+        unknown: whether the true values are unknown and these only replace them; the estimate is then NaN.
+        summarised: whether summaries list the estimates.
         compared: the columns that two runs are compared by; None for those without an ``other``.
         bound_of: the name of the estimate that this one bounds; a comparison of two runs that both have that estimate
             exactly skips this one.
@@ -215,10 +215,10 @@ class Number:
     """A number that is not estimated, such as a count or an option.
 
     Attributes:
-        name: of the number.
-        value: of it.
-        texts: how many are behind it.
-        note: about it.
+        name: the name of the number.
+        value: the number.
+        texts: the number of texts behind it.
+        note: a note about it.
     """
 
     name: str
@@ -231,8 +231,8 @@ class SharedMeans:
     """The means of several arrays in every resample, computed in one pass over the resamples.
 
     Args:
-        resamples: of the texts.
-        arrays: ``[n, F]`` each; those that are the same object are averaged once.
+        resamples: the resamples of the texts.
+        arrays: ``[n, F]`` each; an array that is passed several times is averaged once.
     """
 
     def __init__(self, resamples: Resamples, arrays: Iterable[Array]) -> None:
@@ -301,7 +301,7 @@ def ratio(name: str, numerator: Array, denominator: Array, **options: Any) -> Fu
     """The ratio of two means over the texts where both values are defined; NaN if the divisor is 0.
 
     Args:
-        name: of the estimate.
+        name: the name of the estimate.
         numerator: the values of the dividend, ``[n, F]`` or ``[n]``.
         denominator: the values of the divisor, of the same shape.
         **options: further attributes of the `Quantity`, such as ``keys`` or ``note``.
@@ -322,10 +322,10 @@ def bounded(low: Quantity, high: Quantity, *, exact: bool, note: str) -> list[Qu
     and the summary has ``_low`` and ``_high``. Two runs that both have exact values are compared by these.
 
     Args:
-        low: its lower bound, under the name of the quantity.
-        high: its upper bound.
+        low: the lower bound, under the name of the quantity.
+        high: the upper bound.
         exact: whether the two are equal in all texts.
-        note: for what is not known exactly.
+        note: the note of values that are not known exactly.
     """
     main = high if exact else replace(high, unknown=True, note=note, not_reached="", compared=())
     ends = {"low": low, "high": high}

@@ -49,13 +49,13 @@ def summarise(
     """The summary of a test: an estimate of each of its quantities, with an interval, for each slice of the texts.
 
     Args:
-        test: its name.
-        quantities: for each level.
+        test: the name of the test.
+        quantities: the quantities at each level.
         texts: one row for each text.
         by: see `slices_of`.
         n_resamples: how often the texts are resampled.
-        confidence_level: of the intervals.
-        seed: of the resamples.
+        confidence_level: the confidence level of the intervals.
+        seed: the seed of the resamples.
     """
     intervals, levels = IntervalOptions(n_resamples, confidence_level, seed), list(quantities)
 
@@ -92,10 +92,10 @@ def build_summary(
     """Build the summary of a test from the counts and rows of each slice.
 
     Args:
-        test: its name.
+        test: the name of the test.
         texts: one row for each text.
         by: see `slices_of`.
-        tables_of: from a part to rows.
+        tables_of: returns the rows of a slice, as tables.
     """
     tables = []
     for part in slices_of(texts, by):
@@ -254,7 +254,7 @@ class TextSlice:
 
     Attributes:
         label: as in the column ``slice``, such as "length=10-19".
-        text_ids: which, ascending.
+        text_ids: the ids of the texts, ascending.
     """
 
     label: str
@@ -271,7 +271,7 @@ class TextSlice:
 def slices_of(texts: pd.DataFrame, by: str | None) -> list[TextSlice]:
     """The slices of a summary; a single one with all texts if ``by`` is None.
 
-    Texts that were set aside are in no part, nor are those without the value that parts are made by.
+    Texts that were set aside are in no slice, and neither are texts without the value that defines the slices.
 
     Args:
         texts: one row for each text.

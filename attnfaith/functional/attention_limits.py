@@ -233,13 +233,16 @@ def logit_limits(decision: Decision, before: Tensor, epsilon: float) -> LogitLim
     if decision.kind == "regression":
         return LogitLimits(axes, before - epsilon, before + epsilon, single)
     if decision.kind in ("sigmoid", "multilabel"):
-        # a mean over C labels within epsilon allows a single label C times epsilon: necessary, not sufficient
-        on, off = torch.sigmoid(before - decision.threshold), torch.sigmoid(decision.threshold - before)
-        low, high = (decision.threshold + _log_ratio(on, off, sign * epsilon * len(before)) for sign in (-1, 1))
+        # If the mean over C labels moves by at most epsilon, a single label moves by at most C times epsilon. These
+        # limits on each label are necessary; with several labels they are not sufficient.
+        positive, negative = torch.sigmoid(before - decision.threshold), torch.sigmoid(decision.threshold - before)
+        low, high = (
+            decision.threshold + _log_ratio(positive, negative, sign * epsilon * len(before)) for sign in (-1, 1)
+        )
         return LogitLimits(axes, low, high, single)
     shares = decision.probabilities(before)
     first, second = torch.triu_indices(len(shares), len(shares), 1, device=before.device)
-    limited = (shares[first] > epsilon) | (shares[second] > epsilon)  # two classes below epsilon limit nothing
+    limited = (shares[first] > epsilon) | (shares[second] > epsilon)  # two probabilities up to epsilon give no limit
     first, second = first[limited], second[limited]
     low, high = _log_ratio(shares[first], shares[second], -epsilon), _log_ratio(shares[first], shares[second], epsilon)
     return LogitLimits(axes[first] - axes[second], low, high, len(shares) == 2)

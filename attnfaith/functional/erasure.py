@@ -96,8 +96,8 @@ def sums_without_each(log_weights: Tensor, mass: Tensor, values: Tensor) -> Tens
     """The weighted mean of the values after removing each item by itself: all items in one pass.
 
     The sum without an item is the sum of the items before it plus that of the items after it, in float64; subtracting
-    the item from the total would cancel where it has nearly all weight. Where the other items underflow beside it even
-    so, they are summed with their own shift.
+    the item from the total would cancel where it has nearly all weight. Where the other items still underflow beside
+    it, they are summed with their own shift.
 
     Args:
         log_weights: ``[B, N]`` float64, -inf for items that cannot be attended (padding included).

@@ -99,7 +99,7 @@ def first_flips(
     every_step = torch.arange(1, removal.orders.shape[1] + 1, device=before.device)
     steps = every_step * (every_step <= last.unsqueeze(-1)) if schedule is None else schedule[removal.texts]
     path = _follow(steps, original, decision, evaluate, partial(_settled, removal), first=first, growth=growth)
-    # steps ascend from 1: none was left out before a flip if it comes after as many steps as its predecessor says
+    # Steps ascend from 1. If k steps come before the flip and the last of them is step k, none was left out.
     exact = torch.where(path.flips, path.index == path.previous, (steps > 0).sum(1) == last)
     skipped = path.flips & (path.removed - path.previous > 1)
     if removal.shared is not None:
@@ -167,7 +167,7 @@ def _follow(
         original: ``[L, C]``, the logits with nothing removed.
         decision: how logits decide.
         evaluate: computes the logits of orders at steps.
-        settled: from which orders have flipped ``[L]`` to which need no further steps.
+        settled: maps which orders have flipped, ``[L]``, to which of them need no further steps.
         first: how many steps are evaluated at once in the beginning.
         growth: how many are evaluated at once later, relative to the number of steps already done.
     """

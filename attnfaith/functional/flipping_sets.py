@@ -93,7 +93,7 @@ def prune_blocks(removed: Tensor, order: Tensor, flips: FlipsDecision, most: int
         removed: ``[B, N]`` bool, one flipping set per text; an empty row stays empty.
         order: ``[B, N]``, the order in which items were removed.
         flips: evaluates sets.
-        most: at most so many sets are evaluated for each text.
+        most: the largest number of sets that are evaluated for each text.
 
     Returns:
         ``[B, N]`` bool, subsets of ``removed`` that still flip the decision.

@@ -41,7 +41,7 @@ def survival(
         axis: Where to draw; new axes when None.
         erase_level: Which rows to draw; may be left out where there is only one level.
         unit: The plural noun for items, or such a noun for each erase level.
-        highlight: Names of the rankings that stand out; None: those that are registered with a style.
+        highlight: The names of the rankings to highlight; by default those that are registered with a style.
         texts: The number of texts, if ``curves`` has no column for it.
 
     Example:

@@ -56,7 +56,7 @@ def efficiency(
 ) -> Axes:
     """Dots with intervals, the best ranking on top; the dotted line is the random control.
 
-    What is drawn is the figure ``efficiency`` (items of the smallest flipping set over items removed), or
+    The figure drawn is ``efficiency`` (items of the smallest flipping set over items removed), or
     ``mean_fraction`` (share of the items removed) where no ranking has an efficiency. Open dots belong to rankings of
     the input level, diamonds to the control.
 
@@ -64,7 +64,7 @@ def efficiency(
         summary: The long table of figures; rows of the slice "all" are drawn.
         axis: Where to draw; new axes when None.
         erase_level: Which rows to draw; may be left out where there is only one level.
-        unit: What an item is, in the plural; or that for each erase level.
+        unit: The plural noun for items, or such a noun for each erase level.
 
     Example:
         >>> import pandas as pd
@@ -146,7 +146,7 @@ def _dot(
     colour, control = style.colour if style.highlighted else MUTED, role_of(key) == "control"
     marker, face = "D" if control else "o", "white" if key[0] == "input" else colour
     (dot,) = axis.plot([value], [row], color=colour, marker=marker, markerfacecolor=face, markersize=3.8, zorder=4)
-    dot.set_clip_on(False)  # a dot at 0 or 1 is whole
+    dot.set_clip_on(False)  # a dot at 0 or 1 is not cut by the frame
     if control:
         axis.axvline(value, color=colour, linewidth=0.8, linestyle=style.line, zorder=1)
     if np.isfinite([low, high]).all():

@@ -36,10 +36,10 @@ def panels_by_class(
     Args:
         table: A row for each text, with its ``prediction``.
         labels: The names of the classes.
-        kind: Of the decision.
+        kind: The kind of the decision.
         draw: Called with the rows of a class, axes, and the name of the class ("" for all texts).
-        path: Where to write it.
-        height: Of a panel, in inches.
+        path: The file to write the figure to.
+        height: The height of a panel, in inches.
     """
     masks = masks_by_class(table, labels) if kind in ("multiclass", "sigmoid") else {}
     parts = {name: table[mask] for name, mask in masks.items()} or {"": table}
@@ -63,8 +63,8 @@ def panels(
     Args:
         count: How many; at least one.
         draw: Called with the number of a panel and its axes.
-        height: Of a panel, in inches.
-        path: Where to write it.
+        height: The height of a panel, in inches.
+        path: The file to write the figure to.
     """
     columns = min(count, 2 if count in (2, 4) else 3)
     rows = math.ceil(count / columns)
@@ -128,7 +128,7 @@ def require_columns(table: pd.DataFrame, columns: Sequence[str], *, figure: str)
 def keys_of(table: pd.DataFrame) -> list[Key]:
     """The rankings of a table as (level, name), in the order in which they first appear."""
     keys = dict.fromkeys(zip(table["ranking_level"], table["ranking"], strict=True))
-    return [key for key in keys if key[1]]  # rows that speak of no ranking have an empty name
+    return [key for key in keys if key[1]]  # rows that are not about a ranking have an empty name
 
 
 def rows_of(table: pd.DataFrame, key: Key) -> pd.DataFrame:

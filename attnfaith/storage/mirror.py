@@ -27,7 +27,7 @@ class Mirror:
     """The files of a run at an address.
 
     Attributes:
-        address: of the run.
+        address: the address of the run.
         folder: the working copy; removed when nothing refers to the mirror any more.
     """
 
@@ -95,7 +95,7 @@ class Mirror:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Errors name the address where they would name the working copy, which the user does not know."""
+        """Replace the working copy, which the user does not know, by the address in the messages of errors."""
         try:
             yield
         except AttnFaithError as error:

@@ -1,4 +1,4 @@
-"""Join the parts of a run, which were stored in folders of their own, to the whole run."""
+"""Join the parts of a run, each stored in its own folder, to one run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def join(
     """Copy the shards of all parts into one run. It is not finished: tables made of all shards are still missing.
 
     Args:
-        folders: of the parts, in any order.
+        folders: the folders of the parts, in any order.
         output: a folder that is new, empty, or holds what an interrupted call has copied.
         check: checks the manifest of this kind of run, see `Store.load`.
     """
@@ -55,7 +55,7 @@ def _number(part: Store) -> int:
 
 
 def _refuse_incomplete(parts: Sequence[Store]) -> None:
-    """Refuse parts of different divisions, a part that is given twice, and missing ones."""
+    """Refuse parts of runs with different numbers of parts, a part that is given twice, and missing parts."""
     first = parts[0]
     total = first.manifest["part"]["of"]
     by_number: dict[int, Store] = {}
@@ -64,7 +64,7 @@ def _refuse_incomplete(parts: Sequence[Store]) -> None:
         if count != total:
             raise InputError(
                 f"{first.location!r} is one of {total} parts and {part.location!r} one of {count}. Give "
-                "parts of a run that was divided into one number of parts."
+                "parts that were made with the same number of parts."
             )
         if number in by_number:
             raise InputError(
@@ -129,5 +129,5 @@ def _refuse_nested(folders: Sequence[str | os.PathLike[str]], output: str | os.P
 
 
 def _place(folder: str | os.PathLike[str]) -> PurePath:
-    """A folder or an address, without the ways in which one place can be written."""
+    """A folder or an address in one form, whichever way it was written."""
     return PurePosixPath(str(folder)) if is_address(folder) else folder_of(folder).resolve()

@@ -217,7 +217,7 @@ def _identity(metadata: dict[bytes, bytes] | None) -> ShardIdentity:
         names = tuple(str(name) for name in fields["tables"])
         return ShardIdentity(str(fields["run"]), str(fields["table"]), fields["shard"], str(fields["rows"]), names)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError("it does not say of which run it is") from error
+        raise ValueError("it does not say which run it belongs to") from error
 
 
 def _signature(status: os.stat_result) -> Signature:

@@ -1,4 +1,4 @@
-"""Labelled texts in any usual container, checked, as what a Trainer trains on."""
+"""Labelled texts from any usual container, checked and encoded as a data set for Trainer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def open_columns(data: Any, columns: Mapping[str, str | None]) -> dict[str, list
 
 
 def label_tensor(labels: list[Any], kind: str, num_labels: int) -> Tensor:
-    """Labels as the loss wants them: whole numbers for classes, else floats.
+    """Labels in the dtype that the loss needs: whole numbers for classes, else floats.
 
     Args:
         labels: one for each row: a class, a list of one 0 or 1 for each label ("multilabel"), or a number.
@@ -78,7 +78,7 @@ def _finite(number: Any) -> bool:
 
 
 class TrainingRows:
-    """Encoded texts with their labels: a data set for Trainer, and what puts batches together.
+    """Encoded texts with their labels: a data set for Trainer, which also collates its batches.
 
     Args:
         texts: encodes and collates for the model.
