@@ -1,4 +1,4 @@
-"""Jain & Wallace's correlations of attention with other measures, of models retrained on the Stanford Sentiment Treebank.
+"""Correlations of attention with other measures, as in Jain & Wallace, on models retrained on Stanford Sentiment.
 
 python -m benchmarks.jain_wallace sst2
 python -m benchmarks.jain_wallace sst2 --models runs/

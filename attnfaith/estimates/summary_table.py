@@ -210,7 +210,7 @@ class EstimateTable:
     def add_each(
         self,
         figure: str,
-        estimate: Estimate,
+        found: Estimate,
         keys: Sequence[tuple[str, ...]],
         *,
         others: Sequence[str] | None = None,
@@ -219,7 +219,7 @@ class EstimateTable:
         """Add one estimate for each ranking, or for each pair of rankings."""
         all_notes = [notes] * len(keys) if isinstance(notes, str) else notes
         second = [""] * len(keys) if others is None else others
-        for key, other, note, value, low, high, texts in zip(keys, second, all_notes, *estimate, strict=True):
+        for key, other, note, value, low, high, texts in zip(keys, second, all_notes, *found, strict=True):
             self.add(figure, value, low, high, texts=texts, key=key, other=other, note=note)
 
     def frame(self) -> pd.DataFrame:
