@@ -72,7 +72,7 @@ def reaching(address: str, kind: type[AttnFaithError], advice: str = "") -> Iter
 
     Args:
         address: for the message.
-        kind: of the error to raise.
+        kind: the kind of the error to raise.
         advice: what the user can do.
     """
     try:

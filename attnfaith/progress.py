@@ -124,7 +124,7 @@ class ProgressLog:
         """Show how far the work is; seldom enough that it can be called at every step.
 
         Args:
-            share: of the work that is done, in [0, 1]; None if it is not known.
+            share: the share of the work that is done, in [0, 1]; None if it is not known.
             count: what is done, in words.
             left: the seconds that are left; None if they are not known.
         """

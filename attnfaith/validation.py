@@ -60,7 +60,7 @@ def whole_number(value: Any, name: str, *, least: int = -LARGEST, most: int = LA
 
     Args:
         value: what was given.
-        name: of the parameter.
+        name: the name of the parameter.
         least: the smallest that fits.
         most: the largest that fits.
         also: what else can be given, for the message.

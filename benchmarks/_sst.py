@@ -1,4 +1,4 @@
-"""Jain & Wallace's models on the Stanford Sentiment Treebank: what they read, how they are trained, what they give."""
+"""Jain & Wallace's models on the Stanford Sentiment Treebank: their data, training and results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Settings:
         epochs: passes over the training texts.
         choose: take the weights of the epoch with the best validation accuracy, not the last one's.
         logits: 1 for a sigmoid, 2 for a softmax.
-        decay: of weights.
+        decay: the weight decay.
     """
 
     words_only: bool = True
@@ -83,7 +83,7 @@ class Bench:
         return texts.reset_index(drop=True)
 
     def tokenizer(self, settings: Settings) -> Any:
-        """Its words are those of all texts, the short ones too."""
+        """A tokenizer with the words of all texts, the short ones too."""
         texts = self.texts(replace(settings, at_least=0))
         splits = texts.values() if settings.every_split else [texts["train"]]
         return af.models.WordTokenizer.train(
@@ -106,7 +106,7 @@ class Bench:
         )
 
     def train(self, encoder: str, settings: Settings, seed: int, folder: Path) -> None:
-        """A model and its tokenizer, saved."""
+        """Train a model, and save it with its tokenizer."""
         texts, tokenizer = self.texts(settings), self.tokenizer(settings)
         vectors = self._vectors(tokenizer, settings)
         torch.manual_seed(seed)
@@ -143,7 +143,7 @@ class Bench:
         return texts.map(lambda text: sum(word not in known_words for word in tokenizer.tokenize(text)))
 
     def _vectors(self, tokenizer: Any, settings: Settings) -> af.models.WordVectors:
-        """Of the words that there are; GloVe's may be rotated into more numbers, as far apart as they were."""
+        """The vectors of the tokenizer's words; GloVe's may be rotated into more dimensions, at the same distances."""
         words = {form for word in tokenizer.get_vocab() for form in (word, word.lower())}
         if self.vectors is not None:
             return af.models.load_vectors(self.vectors, only=words)
@@ -159,7 +159,7 @@ class Bench:
 
 
 def words_of(texts: pd.Series) -> pd.Series:
-    """Texts without punctuation: a space stands for what is no letter, digit or underscore.
+    """Texts without punctuation: every other sign than a letter, digit or underscore becomes a space.
 
     Example:
         >>> words_of(pd.Series(["It 's well-made ."])).tolist()
@@ -180,7 +180,7 @@ def name_of(settings: Settings) -> str:
 
 
 def register_definitions() -> list[str]:
-    """Other gradients than the paper's, as rankings; their names."""
+    """Register other gradients than the paper's as rankings; return their names."""
     gradients = {"signed": signed, "norm": norm, "through_attention": through_attention}
     for name, function in gradients.items():
         af.register_method(name, level="input")(function)
@@ -188,7 +188,7 @@ def register_definitions() -> list[str]:
 
 
 def signed(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
-    """As the paper's, but what speaks against the prediction is negative."""
+    """The paper's gradient with signs: what speaks against the prediction is negative."""
     vectors, gradient = _gradient(model, inputs, target, hold_attention=True)
     return (vectors * gradient).sum(-1)
 
@@ -199,7 +199,7 @@ def norm(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
 
 
 def through_attention(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
-    """As the paper's, but attention is not held constant."""
+    """The paper's gradient, but attention is not held constant."""
     vectors, gradient = _gradient(model, inputs, target, hold_attention=False)
     return (vectors * gradient).sum(-1).abs()
 

@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def length(options: argparse.Namespace) -> None:
-    """Passes for each text of a model of which no decision flips: the dearest case.
+    """Passes for each text of a model of which no decision flips: the most expensive case.
 
     How many sets are run does not depend on the width of the model, so it is a narrow one.
     """
@@ -78,7 +78,7 @@ def length(options: argparse.Namespace) -> None:
 
 
 def batches(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Iterator[Batch]:
-    """One batch, as the Evaluator makes it, for ids in the place of texts."""
+    """One batch, as the Evaluator makes it, from ids instead of texts."""
     cut = af.cut(model)
     config = RunConfig(cut, decision_of(model.config, 2), af.attribution.method.MethodOptions(pad_id=0))
     rows = [Row(number, "") for number in range(len(inputs["input_ids"]))]
@@ -99,7 +99,7 @@ def names_at(level: str) -> list[str]:
 
 
 def schedule(options: argparse.Namespace) -> None:
-    """How often, and by how much, the schedule sees a flip later than every step does."""
+    """How often, and by how much, a flip is found later with the schedule than with every step."""
     if "ATTNFAITH_DATA" not in os.environ:
         print("real texts: left out (set ATTNFAITH_DATA)")
         return

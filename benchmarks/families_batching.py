@@ -41,7 +41,7 @@ class Result:
         family: the model type.
         status: "equal", "differs", "refused" (with a reason), or "failed" (an error that attnfaith does not document).
         detail: where it differs, or why it was refused.
-        notes: of the run.
+        notes: the notes of the run.
         flips: the share of the rows of the erasure test in which the decision flips; 0 would prove nothing.
     """
 
@@ -105,7 +105,7 @@ def compare(
         sizes: the other batch sizes.
         side: where the tokenizer pads.
         rankings: as for `Evaluator.compute`.
-        dtype: of the model.
+        dtype: the dtype of the model.
         tolerance: how far floats may lie apart; by default as `TOLERANCES` says.
         attention: the implementation of its attention.
         scale: the gain of its weights.

@@ -1,4 +1,4 @@
-"""The forecast of an evaluation against what it took, as a ratio; 1 is right, and 1.5 or 1 / 1.5 is the limit.
+"""The forecast of the time of an evaluation over the time it took; 1 is right, and 1.5 or 1 / 1.5 is the limit.
 
 python -m benchmarks.forecast [--only NAME ...] [--texts NUMBER]
 
@@ -30,7 +30,7 @@ Shape = tuple[Any, Any, Any, dict[str, Any]]
 
 
 def texts(count: int, length: int, spread: int = 0) -> list[dict[str, str]]:
-    """Made-up texts of about so many words."""
+    """Random texts of about ``length`` words."""
     generator = torch.Generator().manual_seed(0)
     rows = []
     for _ in range(count):

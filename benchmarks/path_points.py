@@ -32,7 +32,7 @@ Scores = dict[tuple[int, ...], list[float]]
 
 
 def main() -> None:
-    """Print what is claimed with its limit, and what it is made of."""
+    """Print every claim with its limit, and the numbers behind it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="minilm-sst2")
     parser.add_argument("--data", default="sst2-dev")

@@ -1,4 +1,4 @@
-"""What an evaluation costs, as ratios within one run; the figures are kept, and docs/performance.md is made from them.
+"""What an evaluation costs, as ratios within one run; the figures are stored, and make docs/performance.md.
 
 python -m benchmarks.performance
 python -m benchmarks.performance --size full --only default,length
@@ -26,7 +26,7 @@ PAGE = Path("docs/performance.md")
 
 
 def main() -> None:
-    """Measure what is asked for and keep it, or write the page from what is kept."""
+    """Measure the requested parts and store the figures, or write the page from the stored figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="usual", help="how much is measured")
     parser.add_argument("--small", action="store_const", const="small", dest="size", help="short for --size small")

@@ -1,4 +1,4 @@
-"""What stopping at a precision does to the intervals and the label, where the true values are known.
+"""The effect of stopping at a precision on the intervals and the label, where the true values are known.
 
 python -m benchmarks.stopping
 python -m benchmarks.stopping --run attnfaith-run/ --precisions 0.03 0.05 --repetitions 2000
@@ -52,7 +52,7 @@ class Population:
     """Texts to draw from.
 
     Attributes:
-        name: of the row in the table.
+        name: the name of the row in the table.
         grid: the texts; drawn from with replacement.
         truth: the estimates of all of them.
     """
@@ -62,13 +62,13 @@ class Population:
     truth: SummaryLookup
 
     def draw(self, count: int, rng: np.random.Generator) -> ErasureMatrix:
-        """So many texts, numbered from 0."""
+        """Draw a number of texts, numbered from 0."""
         drawn = self.grid.take(rng.integers(len(self.grid.text_ids), size=count))
         return replace(drawn, text_ids=np.arange(count))
 
 
 def lookup(grid: ErasureMatrix, texts: int, resamples: int, seed: int) -> SummaryLookup:
-    """What a run that has read the first texts says of them."""
+    """The estimates of a run that has read the first texts."""
     texts_table = pd.DataFrame({"text_id": np.arange(texts), "aside": None})
     part = grid.take(np.arange(texts))
     summary = summarise("erasure", [quantities_of(part)], texts_table, n_resamples=resamples, seed=seed)
@@ -76,7 +76,7 @@ def lookup(grid: ErasureMatrix, texts: int, resamples: int, seed: int) -> Summar
 
 
 def planted_population(skill: float) -> Population:
-    """A planted one; the same texts in every process."""
+    """A population with a planted skill; the same texts in every process."""
     attention = Attention("graded", skill, strength_of(skill))
     (grid,) = grids(table_of(simulate(attention, LARGE, np.random.default_rng(3))))
     return Population(f"planted, skill {skill:g}", grid, lookup(grid, LARGE, 1, 0))
@@ -112,11 +112,11 @@ def estimates(figures: SummaryLookup, level: str) -> dict[str, SummaryValue]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is said of one simulated run.
+    """The outcome of one simulated run.
 
     Attributes:
-        texts: that were read.
-        covered: of each estimate in `PRINTED`, whether its interval contains the true value.
+        texts: the number of texts that were read.
+        covered: for each estimate in `PRINTED`, whether its interval contains the true value.
         wrong: whether the label names no range that contains the true skill.
     """
 

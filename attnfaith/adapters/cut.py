@@ -220,7 +220,7 @@ def cut(
     """Cut a classifier at its final attention, and prove the cut.
 
     Args:
-        model: any text classifier: of Transformers, of attnfaith, or your own torch module. Of a data-parallel or
+        model: any text classifier: of Transformers, of attnfaith, or your own torch module. In a data-parallel or
             compiled wrapper the module inside is cut, and compared with what the wrapper computes.
         layer: the number of the attention in the forward pass (negative from the end); by default the final one.
         heads: the heads to cut; all by default. The others keep their weights.

@@ -61,7 +61,7 @@ class Attributor(Attribution):
         epsilon: the stabiliser of LRP.
         max_length: texts are truncated to this many tokens, with a note; by default to the limit of the model.
         batch_size: the number of texts in a pass.
-        seed: of random rankings.
+        seed: the seed of random rankings.
 
     Example:
         >>> import attnfaith as af

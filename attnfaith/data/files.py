@@ -182,7 +182,7 @@ class OpenedData:
 
     Attributes:
         data: a data set, or several by split name.
-        columns: of the file; the data set itself may hold only the needed ones.
+        columns: the columns of the file; the data set itself may hold only the needed ones.
         cells: the content of cells: "values", "text" (csv cells have no other type), or "json".
     """
 
@@ -196,7 +196,7 @@ def open_path(name: Any, *, subset: str | None = None, needed: Sequence[str] = (
 
     Args:
         name: a path, an address such as ``s3://bucket/reviews.csv``, a list of them, or a name on the hub.
-        subset: of a data set that has several (its configuration), in a folder or on the hub.
+        subset: the subset of a data set that has several (its configuration), in a folder or on the hub.
         needed: the columns that will be read; only these are copied from text files.
     """
     names = [local_path(entry) for entry in name] if isinstance(name, list | tuple) else local_path(name)

@@ -63,8 +63,8 @@ class DataOptions:
         second_input_column: the column of second texts, for pairs.
         label_column: the column of labels. The default may be absent; None is for data without labels.
         label_mapping: ``{class in the model: label in the data}``, see `LabelReader`.
-        subset: of a data set on the hub, or in a folder, that has several.
-        split: of data that have several, or a part of one: "test[:100]".
+        subset: the subset of a data set on the hub, or in a folder, that has several.
+        split: the split of data that have several, or a part of one: "test[:100]".
         score_columns: columns with one score for each item, judged as rankings.
         rationale_column: the column of what people marked, see `attnfaith.text.annotations`.
         rationale_form: the form of that column, if the user names it.
@@ -292,8 +292,8 @@ def open_data(
         second_input_column: the column of second texts, for pairs.
         label_column: the column of labels.
         label_mapping: ``{class in the model: label in the data}``.
-        subset: of data that have several.
-        split: of data that have several, or a part of one.
+        subset: the subset of data that have several.
+        split: the split of data that have several, or a part of one.
         score_columns: columns of scores.
         rationale_column: the column of rationales.
         labels: what the model can predict; None if labels are not read.
@@ -416,7 +416,7 @@ def check_columns(columns: Sequence[Column], requested: Mapping[str, Sequence[Co
     """Refuse a column that does not exist, or exists twice.
 
     Args:
-        columns: of the data.
+        columns: the columns of the data.
         requested: the names of columns by the argument that gives them.
     """
     for argument, names in requested.items():

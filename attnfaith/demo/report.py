@@ -56,8 +56,8 @@ def section(
     """The section on one model.
 
     Args:
-        name: of its files.
-        title: of the section.
+        name: the name of its files.
+        title: the title of the section.
         results: its run.
         examples: example texts, in Markdown.
         planted: the agreement with the planted words, if there are any.
@@ -123,7 +123,7 @@ def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> lis
     """A table of the rankings for each erase level, sorted by the share removed until the decision flips.
 
     Args:
-        results: of a run with the erasure test.
+        results: the results of a run with the erasure test.
         planted: the agreement with the planted words, if there are any.
     """
     figures = SummaryLookup(results.summary())

@@ -86,8 +86,8 @@ def prune_blocks(removed: Tensor, order: Tensor, flips: FlipsDecision, most: int
     """Make flipping sets smaller at a bounded cost: restore blocks of items as long as the decision stays flipped.
 
     A set is cut in two halves of its order of removal. A block that cannot be restored is cut in two again, down to
-    single items; large blocks are tried before small ones, and those that were removed last before others. Where single
-    items are left to try again after a success, as in `prune_set`, that is done too, while the cost allows it.
+    single items; large blocks are tried before small ones, and those that were removed last before others. Single items
+    that failed before a success are tried again, as in `prune_set`, while the cost allows it.
 
     Args:
         removed: ``[B, N]`` bool, one flipping set per text; an empty row stays empty.

@@ -1,4 +1,4 @@
-"""The schedule of steps at which the decision is looked at while the items of a long text are removed."""
+"""The schedule of steps at which the decision is evaluated while the items of a long text are removed."""
 
 from __future__ import annotations
 

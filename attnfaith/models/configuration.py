@@ -32,13 +32,13 @@ class AttentionClassifierConfig(PreTrainedConfig):
         encoder: "gru" or "lstm" (bidirectional), "conv", "mlp" or "none"; with sentences it is used at both levels.
         hidden_size: units of "gru" and "lstm" in each direction, or of "mlp".
         kernels: for "conv", pairs (width, channels).
-        activation: of "conv" and "mlp": "relu", "tanh" or "linear".
+        activation: the activation of "conv" and "mlp": "relu", "tanh" or "linear".
         attention: "additive", "dot" or "deep".
         attention_size: width of the "additive" and "deep" forms; None = as wide as what is attended.
         deep_layers: number of fully connected layers of the "deep" form, the scoring one included.
         dot_scale: divide dot products by the square root of the size; None = only where there is a query.
         normaliser: "softmax", "gumbel" (tempered softmax; with Gumbel noise while training) or "sparsemax".
-        temperature: of "gumbel".
+        temperature: the temperature of "gumbel".
         query: texts come in pairs; one segment is attended, the other is the query. The query is read by an encoder
             of its own, enters the scores of the final attention, and adds its own linear term to the logits.
         query_segment: the token type of the query; 1 for ``tokenizer(premise, hypothesis)`` and

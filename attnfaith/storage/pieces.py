@@ -75,7 +75,7 @@ class Pieces:
 
         Args:
             shard: its number.
-            schemas: of the tables of the run.
+            schemas: the schemas of the tables of the run.
             texts: the ``text_id`` of the texts of the shard.
         """
         pieces, fingerprints = [], set()

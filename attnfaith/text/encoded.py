@@ -64,7 +64,7 @@ def build_encoded(
     """Build an `EncodedText` from the output of a tokenizer: find words, tidy offsets, and add notes.
 
     Args:
-        output: of the tokenizer.
+        output: the output of the tokenizer.
         text: the text.
         pair: the second text of a pair, or None.
         raw: the tokens as the vocabulary writes them.

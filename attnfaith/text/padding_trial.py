@@ -27,7 +27,7 @@ def padding_is_ignored(model: nn.Module, side: str) -> bool:
 
     Args:
         model: the classifier; not changed.
-        side: of the padding, "left" or "right".
+        side: the side of the padding, "left" or "right".
 
     Example:
         >>> from attnfaith.tiny_models import tiny_model

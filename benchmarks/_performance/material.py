@@ -59,10 +59,10 @@ def bert(shape: str, *, length: int, count: int, classes: int = 2, decided: bool
     """A BERT of a shape with random weights, and texts of so many tokens.
 
     Args:
-        shape: of `SHAPES`.
+        shape: one of `SHAPES`.
         length: in tokens, special tokens included.
-        count: of texts.
-        classes: of the model.
+        count: the number of texts.
+        classes: the number of classes of the model.
         decided: whether the bias of the first class is so large that nothing flips the decision.
     """
     layers, width, inner, heads = SHAPES[shape]

@@ -29,10 +29,10 @@ BATCH_SIZES = (1, 4, 8, 16, 32, 64)
 
 @dataclass
 class Cost:
-    """Of a part of a run, without the parts inside it.
+    """The cost of a part of a run, without the parts inside it.
 
     Attributes:
-        seconds: of wall time.
+        seconds: seconds of wall time.
         positions: that went through the whole model, forward; a backward pass is not counted beside it.
     """
 
@@ -46,8 +46,8 @@ class Measured:
 
     Attributes:
         plain: seconds of plain inference of all texts at its best batch size.
-        seconds: of the run, with its summary and verdict.
-        tokens: of all texts.
+        seconds: the seconds of the run, with its summary and verdict.
+        tokens: the number of tokens of all texts.
         positions: that went through the whole model for these texts, the trial before them left out.
         peak: bytes of resident memory at the peak of the process so far.
         flipped: the share of rows of the erasure test in which the decision flips; None where it was not run.
@@ -138,7 +138,7 @@ class Parts:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Count what runs inside as this part, but for the parts within it; those of the trial are not told apart."""
+        """Count what runs inside as this part, without the parts within it; the trial counts as one part."""
         if self._undivided:
             yield
             return
@@ -173,7 +173,7 @@ class Parts:
 
 @contextmanager
 def parts_of_a_run() -> Iterator[Parts]:
-    """Tell the parts of evaluations inside: the captures, each ranking, erasing, the smallest sets, the other tests."""
+    """Measure the parts of evaluations inside: captures, each ranking, erasing, the smallest sets, the other tests."""
     parts = Parts()
     with ExitStack() as stack:
         rankings = {

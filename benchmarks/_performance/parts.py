@@ -1,4 +1,4 @@
-"""What is claimed about the time of an evaluation, part by part."""
+"""The claims about the time of an evaluation, part by part."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ class Work:
     """One kind of work.
 
     Attributes:
-        package: of the other library, as it is installed.
+        package: the name of the package of the other library, as it is installed.
         words: the work.
         theirs: makes calls of the other library, one for each setting; the fastest counts.
         ours: makes the call of attnfaith.
         note: where the work is not quite the same.
-        dear: it takes one text of so many.
+        dear: expensive work is measured on one text of this many.
     """
 
     package: str

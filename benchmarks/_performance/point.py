@@ -30,7 +30,7 @@ def in_a_process(specs: Sequence[dict[str, Any]], *, threads: int, processes: in
 
     Args:
         specs: what `of_material` takes as "material", and options of `Evaluator.compute`.
-        threads: of each process.
+        threads: the number of threads of each process.
         processes: how many; torchrun starts them.
     """
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
@@ -53,7 +53,7 @@ def of_material(kind: str, **options: Any) -> material.Material:
 
 
 def main() -> None:
-    """Measure each specification, and print what was found."""
+    """Measure each specification, and print the results."""
     specs, threads = json.loads(sys.argv[1]), int(sys.argv[2])
     torch.set_num_threads(threads)
     warnings.simplefilter("ignore")

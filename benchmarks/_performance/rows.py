@@ -1,4 +1,4 @@
-"""What is measured, as rows of a table, and where they are kept."""
+"""Measured figures as rows of a table, and the file that stores them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Row:
     Attributes:
         work: what was done.
         value: the figure; None where it could not be measured, for the reason in ``note``.
-        unit: of the figure.
-        limit: what is claimed; None for a figure that is only told.
+        unit: the unit of the figure.
+        limit: what is claimed; None for a figure without a claim.
         least: whether the limit is the least, not the most.
         note: what a reader should know.
     """
