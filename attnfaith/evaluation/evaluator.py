@@ -40,7 +40,9 @@ from attnfaith.parameter_names import parameter
 from attnfaith.progress import ProgressLog
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
 from attnfaith.storage.manifest import MAX_ROWS, SAMPLE, rows_of
-from attnfaith.storage.run_store import TEXTS, Store
+from attnfaith.storage.run_folder import RunFolder
+from attnfaith.storage.run_store import Store
+from attnfaith.storage.table_files import TEXTS
 from attnfaith.text.encoder import TextEncoder, special_ids_of
 
 MAX_STEPS = 10**6
@@ -112,7 +114,7 @@ class RunOptions:
             part=None if self.part is None else _part(self.part),
         )
         if self.output_dir is not None:
-            Store.refuse_unusable(validation.path(self.output_dir, "output_dir"))
+            RunFolder(validation.path(self.output_dir, "output_dir")).refuse_unusable()
 
     @property
     def statistics(self) -> dict[str, Any]:

@@ -27,7 +27,8 @@ from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS, UnfinishedShard
 from attnfaith.functional.decision import Decision
 from attnfaith.parameter_names import parameter
 from attnfaith.storage.fingerprint import fingerprint_rows
-from attnfaith.storage.run_store import TEXTS, Store
+from attnfaith.storage.run_store import Store
+from attnfaith.storage.table_files import TEXTS
 from attnfaith.text.encoded import EncodedText
 from attnfaith.text.encoder import TextEncoder
 
