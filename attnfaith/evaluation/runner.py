@@ -14,7 +14,7 @@ import torch
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
 from attnfaith.attribution.display_names import display_name
-from attnfaith.attribution.method import InexactScores
+from attnfaith.attribution.scores import InexactScores
 from attnfaith.data.source import DataSource, Row
 from attnfaith.errors import AttnFaithError, InputError, NumericalError
 from attnfaith.evaluation.batch import Batch, RunConfig
