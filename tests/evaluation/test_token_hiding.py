@@ -10,7 +10,7 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.token_hiding import WAYS, hiding_for
 from attnfaith.tiny_models import tiny_model
 from tests.helpers.comparing import inputs_of
-from tests.helpers.hiding_by_hand import assert_hidden, prepared, sets_of
+from tests.helpers.hiding_by_hand import PAD_ID, assert_hidden, prepared, sets_of
 from tests.helpers.removal_batches import MASK_ID, cut_of, model_of, one_of
 
 PLAIN = ["bert", "roberta", "llama", "opt", "gpt2"]
