@@ -76,7 +76,7 @@ class RunFolder:
         if self._mirror is not None:
             self._mirror.send(path)
 
-    def put_manifest(self, content: bytes) -> None:
+    def put_new_manifest(self, content: bytes) -> None:
         """Write the manifest, never over that of another process."""
         if put_new(self.path / manifests.NAME, content) and self._mirror is not None:
             self._mirror.send(self.path / manifests.NAME)

@@ -83,7 +83,7 @@ class Store:
                     folder.wait_for_manifest()
                 folder.refuse_foreign(manifests.run_digest(requested), present, foreign)
                 folder.probe()
-                folder.put_manifest(manifests.to_bytes(requested))
+                folder.put_new_manifest(manifests.to_bytes(requested))
             # From here on the manifest in the folder counts: it may say that the run is finished already.
             store = cls(folder, _stored_manifest(folder, requested))
             if "counts" not in store.manifest:
@@ -301,10 +301,7 @@ class Store:
         return (
             orders[0] == orders[1]
             and shards == others
-            and all(
-                self._files.file(TEXTS, shard).rows_hash == other._files.file(TEXTS, shard).rows_hash
-                for shard in shards
-            )
+            and all(self._files.rows_hash(shard) == other._files.rows_hash(shard) for shard in shards)
         )
 
     def finish(self, summary: Mapping[str, Any]) -> None:
@@ -376,7 +373,7 @@ class Store:
         self.copy_shards_to(other)
         for name in self.concluded:
             with storing(other.directory):
-                other._folder.put(other._files.file(name).path, self._files.file(name).read_bytes())
+                self._copy_file(other, name)
                 other._concluded.add(name)
         if "counts" in self.manifest:
             other.manifest |= {manifests.SAMPLE: self.manifest[manifests.SAMPLE]} if self._keyed else {}
@@ -384,20 +381,23 @@ class Store:
             other._refuse_other_digests(self.manifest["digests"])
         return other
 
-    @property
-    def _keyed(self) -> bool:
-        return manifests.is_keyed(self.manifest)
-
     def copy_shards_to(self, other: Store) -> None:
         """Copy all shards to a run with the same data and arguments; every file is checked."""
         names = self.tables
         for shard in self.shards():
             if other.done(shard):
-                other.check(shard, self._files.file(TEXTS, shard).rows_hash)
+                other.check(shard, self._files.rows_hash(shard))
             with storing(other.directory):
                 for name in reversed(names):
                     make_folder(other.directory / name)
-                    other._folder.put(other._files.file(name, shard).path, self._files.file(name, shard).read_bytes())
+                    self._copy_file(other, name, shard)
+
+    def _copy_file(self, other: Store, name: str, shard: int | None = None) -> None:
+        other._folder.put(other._files.file(name, shard).path, self._files.file(name, shard).read_bytes())
+
+    @property
+    def _keyed(self) -> bool:
+        return manifests.is_keyed(self.manifest)
 
     def _remove_pieces(self, shard: int | None = None) -> None:
         """Remove the pieces of a shard, or all; also at the address of the run, if it has one."""

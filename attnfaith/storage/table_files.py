@@ -57,11 +57,6 @@ class TableFile:
         """Check the seal of the file, and that it belongs to this run, table and shard."""
         return self._accept(sealed_table.prove(self.path, self._proof))
 
-    @property
-    def rows_hash(self) -> str:
-        """The fingerprint of the rows of the data that the file was made from."""
-        return self.prove().identity.rows
-
     def read_bytes(self) -> bytes:
         """Read the bytes of the file, checked as in `prove`."""
         content, proof = sealed_table.read_bytes(self.path, self._proof)
@@ -160,6 +155,10 @@ class TableFiles:
             return False
         return all(self.file(name, shard).path.exists() for name in texts.prove().identity.tables)
 
+    def rows_hash(self, shard: int) -> str:
+        """The fingerprint of the rows of the data that a shard was made from."""
+        return self.file(TEXTS, shard).prove().identity.rows
+
     def has_concluded(self, tables: Iterable[str]) -> bool:
         """True if these tables, which were computed from all shards, are stored."""
         return all(self.file(name).path.exists() for name in tables)
@@ -167,7 +166,7 @@ class TableFiles:
     def prove_shards(self, tables: Collection[str], shards: Iterable[int]) -> None:
         """Check the files of shards, and that the tables of a shard have the same rows."""
         for shard in shards:
-            rows = self.file(TEXTS, shard).rows_hash
+            rows = self.rows_hash(shard)
             for name in tables:
                 file = self.file(name, shard)
                 proof = file.prove()
