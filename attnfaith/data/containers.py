@@ -73,7 +73,7 @@ class Indexed(Table):
         """Some of the rows by their numbers."""
 
     def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
-        """Only the rows of the wanted blocks are read."""
+        """The blocks of one process; the rows of other processes are not read."""
         for number in range(index, -(-self.rows // size), of):
             start = number * size
             yield number, self.read(start, min(start + size, self.rows), columns)
@@ -145,12 +145,12 @@ class DatasetTable(Indexed):
         return self._cells(list(numbers), columns)
 
     def _cells(self, rows: slice | list[int], columns: Sequence[Column]) -> Block:
-        wanted = tuple(dict.fromkeys(columns))
-        if wanted not in self._views:
-            self._views[wanted] = self._data.select_columns(list(wanted))
-        block: Block = self._views[wanted][rows]
+        names = tuple(dict.fromkeys(columns))
+        if names not in self._views:
+            self._views[names] = self._data.select_columns(list(names))
+        block: Block = self._views[names][rows]
         if self._json:
-            block = {name: [cell if cell is None else json.loads(cell) for cell in block[name]] for name in wanted}
+            block = {name: [cell if cell is None else json.loads(cell) for cell in block[name]] for name in names}
         return block
 
     def is_text(self, column: Column) -> bool:
@@ -184,11 +184,11 @@ class Stream(Table):
         """The rows of other processes are skipped."""
         rows = iter(self._data)
         for number in count():
-            mine = number % of == index
-            block = [dict(row) if mine else {} for row in islice(rows, size)]
+            assigned = number % of == index
+            block = [dict(row) if assigned else {} for row in islice(rows, size)]
             if not block:
                 return
-            if mine:
+            if assigned:
                 yield number, {column: [row.get(column) for row in block] for column in columns}
 
     def class_names(self, column: Column) -> Sequence[str] | None:
@@ -202,13 +202,13 @@ def _class_names(feature: Any) -> Sequence[str] | None:
 
 
 def open_table(
-    data: Any, wanted: Sequence[str], *, input_column: str = "text", subset: str | None = None, split: str | None = None
+    data: Any, needed: Sequence[str], *, input_column: str = "text", subset: str | None = None, split: str | None = None
 ) -> tuple[Table, tuple[str, ...]]:
     """Open any container as a `Table`, and notes on the split that was chosen.
 
     Args:
         data: see `attnfaith.data.source.open_data`.
-        wanted: the columns that will be read.
+        needed: the columns that will be read.
         input_column: the name of the column that a list of texts becomes.
         subset: of data that have several.
         split: of data that have several, or a part of one.
@@ -222,7 +222,7 @@ def open_table(
     if _is_texts(data):
         data = [{input_column: text} for text in data]
     if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and data and all(map(_is_path, data))):
-        opened = open_path(data, subset=subset, wanted=wanted)
+        opened = open_path(data, subset=subset, needed=needed)
         data, columns, cells = opened.data, opened.columns, opened.cells
     elif subset is not None:
         raise InputError(

@@ -31,7 +31,7 @@ class OpenedData:
 
     Attributes:
         data: a data set, or several by split name.
-        columns: of the file; the data set itself may hold only the wanted ones.
+        columns: the columns of the file; the data set itself may hold only the needed ones.
         cells: the content of cells: "values", "text" (csv cells have no other type), or "json".
     """
 
@@ -40,22 +40,22 @@ class OpenedData:
     cells: str = "values"
 
 
-def open_path(name: Any, *, subset: str | None = None, wanted: Sequence[str] = ()) -> OpenedData:
+def open_path(name: Any, *, subset: str | None = None, needed: Sequence[str] = ()) -> OpenedData:
     """Open a file, several files, a pattern, a folder, or a data set of the hub.
 
     Args:
         name: a path, an address such as ``s3://bucket/reviews.csv``, a list of them, or a name on the hub.
-        subset: of a data set that has several (its configuration), in a folder or on the hub.
-        wanted: the columns that will be read; only these are copied from text files.
+        subset: the subset of a data set that has several (its configuration), in a folder or on the hub.
+        needed: the columns that will be read; only these are copied from text files.
     """
     names = [local_path(entry) for entry in name] if isinstance(name, list | tuple) else local_path(name)
     if any(map(is_address, names if isinstance(names, list) else [names])):
         with fetched(names if isinstance(names, list) else [names]) as copies:
-            return _open_local(copies[0] if len(copies) == 1 else copies, subset, wanted)
-    return _open_local(names, subset, wanted)
+            return _open_local(copies[0] if len(copies) == 1 else copies, subset, needed)
+    return _open_local(names, subset, needed)
 
 
-def _open_local(name: Any, subset: str | None, wanted: Sequence[str]) -> OpenedData:
+def _open_local(name: Any, subset: str | None, needed: Sequence[str]) -> OpenedData:
     files = _files(name)
     if files is None:
         return _load(str(name), subset)
@@ -75,9 +75,9 @@ def _open_local(name: Any, subset: str | None, wanted: Sequence[str]) -> OpenedD
     suffix = suffixes.pop()
     if suffix == ".parquet":
         return _parquet(files)
-    read = json_rows if suffix in JSON_LINES else csv_rows
-    rows = (row for file in files for row in read(file))
-    data, columns = temporary_copy(rows, wanted, as_json=suffix in JSON_LINES)
+    read_rows = json_rows if suffix in JSON_LINES else csv_rows
+    rows = (row for file in files for row in read_rows(file))
+    data, columns = temporary_copy(rows, needed, as_json=suffix in JSON_LINES)
     return OpenedData(data, columns, "json" if suffix in JSON_LINES else "text")
 
 

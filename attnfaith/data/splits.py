@@ -43,10 +43,10 @@ def choose_split(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tup
 def _no_split(split: str, names: Sequence[str]) -> str:
     part = re.search(r"\[.*\]", split)
     if len(names) == 1:
-        whole = f"{names[0]}{part[0]}" if part else names[0]
+        suggestion = f"{names[0]}{part[0]}" if part else names[0]
         return (
             f"There is no split {split!r}: the data are a single split, which is called {names[0]!r} whatever the name "
-            f"of the file. Use {parameter('split', whole)}."
+            f"of the file. Use {parameter('split', suggestion)}."
         )
     listed = ", ".join(map(repr, names))
     return f"There is no split {split!r}; there are {listed}. Parts are written as in '{names[0]}[:100]'."

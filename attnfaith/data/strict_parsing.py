@@ -39,8 +39,8 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
             if header is None:
                 header = cells
                 if len({*header}) < len(header):
-                    twice = next(name for name in header if header.count(name) > 1)
-                    raise InputError(f"{str(file)!r} has two columns called {twice!r}. Rename one.")
+                    repeated = next(name for name in header if header.count(name) > 1)
+                    raise InputError(f"{str(file)!r} has two columns called {repeated!r}. Rename one.")
             elif len(cells) != len(header):
                 start = ", ".join(cells)[:40]
                 bad.add(line, f"has {len(cells)} fields where the header has {len(header)} ({start!r})")
@@ -50,13 +50,13 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
 
 
 def _check_separator(file: Path, stream: Any) -> None:
-    """Refuse a file whose header is not separated as its suffix says, before it gives a parse error for every line."""
+    """Refuse a file whose header is not separated as its suffix says, before every line gives a parse error."""
     expected = SEPARATORS[file.suffix.lower()]
     header = next((line for line in stream if line.strip()), "")
-    other = None if expected in header else next((sign for sign in (";", "\t", "|", ",") if sign in header), None)
-    if other is not None:
+    separator = None if expected in header else next((sign for sign in (";", "\t", "|", ",") if sign in header), None)
+    if separator is not None:
         raise InputError(
-            f"{str(file)!r}: the header looks separated by {other!r}, but a {file.suffix.lower()} file is read as "
+            f"{str(file)!r}: the header looks separated by {separator!r}, but a {file.suffix.lower()} file is read as "
             f"separated by {expected!r}. Save it with that separator (or, in Python, read it with pandas and give the "
             "DataFrame)."
         )

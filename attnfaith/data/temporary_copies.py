@@ -26,13 +26,13 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def temporary_copy(
-    rows: Iterator[dict[str, Any]], wanted: Sequence[str], *, as_json: bool
+    rows: Iterator[dict[str, Any]], needed: Sequence[str], *, as_json: bool
 ) -> tuple[Any, tuple[str, ...]]:
-    """Copy the wanted columns of rows to a data set on disk; returns it with the names of all columns.
+    """Copy the needed columns of rows to a data set on disk; returns it with the names of all columns.
 
     A cell is stored as text; cells from JSON are stored as JSON, so that numbers and texts stay distinct.
     """
-    schema = pa.schema([(name, pa.large_string()) for name in wanted])
+    schema = pa.schema([(name, pa.large_string()) for name in needed])
     columns: dict[str, None] = {}
     with temporary_cache() as cache:
         path = Path(cache) / "rows.arrow"
@@ -41,7 +41,7 @@ def temporary_copy(
                 for row in block:
                     if not row.keys() <= columns.keys():
                         columns |= dict.fromkeys(row)
-                cells = [[row.get(name) for row in block] for name in wanted]
+                cells = [[row.get(name) for row in block] for name in needed]
                 if as_json:
                     cells = [[None if cell is None else json.dumps(cell) for cell in column] for column in cells]
                 writer.write_batch(
@@ -78,14 +78,14 @@ def _copy(name: str, folder: Path) -> dict[Path, str]:
     scheme = address[: address.index("://") + len("://")]
     with reaching(address, InputError, "Check the address and your access to it."):
         try:
-            found = sorted(system.glob(path)) if glob.has_magic(path) else [path]
-            if not found:
+            matches = sorted(system.glob(path)) if glob.has_magic(path) else [path]
+            if not matches:
                 raise InputError(f"There is no file {short_repr(address, 200)}.")
             copies = {}
-            for each in found:
-                copy = folder / each.rstrip("/").rpartition("/")[2]
-                system.get(each, str(copy), recursive=system.isdir(each))
-                copies[copy] = address if each == path else f"{scheme}{each.lstrip('/')}"
+            for match in matches:
+                copy = folder / match.rstrip("/").rpartition("/")[2]
+                system.get(match, str(copy), recursive=system.isdir(match))
+                copies[copy] = address if match == path else f"{scheme}{match.lstrip('/')}"
         except FileNotFoundError as error:
             raise InputError(f"There is no file {short_repr(address, 200)}.") from error
     return copies
