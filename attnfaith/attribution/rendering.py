@@ -54,8 +54,8 @@ def html(explanation: Explanation) -> str:
     blocks = []
     for number, parts in enumerate(texts):
         title = muted(("First text", "Second text")[number]) if len(texts) > 1 else ""
-        shown = "".join(_shown(explanation, part, size) for part in parts)
-        blocks.append(f'{title}<div dir="auto" style="{_TEXT}">{shown}</div>')
+        highlighted = "".join(_shown(explanation, part, size) for part in parts)
+        blocks.append(f'{title}<div dir="auto" style="{_TEXT}">{highlighted}</div>')
     chips = [piece for piece in _unplaced(explanation) if finite(piece.score)]
     if chips:
         marked = " ".join(_mark(explanation, safe(piece.text), piece.score, size, number=True) for piece in chips)
@@ -82,16 +82,16 @@ def list_html(explanations: Sequence[Explanation]) -> str:
 def pieces_html(explanation: Explanation, pieces: Sequence[Piece]) -> str:
     """A table of pieces in text order: rank (1 = most important), score, and text, highlighted."""
     size, order = largest_score(pieces), ranked(pieces)
-    ranks = {place: rank for rank, place in enumerate(order, 1)}
+    ranks = {index: rank for rank, index in enumerate(order, 1)}
     rows = []
-    for place, piece in enumerate(pieces[:MOST_PIECES]):
+    for index, piece in enumerate(pieces[:MOST_PIECES]):
         marked = _mark(explanation, safe(piece.text), piece.score, size)
-        rows.append((str(ranks[place]), format_score(explanation, piece.score), marked))
+        rows.append((str(ranks[index]), format_score(explanation, piece.score), marked))
     high, low = (safe(meaning) for meaning in meanings(explanation))
     signs = f"orange: {high}" + f", blue: {low}" * explanation.signed
     more = muted(f"and {len(pieces) - MOST_PIECES:,} more") if len(pieces) > MOST_PIECES else ""
-    told = f"{signs}; explained: {safe(explained(explanation))}"
-    return box(table(("rank", "score", "text"), rows), more, muted(told))
+    caption = f"{signs}; explained: {safe(explained(explanation))}"
+    return box(table(("rank", "score", "text"), rows), more, muted(caption))
 
 
 def plot(explanation: Explanation, axis: Any, top: int) -> Any:

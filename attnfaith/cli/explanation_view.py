@@ -35,12 +35,12 @@ def pieces_of(explanation: Explanation, *, words: bool = False) -> list[Piece]:
         return explanation.words(special=True)
     if explanation.unit == "sentence":
         return explanation.sentences()
-    encoded, found = explanation.encoded, []
+    encoded, pieces = explanation.encoded, []
     for (start, end), score, token in zip(explanation.spans, explanation.scores, explanation.tokens, strict=True):
         spans = [span for span in encoded.offsets[start:end] if span]
         first, last = (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else (None, None)
-        found.append(Piece(token, score, first, last, encoded.segments[start] if spans else None))
-    return found
+        pieces.append(Piece(token, score, first, last, encoded.segments[start] if spans else None))
+    return pieces
 
 
 def show(explanation: Explanation, *, words: bool = False) -> None:
@@ -69,22 +69,22 @@ def highlighted(explanation: Explanation, pieces: list[Piece], signs: tuple[str,
     for parts in coloured_pieces(explanation, pieces):
         line = Text()
         for part in parts:
-            shown = one_line(part.text, "\n")
+            visible_text = one_line(part.text, "\n")
             if part.score is None:
-                line.append(shown, "strike dim" if part.unread else "")
+                line.append(visible_text, "strike dim" if part.unread else "")
             else:
-                line.append_text(_marked(shown, part.score, size, signs if signed else None))
+                line.append_text(_marked(visible_text, part.score, size, signs if signed else None))
         lines += [line, Text()]
     for name, value in _decision_facts(explanation):
         lines.append(Text(f"{name}: ").append(value, "bold" if name == "predicted" else ""))
     if signed:
         lines.append(_key(explanation, signs))
-    order = [place for place in ranked(pieces) if math.isfinite(pieces[place].score)]
+    order = [index for index in ranked(pieces) if math.isfinite(pieces[index].score)]
     if signed:
-        order.sort(key=lambda place: -abs(pieces[place].score))
+        order.sort(key=lambda index: -abs(pieces[index].score))
     lines.append(Text())
-    for place in order[:STRONGEST]:
-        piece = pieces[place]
+    for index in order[:STRONGEST]:
+        piece = pieces[index]
         marked = _marked(one_line(piece.text), piece.score, size, None)
         lines.append(Text(f"{format_score(explanation, piece.score):>11}  ").append_text(marked))
     if len(order) > STRONGEST:

@@ -36,12 +36,12 @@ def survival(
 
     Args:
         curves: Columns ``erase_level``, ``ranking_level``, ``ranking``, ``fraction``, ``kept``, ``low``, ``high``
-            (shares of 1), and ``texts`` if at hand.
+            (shares of 1), and optionally ``texts``.
         axis: Where to draw; new axes when None.
         erase_level: Which rows to draw; may be left out where there is only one level.
-        unit: What an item is, in the plural; or that for each erase level.
-        highlight: Names of the rankings that stand out; None: those that are registered with a style.
-        texts: The number of texts, where ``curves`` does not tell it.
+        unit: The plural noun for items, or such a noun for each erase level.
+        highlight: The names of the rankings to highlight; by default those that are registered with a style.
+        texts: The number of texts, if ``curves`` has no column for it.
 
     Example:
         >>> import pandas as pd
@@ -103,6 +103,6 @@ def _dress(axis: Axes, small: bool) -> None:
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1)
     axis.grid(color=RULE, linewidth=0.5)
-    for one in (axis.xaxis, axis.yaxis):
-        one.set_major_formatter(percent())
-        one.set_ticks([0, 0.5, 1] if small else [0, 0.25, 0.5, 0.75, 1])
+    for mpl_axis in (axis.xaxis, axis.yaxis):
+        mpl_axis.set_major_formatter(percent())
+        mpl_axis.set_ticks([0, 0.5, 1] if small else [0, 0.25, 0.5, 0.75, 1])

@@ -19,7 +19,7 @@ from attnfaith.plots.style import COLUMN, PAGE, LineStyle, axes, looks_for, name
 
 Array = NDArray[np.float64]
 TOGETHER = 6
-"""The most rankings that are told apart in one axes, each by its colour, marker and line."""
+"""The most rankings that can be distinguished in one axes, each by its colour, marker and line."""
 SAME = 0.01
 """Lines that are nowhere farther apart, in heights of the axes, coincide: a printed line is as thick."""
 _MARKED = 40  # a line of more points has markers on some of them
@@ -73,7 +73,7 @@ class Chart:
         lines: of the rankings, those without a defined value too.
         limits: of the vertical axis.
         dress: sets limits, ticks and grid of axes; True as its second argument stands for a small panel.
-        why: what is said where no line can be drawn.
+        why: the text where no line can be drawn.
         level: whose attention is the reference, where rankings of two levels have the name.
         number: what the number of each line is.
         remark: a sentence in the middle of the axes.
@@ -154,15 +154,15 @@ def draw_together(chart: Chart, axis: Axes | None = None, *, highlight: Sequence
     looks = looks_for([line.key for line in chart.drawn], chosen)
     groups = _groups(chart, [line for line in chart.drawn if looks[line.key].highlighted])
     grey = [line for line in chart.drawn if not looks[line.key].highlighted]
-    under = sum(any(chart.coincide(line, group[0]) for group in groups) for line in grey)
+    covered = sum(any(chart.coincide(line, group[0]) for group in groups) for line in grey)
     dashed = "dashed: rankings of the input level" if any(line.key[0] == "input" for line in chart.drawn) else ""
-    told = [*chart.about[:-1], joined(*chart.about[-1:], dashed, by="; ")]
+    subtitles = [*chart.about[:-1], joined(*chart.about[-1:], dashed, by="; ")]
     if grey:
-        hidden = f" ({under} under a coloured line)" if under else ""
-        told.append(f"thin grey: {len(grey)} other ranking{'s' * (len(grey) > 1)}{hidden}")
+        hidden = f" ({covered} under a coloured line)" if covered else ""
+        subtitles.append(f"thin grey: {len(grey)} other ranking{'s' * (len(grey) > 1)}{hidden}")
     if any(len(group) > 1 for group in groups):
-        told.append("=: the same line as the one above")
-    TitleBlock(axis, chart.title, *told, chart.undefined)
+        subtitles.append("=: the same line as the one above")
+    TitleBlock(axis, chart.title, *subtitles, chart.undefined)
     if not chart.drawn:
         return draw_empty(axis, chart.why)
     for line in grey:
@@ -209,10 +209,10 @@ def draw_line(axis: Axes, line: Line, look: LineStyle, *, steps: bool = False, r
         drawn.set_markevery(_on_the_way(value) if tied > _MARKED else None)
     if not look.marker:
         marks["markersize"] = 1.6
-    for place in range(tied, len(line.x)):
-        ends = [line.low[place], line.high[place]]
-        axis.plot([line.x[place]] * 2, ends, color=colour, linewidth=0.8, zorder=over)
-        axis.plot([line.x[place]], [line.value[place]], color=colour, linestyle="", zorder=over, **marks)
+    for index in range(tied, len(line.x)):
+        ends = [line.low[index], line.high[index]]
+        axis.plot([line.x[index]] * 2, ends, color=colour, linewidth=0.8, zorder=over)
+        axis.plot([line.x[index]], [line.value[index]], color=colour, linestyle="", zorder=over, **marks)
     return drawn
 
 

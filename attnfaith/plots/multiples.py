@@ -1,7 +1,7 @@
 """Figures with a line for each ranking: charts beside each other, each in one axes, or with a panel for each ranking.
 
-In one axes only a few lines can be told apart. Of more rankings each has a small panel of its own, the best one first,
-with attention and a random order in every panel, and all other rankings in light grey behind them.
+In one axes only a few lines can be distinguished. Of more rankings each has a small panel of its own, the best one
+first, with attention and a random order in every panel, and all other rankings in light grey behind them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def charts_figure(
 
     Args:
         charts: rows of charts.
-        empty: what is said where there is none.
+        empty: the text of an empty figure.
         highlight: names of rankings that stand out; every chart is then drawn in one axes.
         path: where to write it.
         axis: where to draw; a new figure when None.
@@ -74,18 +74,18 @@ def charts_figure(
     count = sum(panels_of(chart) if apart else 1 for row in charts for chart in row) or 1
     target = Target(path, axis, count, alone)
     if not charts:
-        return target.one(COLUMN, 2.0, lambda axis: draw_empty(axis, empty))
+        return target.single(COLUMN, 2.0, lambda axis: draw_empty(axis, empty))
     if axis is not None:
-        return target.one(COLUMN, 2.8, lambda axis: draw_together(charts[0][0], axis, highlight=highlight))
+        return target.single(COLUMN, 2.8, lambda axis: draw_together(charts[0][0], axis, highlight=highlight))
     beside = max(map(len, charts))
     if not apart:
         heights = [max(chart.height for chart in row) for row in charts]
         figure = PaperFigure.of_width(PAGE if beside > 1 or charts[0][0].wide else COLUMN, sum(heights))
         grid = figure.subplots(len(charts), beside, squeeze=False, height_ratios=heights)
-        for row, places in zip(charts, grid, strict=True):
-            for chart, place in zip(row, places, strict=True):
+        for row, cells in zip(charts, grid, strict=True):
+            for chart, cell in zip(row, cells, strict=True):
                 here = None if highlight is None else [name for name in highlight if name in _names(chart)]
-                draw_together(chart, place, highlight=here)
+                draw_together(chart, cell, highlight=here)
         return target.saved(figure)
     if len(charts) == 1:  # below each other: one may have many more panels
         charts = [[chart] for chart in charts[0]]
@@ -101,8 +101,8 @@ def charts_figure(
     layout: Any = figure.get_layout_engine()
     layout.set(rect=(0, 0, _RIGHT, 1))
     parts = figure.subfigures(len(charts), beside, squeeze=False, height_ratios=heights)
-    for row, down, places in zip(charts, downs, parts, strict=True):
-        for chart, part in zip(row, places, strict=True):
+    for row, down, cells in zip(charts, downs, parts, strict=True):
+        for chart, part in zip(row, cells, strict=True):
             draw_apart(chart, part, across=across, down=down)
     return target.saved(figure)
 
@@ -137,12 +137,14 @@ def draw_apart(chart: Chart, figure: Figure | SubFigure, *, across: int = ACROSS
     names |= {key: chart.labels[key] for key in references if len(chart.labels[key]) <= _SHORT}
     coinciding = False
     for line, axis in zip(lines, panels, strict=True):
-        same = [other.key for other in lines if other is not line and chart.coincide(line, other)]
-        coinciding |= bool(same)
+        coincident = [other.key for other in lines if other is not line and chart.coincide(line, other)]
+        coinciding |= bool(coincident)
         _panel(chart, axis, line, [other for other in lines if other is not line], references, looks)
-        said = joined(line.number, f"= {_listed([names[key] for key in same])}" if same else "", by="; ")
-        named = textwrap.fill(f"{ranks[line.key]} {chart.labels[line.key]}", _WRAP, break_on_hyphens=False)
-        TitleBlock(axis, named, said, size=SMALL)
+        subtitle = joined(
+            line.number, f"= {_listed([names[key] for key in coincident])}" if coincident else "", by="; "
+        )
+        title = textwrap.fill(f"{ranks[line.key]} {chart.labels[line.key]}", _WRAP, break_on_hyphens=False)
+        TitleBlock(axis, title, subtitle, size=SMALL)
         chart.dress(axis, True)
     number = f"under the names: {chart.number}" if any(line.number for line in lines) else ""
     same_line = "=: the line coincides with that of this number or name" if coinciding else ""
@@ -163,12 +165,12 @@ def small_axes(figure: Figure | SubFigure, count: int, across: int, down: int | 
     grid = figure.subplots(down or math.ceil(count / across), across, squeeze=False).ravel()
     for axis in grid[count:]:
         axis.remove()
-    for place, axis in enumerate(grid[:count]):
+    for index, axis in enumerate(grid[:count]):
         axes(axis, COLUMN, PANEL).tick_params(
             labelsize=SMALL,
             pad=1.5,
-            labelleft=place % across == 0,
-            labelbottom=place // across == (count - 1) // across,
+            labelleft=index % across == 0,
+            labelbottom=index // across == (count - 1) // across,
         )
     return list(grid[:count])
 

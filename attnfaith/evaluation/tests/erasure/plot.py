@@ -115,10 +115,10 @@ def _by_level(
     rankings = {level: keys_of(table[table["erase_level"] == level]) for level in levels}
     tall = height(max((len(keys) for keys in rankings.values()), default=0))
     if len(levels) < 2:
-        return target.one(COLUMN, tall, lambda axis: draw(axis, levels[0]) if levels else draw_empty(axis, _EMPTY))
+        return target.single(COLUMN, tall, lambda axis: draw(axis, levels[0]) if levels else draw_empty(axis, _EMPTY))
     figure = PaperFigure.of_width(PAGE, tall)
-    for place, level in zip(figure.subplots(1, len(levels), squeeze=False)[0], levels, strict=True):
-        draw(place, level)
+    for panel, level in zip(figure.subplots(1, len(levels), squeeze=False)[0], levels, strict=True):
+        draw(panel, level)
     return target.saved(figure)
 
 

@@ -258,7 +258,7 @@ def single_weight_figure(table: pd.DataFrame, *, path: str | PathLike[str] | Non
     target = Target(path)
     names = list(dict.fromkeys(table["ranking"]))
     if not names:
-        return target.one(COLUMN, 2.0, lambda axis: draw_empty(axis, "Nothing to draw: the table is empty."))
+        return target.single(COLUMN, 2.0, lambda axis: draw_empty(axis, "Nothing to draw: the table is empty."))
     if len(names) > LARGE:
         return target.saved(_small_panels(table, names))
     across = len(names)
