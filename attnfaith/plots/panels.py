@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from attnfaith import validation
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.estimates.summary_table import COLUMNS
@@ -116,6 +117,9 @@ class Target:
     def __post_init__(self) -> None:
         if self.path is not None:
             check_path(self.path)
+        if self.axis is not None and not isinstance(self.axis, Axes):
+            given = validation.short_repr(self.axis)
+            raise InputError(f"Expected axes of matplotlib, such as plt.subplots(1, 2)[1][0]; got {given}.")
         if self.axis is not None and self.path is not None:
             raise InputError("Axes of yours belong to a figure of yours: save that one, and leave out path.")
         if self.axis is not None and self.panels != 1:
