@@ -178,7 +178,7 @@ def test_axes_of_the_caller_hold_one_panel_only():
     assert erasure_figure(of(FEW), axis=part.add_subplot()) is part.figure
     with pytest.raises(InputError, match=r"has 9 panels, and axes of yours hold one.*attnfaith\.plots\.survival"):
         erasure_figure(TABLE, axis=axis)
-    with pytest.raises(InputError, match="Expected axes of matplotlib, such as .* got <PaperFigure"):
+    with pytest.raises(InputError, match=r"Expected axes of matplotlib, such as .* got <PaperFigure"):
         erasure_figure(of(FEW), axis=axis.figure)
     with pytest.raises(InputError, match="belong to a figure of yours: save that one, and leave out path"):
         erasure_figure(of(FEW), axis=axis, path="figure.png")
