@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import List, Value
+from datasets import Sequence as ListOf  # `List` since datasets 4
+from datasets import Value
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -39,7 +40,7 @@ class Input:
         """The feature type of ``datasets``."""
         found: Any = Value("int64" if self.whole else "float64")
         for _ in range(self.depth):
-            found = List(found)
+            found = ListOf(found)
         return found
 
     def read(self, value: Any, where: str) -> Array:

@@ -49,7 +49,11 @@ TEXTS = "texts"
 SEEN_AFTER = 60.0
 """Seconds in which a process waits for the files of another one."""
 _SHARD = re.compile(r"[0-9]{5,15}\.parquet")
-_STRINGS = {pa.string(): pd.StringDtype(na_value=math.nan)}
+try:
+    _TEXT = pd.StringDtype(na_value=math.nan)
+except TypeError:  # pandas 2.2 has the same type under this name
+    _TEXT = pd.StringDtype("pyarrow_numpy")
+_STRINGS = {pa.string(): _TEXT}
 _NULLABLE = {**_STRINGS, pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 Check = Callable[[Mapping[str, Any], Path], None]
 
