@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from transformers import PreTrainedConfig
+from transformers import AutoTokenizer, PreTrainedConfig
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig as FieldConfig
@@ -28,6 +28,16 @@ else:
 
         def __post_init__(self, **kwargs: object) -> None:
             """Called when all options are set."""
+
+
+def register_tokenizer(config_class: type[PreTrainedConfig], tokenizer_class: type) -> None:
+    """Register a tokenizer class, so that ``AutoTokenizer`` loads it for a type of models."""
+    AutoTokenizer.register(config_class, tokenizer_class=tokenizer_class, exist_ok=True)
+    if FieldConfig is not PreTrainedConfig:
+        # Before 5.3, AutoTokenizer loads the class only if it has this name here, and another one without a word.
+        from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
+
+        TOKENIZER_MAPPING_NAMES.setdefault(config_class.model_type, tokenizer_class.__name__)
 
 
 def option_names(config_class: type[PreTrainedConfig]) -> set[str]:
