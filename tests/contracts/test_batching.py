@@ -18,8 +18,8 @@ SIZES = (8,)
 """All texts in one batch, against one by one; batches between the two are tried in the quick families."""
 RANKINGS = ("attention", "gradient_x_attention", "gradient_x_input")
 QUICK = ("bert", "deberta-v2", "gemma2", "t5")
-VARIED = installed("""bart axk2 eurobert gpt2 gpt_neo llama longformer markuplm mistral mpnet modernbert nemotron roformer
-xlnet xlm""")
+VARIED = installed("""bart axk2 eurobert gpt2 gpt_neo llama longformer markuplm mistral mpnet modernbert nemotron
+roformer xlnet xlm""")
 UNMADE = ("layoutlmv2",)
 """It needs a package that is not installed."""
 NO_VECTORS = ("longformer",)

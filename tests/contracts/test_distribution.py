@@ -1,4 +1,4 @@
-"""What is published: the files of the wheel and of the source archive, the versions they admit, and how to cite them."""
+"""What is published: the files of the archives, the versions they admit, the citation and the forms for issues."""
 
 import re
 import tomllib
@@ -81,9 +81,10 @@ def test_the_citation_is_of_this_version():
     assert (citation["version"], citation["license"]) == (attnfaith.__version__, PROJECT["license"])
 
 
-@pytest.mark.parametrize(
-    "form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda form: form.stem
-)
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.stem)
 def test_a_form_for_issues_is_one_that_github_shows(form):
     content = yaml.safe_load(form.read_text(encoding="utf-8"))
     if form.stem == "config":

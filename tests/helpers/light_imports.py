@@ -15,7 +15,7 @@ def modules_after(program, names):
 
 @functools.cache
 def of_transformers(names):
-    """Those of the modules that Transformers imports for its Auto classes: some versions need scikit-learn for them."""
+    """Those of the modules that Transformers imports for its Auto classes: scikit-learn, in some versions."""
     return modules_after(
         "from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer", names
     )
