@@ -34,7 +34,7 @@ def register_tokenizer(config_class: type[PreTrainedConfig], tokenizer_class: ty
     """Register a tokenizer class, so that ``AutoTokenizer`` loads it for a type of models."""
     AutoTokenizer.register(config_class, tokenizer_class=tokenizer_class, exist_ok=True)
     if FieldConfig is not PreTrainedConfig:
-        # Before 5.3, AutoTokenizer loads the class only if it has this name here, and another one without a word.
+        # Before 5.3, AutoTokenizer silently loads a general tokenizer, unless the name of the class stands here.
         from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
         TOKENIZER_MAPPING_NAMES.setdefault(config_class.model_type, tokenizer_class.__name__)
