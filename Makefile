@@ -50,9 +50,9 @@ test-quick: $(STAMP)  ## the same without the slow tests
 
 # Where other packages meet this one: models, tokenizers, data, features, tables, kernels, plots and the command line.
 OLDEST ?= .venv-oldest
-OLDEST_TESTS ?= attnfaith/survey.py attnfaith/transformers_versions.py tests/test_survey.py tests/adapters \
-	tests/attribution tests/cli tests/contracts tests/data tests/demo tests/evaluation tests/functional tests/metrics \
-	tests/models tests/plots tests/storage tests/text tests/training
+OLDEST_TESTS ?= tests/test_survey.py tests/adapters tests/attribution tests/cli tests/contracts tests/data tests/demo \
+	tests/evaluation tests/functional tests/metrics tests/models tests/plots tests/storage tests/text tests/training \
+	attnfaith/survey.py attnfaith/transformers_versions.py
 
 test-oldest: $(OLDEST)/.attnfaith-installed  ## the quick tests on the oldest versions of other packages that are admitted
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/pytest -n $(JOBS) -m "not slow" $(OLDEST_TESTS)
