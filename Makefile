@@ -12,7 +12,7 @@ PACKAGE := $(VENV)/.attnfaith-package-installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo lint format test test-quick faults docs bench bench-peers clean
+.PHONY: help venv demo lint format test test-quick test-oldest faults docs wheel-check bench bench-peers clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,20 @@ test: $(STAMP)  ## every test, the slow ones too, and every example in docstring
 test-quick: $(STAMP)  ## the same without the slow tests
 	$(PYTEST) -m "not slow"
 
+# Where other packages meet this one: models, tokenizers, data, features, tables, kernels, plots and the command line.
+OLDEST ?= .venv-oldest
+OLDEST_TESTS ?= tests/test_survey.py tests/adapters tests/attribution tests/cli tests/contracts tests/data tests/demo \
+	tests/evaluation tests/functional tests/metrics tests/models tests/plots tests/storage tests/text tests/training \
+	attnfaith/survey.py attnfaith/transformers_versions.py
+
+test-oldest: $(OLDEST)/.attnfaith-installed  ## the quick tests on the oldest versions of other packages that are admitted
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/pytest -n $(JOBS) -m "not slow" $(OLDEST_TESTS)
+
+$(OLDEST)/.attnfaith-installed: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e . hypothesis pytest pytest-xdist
+	@touch $@
+
 faults: $(STAMP)  ## the fault suite in its long form (half an hour, nothing else running); rewrites docs/reliability.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --long --page
 
@@ -55,6 +69,17 @@ docs: $(STAMP)  ## build the documentation into build/docs; a warning is an erro
 	rm -rf docs/generated
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs build/docs
 	@echo "built: build/docs/index.html"
+
+# Everything happens outside of the clone's own environments, so that nothing but the archive is imported.
+WHEEL := build/wheel-check
+
+wheel-check: $(STAMP)  ## build the archives, install the wheel into an empty environment, and run its demo there
+	rm -rf $(WHEEL)
+	$(BIN)/python -m build --outdir $(WHEEL)/dist .
+	$(PYTHON) -m venv $(WHEEL)/venv
+	$(WHEEL)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(WHEEL)/dist/*.whl
+	cd $(WHEEL) && PYTHONPATH= venv/bin/attnfaith demo --output demo --quiet
+	@echo "checked: $(WHEEL)/dist; what the demo wrote: $(WHEEL)/demo/report.md"
 
 # Each claim is one module (those with a leading _ are parts of others); `python -m benchmarks.tail` runs one.
 # `make bench` takes at most 25 minutes on two cores: some run in a smaller form than by themselves.
@@ -82,5 +107,5 @@ $(PEERS)/.attnfaith-installed: constraints.txt
 	@touch $@
 
 clean:  ## remove everything the other targets made, .venv too
-	rm -rf .venv build dist docs/generated .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest build dist docs/generated .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

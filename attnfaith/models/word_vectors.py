@@ -193,7 +193,8 @@ def train_vectors(
     row, col, data = counts.row[entry], counts.col[entry], counts.data[entry]
     information = np.log(data * margin.sum() / (margin[row] * margin[col])).clip(min=0)
     matrix = sparse.csr_matrix((information, (row, col)), shape=counts.shape)[word_ids][:, word_ids]
-    left, value, _ = svds(matrix, k=size, rng=np.random.default_rng(seed))
+    first = np.random.default_rng(seed).standard_normal(len(word_ids))  # as svds draws it, in every version of scipy
+    left, value, _ = svds(matrix, k=size, v0=first)
     vectors = left * np.sqrt(value)
     words = list(tokenizer.convert_ids_to_tokens(word_ids.tolist()))
     return WordVectors(words, (vectors / vectors.std()).astype(np.float32) * 0.1)

@@ -11,14 +11,15 @@ import torch
 from attnfaith.tiny_models import WINDOW, model_types
 from benchmarks.families_batching import LENGTHS, compare
 from tests.helpers.comparing import NO_DOUBLE, REFUSED, computes_in_float32, inputs_of
+from tests.helpers.installed_families import installed
 from tests.helpers.removal_batches import model_of
 
 SIZES = (8,)
 """All texts in one batch, against one by one; batches between the two are tried in the quick families."""
 RANKINGS = ("attention", "gradient_x_attention", "gradient_x_input")
 QUICK = ("bert", "deberta-v2", "gemma2", "t5")
-VARIED = """bart axk2 eurobert gpt2 gpt_neo llama longformer markuplm mistral mpnet modernbert nemotron roformer xlnet
-xlm""".split()
+VARIED = installed("""bart axk2 eurobert gpt2 gpt_neo llama longformer markuplm mistral mpnet modernbert nemotron
+roformer xlnet xlm""")
 UNMADE = ("layoutlmv2",)
 """It needs a package that is not installed."""
 NO_VECTORS = ("longformer",)
