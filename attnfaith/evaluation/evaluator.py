@@ -25,7 +25,7 @@ from attnfaith.evaluation.dry_run import dry_run, first_text
 from attnfaith.evaluation.manifest_schema import check_manifest, check_new_manifest
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.profile import Profile
-from attnfaith.evaluation.rankings import DEFAULT, GROUPS, Explain
+from attnfaith.evaluation.rankings import DEFAULT, GROUPS, Explain, is_explanation
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import finish, part_entry, run_manifest
 from attnfaith.evaluation.run_progress import RunProgress, sample_of
@@ -35,6 +35,7 @@ from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.tests.base import tests as all_tests
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS
+from attnfaith.explanations.explained import Explained
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.parameter_names import parameter
 from attnfaith.progress import ProgressLog
@@ -237,8 +238,9 @@ class Evaluator:
             rankings: "default" (or None) for those that cost a long text no more passes through the model than a short
                 one; "all"; or names of methods: "gradient" at every level that has it, "input/gradient" at one. A list
                 may hold both: ``["default", "omission"]``.
-            explanations: your own rankings by name: a column with a list of scores, or a function from a text as the
-                model reads it (tokens, words, offsets ...) to scores.
+            explanations: your own rankings by name: a column with a list of scores, a function from a text as the
+                model reads it (tokens, words, offsets ...) to scores, or explanations of another library by
+                `attnfaith.explanations`.
             level: where items are erased: "attention", "input" or "both"; None for "attention" on a HAN or FLAN, else
                 "both".
             tests: "all", or names, or tests with options, such as ``af.tests.Erasure(bounds=True)``.
@@ -303,6 +305,9 @@ class Evaluator:
         )
 
         source = DataSource(data, data_options)
+        for explained in ranking_options.explanations.values():
+            if isinstance(explained, Explained):
+                explained.check(source.rows)
         run_options.sampling.check(source.rows, [test.name for test in chosen_tests], run_options.part)
         decision, labels = self._decision(source)
         source.read_labels(labels)
@@ -524,10 +529,11 @@ def _rationale_form(column: Any, tests: Sequence[Test]) -> str | None:
 
 
 def _explanations(explanations: Any) -> dict[str, Explain]:
-    wanted = "names of rankings and, for each, the name of a column of scores or a function from a text to scores"
-    checked = validation.mapping(
-        explanations, "explanations", lambda source: isinstance(source, str) or callable(source), wanted
+    wanted = (
+        "names of rankings and, for each, the name of a column of scores, a function from a text to scores, or what a "
+        "function of attnfaith.explanations returns"
     )
+    checked = validation.mapping(explanations, "explanations", is_explanation, wanted)
     for name in checked or {}:
         validation.text(name, "a name in explanations")
     return checked or {}
