@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +36,8 @@ class FaithfulnessCallback(TrainerCallback):
       upper bound where these are not exact
     - ``eval_attention_agreement``: the mean Kendall's tau with gradient x attention, at the final attention
 
-    What is undefined is NaN. Training is not changed: with and without the callback, the weights are the same.
+    What is undefined is NaN. Training is not changed: with and without the callback, the weights are the same. In mixed
+    precision the figures are computed in the precision of the weights.
 
     Args:
         trainer: the Trainer to which the callback is added.
@@ -92,18 +94,15 @@ class FaithfulnessCallback(TrainerCallback):
         tokenizer = trainer.processing_class if tokenizer is None else tokenizer
         if tokenizer is None:
             raise InputError("The Trainer has no processing_class: pass the model's tokenizer as tokenizer=.")
-        self._evaluator = Evaluator(trainer.model, tokenizer)  # refuses now what could not be evaluated later
-        self._attributors = [
-            Attributor(self._evaluator.cut, tokenizer, method=method, batch_size=batch_size)
-            for method in (ATTENTION, BESIDE)
-        ]
+        self.tokenizer = tokenizer
+        self._follow()  # refuses now what could not be evaluated later
         if self.level is None:
             self.level = "attention" if self._evaluator.cut.adapter.may_be_affine else "input"
         self._last: tuple[Any, dict[str, float]] | None = None
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Log the figures, once for each state of the weights."""
-        weights = tuple((id(weight), weight._version) for weight in self._evaluator.cut.model.parameters())
+        weights = tuple((id(weight), weight._version) for weight in self.trainer.model.parameters())
         now = (state.global_step, weights)
         first = self._last is None or self._last[0] != now
         if first:
@@ -116,6 +115,7 @@ class FaithfulnessCallback(TrainerCallback):
 
     def figures(self) -> dict[str, float]:
         """The figures of the model as it is now, by their names without ``eval_``."""
+        self._follow()
         pairs = not isinstance(self.texts[0], str)
         rows = [dict(zip(("text", "second"), text, strict=True)) if pairs else {"text": text} for text in self.texts]
         results = self._evaluator.compute(
@@ -138,6 +138,23 @@ class FaithfulnessCallback(TrainerCallback):
             "attention_efficiency": efficiency_of(found, level, key).value,
             "attention_agreement": self._agreement(),
         }
+
+    def _follow(self) -> None:
+        """Evaluate the model that the Trainer has now; with ``model_init`` it makes another one at the start."""
+        model: Any = self.trainer.model
+        if getattr(self, "_model", None) is model:
+            return
+        # A shallow copy has the same weights. In it, the forward function is not the one of mixed precision, which
+        # accelerate puts into the model: figures are computed in the precision of the weights.
+        plain = copy.copy(model)
+        if "_original_forward" in vars(plain):
+            vars(plain).pop("forward", None)
+        self._evaluator = Evaluator(plain, self.tokenizer)
+        self._attributors = [
+            Attributor(self._evaluator.cut, self.tokenizer, method=method, batch_size=self.batch_size)
+            for method in (ATTENTION, BESIDE)
+        ]
+        self._model = model
 
     def _agreement(self) -> float:
         """The mean of Kendall's tau over the texts that have one."""

@@ -1,0 +1,88 @@
+"""What `FaithfulnessCallback` adds to a training: the time of an evaluation with it over one without.
+
+    python -m benchmarks.callback
+    python -m benchmarks.callback --texts 32 --rounds 5
+
+A FLAN and a small BERT are evaluated by Transformers' Trainer on 500 texts of 40 words, alternately with and without
+the callback on some other texts. Each figure is the median over rounds of the ratio within a round.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+
+import torch
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+import attnfaith as af
+from attnfaith.training import FaithfulnessCallback
+
+WORDS = [f"word{number}" for number in range(200)]
+
+
+def texts_of(count: int, seed: int) -> list[str]:
+    """Made-up texts of 40 words."""
+    draws = torch.randint(len(WORDS), (count, 40), generator=torch.Generator().manual_seed(seed))
+    return [" ".join(WORDS[index] for index in row) for row in draws.tolist()]
+
+
+def models() -> dict[str, torch.nn.Module]:
+    """The models by name, with random weights: few decisions flip, which costs the callback most."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(WORDS) + 10, hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512
+    )
+    tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1)
+    return {
+        "FLANrnn": af.models.from_preset("FLANrnn", num_labels=2, tokenizer=tokenizer),
+        "BERT of 4 layers": BertForSequenceClassification(config),
+    }
+
+
+def seconds(trainer: Trainer) -> float:
+    """The time of an evaluation."""
+    start = time.perf_counter()
+    trainer.evaluate()
+    return time.perf_counter() - start
+
+
+def measure(model: torch.nn.Module, count: int, rounds: int) -> tuple[float, float, float]:
+    """The seconds of an evaluation and of the callback, and the ratio of an evaluation with it to one without."""
+    tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1)
+    rows = [{**tokenizer(text), "label": 0} for text in texts_of(500, seed=0)]
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            folder, per_device_eval_batch_size=32, report_to=[], disable_tqdm=True, use_cpu=True
+        )
+        trainer = Trainer(model, arguments, eval_dataset=rows, processing_class=tokenizer)
+        callback = FaithfulnessCallback(trainer, texts_of(count, seed=1))
+        without, added = [], []
+        for number in range(rounds + 1):
+            plain = seconds(trainer)
+            trainer.add_callback(callback)
+            with torch.no_grad():
+                next(trainer.model.parameters()).add_(0)  # another version of the weights: nothing is reused
+            whole = seconds(trainer)
+            trainer.remove_callback(callback)
+            if number:  # the first round warms up
+                without.append(plain)
+                added.append(whole - plain)
+    ratios = [1 + more / plain for more, plain in zip(added, without, strict=True)]
+    return statistics.median(without), statistics.median(added), statistics.median(ratios)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=int, default=16, help="of the callback")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    print(f"{'model':18} evaluation  callback  ratio   ({options.texts} texts in the callback)")
+    for name, model in models().items():
+        plain, added, ratio = measure(model, options.texts, options.rounds)
+        print(f"{name:18} {plain:8.2f} s {added:7.2f} s {ratio:6.2f}")
+
+
+if __name__ == "__main__":
+    main()
