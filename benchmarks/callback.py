@@ -63,12 +63,12 @@ def measure(model: torch.nn.Module, count: int, rounds: int) -> tuple[float, flo
             trainer.add_callback(callback)
             with torch.no_grad():
                 next(trainer.model.parameters()).add_(0)  # another version of the weights: nothing is reused
-            whole = seconds(trainer)
+            with_callback = seconds(trainer)
             trainer.remove_callback(callback)
             if number:  # the first round warms up
                 without.append(plain)
-                added.append(whole - plain)
-    ratios = [1 + more / plain for more, plain in zip(added, without, strict=True)]
+                added.append(with_callback - plain)
+    ratios = [1 + extra / plain for extra, plain in zip(added, without, strict=True)]
     return statistics.median(without), statistics.median(added), statistics.median(ratios)
 
 

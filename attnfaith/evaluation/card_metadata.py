@@ -63,14 +63,14 @@ def with_results(
             - type: attnfaith_skill
               value: 0.5
     """
-    data = _read(metadata)
+    data = _parsed(metadata)
     changed, text = copy.deepcopy(data), metadata
     for step in _steps(data, results, model_name, new_name):
         text = step.in_text(text, line_break)
         step.in_data(changed)
-    if _same(changed, data):
+    if _equal(changed, data):
         return metadata
-    if not _same(_read(text, "after the change "), changed):
+    if not _equal(_parsed(text, "after the change "), changed):
         raise InputError(
             f"The metadata of the card are written in a form of YAML to which no entry of {INDEX!r} can be added "
             "safely. Write them as huggingface_hub.ModelCard does, and try again."
@@ -145,32 +145,36 @@ def _steps(
     if name not in names:
         yield _Step((INDEX,), None, entry)
         return
-    place = names.index(name)
-    path = (INDEX, place, "results")
-    same = [index for index, item in enumerate(models[place]["results"]) if _about(item) == _about(new)]
-    ours = [index for index in same if any(map(_is_ours, models[place]["results"][index]["metrics"]))]
-    if not ours:
+    number = names.index(name)
+    path = (INDEX, number, "results")
+    on_these_data = [
+        index for index, item in enumerate(models[number]["results"]) if _task_and_data(item) == _task_and_data(new)
+    ]
+    with_our_metrics = [
+        index for index in on_these_data if any(map(_is_our_metric, models[number]["results"][index]["metrics"]))
+    ]
+    if not with_our_metrics:
         yield _Step(path, None, new)
         return
-    old = models[place]["results"][ours[0]]["metrics"]
-    if all(map(_is_ours, old)):
-        if not _same(models[place]["results"][ours[0]], new):
-            yield _Step(path, ours[0], new)
+    old = models[number]["results"][with_our_metrics[0]]["metrics"]
+    if all(map(_is_our_metric, old)):
+        if not _equal(models[number]["results"][with_our_metrics[0]], new):
+            yield _Step(path, with_our_metrics[0], new)
         return
     # Another tool has put metrics of others on the same data into one entry with ours.
-    path = (*path, ours[0], "metrics")
-    wanted = {metric["type"]: metric for metric in new["metrics"]}
+    path = (*path, with_our_metrics[0], "metrics")
+    metrics_by_type = {metric["type"]: metric for metric in new["metrics"]}
     for index in reversed(range(len(old))):
-        metric = wanted.get(_type_of(old[index]))
-        if metric is not None and not _same(metric, old[index]):
+        metric = metrics_by_type.get(_type_of(old[index]))
+        if metric is not None and not _equal(metric, old[index]):
             yield _Step(path, index, metric)
-        elif metric is None and _is_ours(old[index]):
+        elif metric is None and _is_our_metric(old[index]):
             yield _Step(path, index)
     stored = {_type_of(metric) for metric in old}
-    yield from (_Step(path, None, metric) for kind, metric in wanted.items() if kind not in stored)
+    yield from (_Step(path, None, metric) for kind, metric in metrics_by_type.items() if kind not in stored)
 
 
-def _about(result: Any) -> tuple[Any, ...] | None:
+def _task_and_data(result: Any) -> tuple[Any, ...] | None:
     """The task and data of an entry of results; None for one of another form."""
     if not (isinstance(result, dict) and isinstance(result.get("metrics"), list)):
         return None
@@ -184,11 +188,11 @@ def _type_of(metric: Any) -> str:
     return str(metric.get("type")) if isinstance(metric, dict) else ""
 
 
-def _is_ours(metric: Any) -> bool:
+def _is_our_metric(metric: Any) -> bool:
     return _type_of(metric).startswith(OURS)
 
 
-def _read(text: str, when: str = "") -> dict[str, Any]:
+def _parsed(text: str, when: str = "") -> dict[str, Any]:
     try:
         shared = any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader))
         data = None if shared else yaml.safe_load(text)
@@ -203,9 +207,9 @@ def _read(text: str, when: str = "") -> dict[str, Any]:
     return data
 
 
-def _same(one: Any, other: Any) -> bool:
+def _equal(value: Any, expected: Any) -> bool:
     """Whether two values are equal as YAML: NaN is NaN, and 1 is not true."""
-    return bool(yaml.safe_dump(one, sort_keys=True) == yaml.safe_dump(other, sort_keys=True))
+    return bool(yaml.safe_dump(value, sort_keys=True) == yaml.safe_dump(expected, sort_keys=True))
 
 
 def _dumped(value: Any, line_break: str) -> str:
@@ -216,17 +220,17 @@ def _item(value: Any, sibling: Any, column: int, line_break: str) -> str:
     """An item of a list in the style of another one: on one line as JSON, or in lines that are indented as it is."""
     if getattr(sibling, "flow_style", False):
         return json.dumps(value, ensure_ascii=False)
-    first, *others = _dumped([value], line_break).split(line_break)
-    return line_break.join([first[2:], *(" " * (column - 2) + line for line in others)])
+    first, *following = _dumped([value], line_break).split(line_break)
+    return line_break.join([first[2:], *(" " * (column - 2) + line for line in following)])
 
 
 def _with_item(text: str, node: yaml.SequenceNode, value: Any, line_break: str) -> str:
     if node.flow_style:
         end = node.end_mark.index - 1
         return _spliced(text, end, end, (", " if node.value else "") + json.dumps(value, ensure_ascii=False))
-    column, last = node.start_mark.column, _end(node)
-    rest = _BREAK.search(text, last)
-    end = rest.start() if rest else len(text)  # a comment behind the last item stays there
+    column, end_of_last = node.start_mark.column, _end(node)
+    line_end = _BREAK.search(text, end_of_last)
+    end = line_end.start() if line_end else len(text)  # a comment behind the last item stays there
     return _spliced(text, end, end, f"{line_break}{' ' * column}- {_item(value, None, column + 2, line_break)}")
 
 
@@ -238,16 +242,16 @@ def _without_item(text: str, node: yaml.SequenceNode, index: int) -> str:
             return _spliced(text, _end(node.value[index - 1]), end, "")
         return _spliced(text, item.start_mark.index, node.value[1].start_mark.index, "")
     dash = text.rindex("-", 0, item.start_mark.index)
-    rest = _BREAK.search(text, end)
-    return _spliced(text, dash - node.start_mark.column, rest.end() if rest else len(text), "")
+    line_end = _BREAK.search(text, end)
+    return _spliced(text, dash - node.start_mark.column, line_end.end() if line_end else len(text), "")
 
 
 def _end(node: Any) -> int:
     """Where the text of a node ends; PyYAML counts blank lines and comments behind a block as part of it."""
     if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
         return int(node.end_mark.index)
-    last = node.value[-1]
-    return _end(last[1] if isinstance(last, tuple) else last)
+    item = node.value[-1]
+    return _end(item[1] if isinstance(item, tuple) else item)
 
 
 def _spliced(text: str, start: int, end: int, new: str) -> str:

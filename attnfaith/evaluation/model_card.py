@@ -184,34 +184,36 @@ def updated_card(old: bytes, results: Results, names: CardNames, *, new_name: st
     line_break = ends[0] if ends else "\n"
     block = REGEX_YAML_BLOCK.search(card)
     metadata, text = (block[2], card[block.end() :]) if block else ("", card)
-    found = eval_results(results, names)
-    changed = with_results(metadata, found, model_name=names.model_name, new_name=new_name, line_break=line_break)
+    evaluations = eval_results(results, names)
+    changed = with_results(metadata, evaluations, model_name=names.model_name, new_name=new_name, line_break=line_break)
     text = _with_section(text, section(results, names), names.key, line_break)
-    whole = f"{block[1]}{changed}{block[3]}{text}" if block else line_break.join(["---", changed, "---", "", text])
-    _check(whole, found)
-    return (mark + whole).encode("utf-8")
+    content = f"{block[1]}{changed}{block[3]}{text}" if block else line_break.join(["---", changed, "---", "", text])
+    _check(content, evaluations)
+    return (mark + content).encode("utf-8")
 
 
 def eval_results(results: Results, names: CardNames) -> list[EvalResult]:
     """The verdict and the figures behind it as results of ``huggingface_hub``; a figure that is unknown is left out."""
     verdict = results.verdict
-    said = {"confidence_level": results.manifest["statistics"]["confidence_level"]}
+    confidence = {"confidence_level": results.manifest["statistics"]["confidence_level"]}
     metrics: list[tuple[str, str, Any, dict[str, Any]]] = [
         ("verdict", "Attention as an explanation", verdict.label, {"texts": results.manifest["counts"]["texts"]})
     ]
     if verdict.level is not None:
         figures, level = SummaryLookup(results.summary()), verdict.level
         attention, control = figures.key_of(level, ATTENTION), figures.control(level)
-        wanted = (
+        metrics_of_figures = (
             ("skill", "Skill of attention", "skill", attention),
             ("removed", "Share removed in the order of attention until the decision flips", "mean_fraction", attention),
             ("random_removed", "Share removed in a random order until the decision flips", "mean_fraction", control),
             ("never_flipped", "Share of decisions that attention never flips", "never_flipped", attention),
         )
-        for kind, name, figure, key in wanted:
+        for kind, name, figure, key in metrics_of_figures:
             estimate = SummaryValue() if key is None else figures.get(level, figure, key)
             if estimate.known:
-                metrics.append((kind, name, _rounded(estimate.value), {"level": level, **said, **_interval(estimate)}))
+                metrics.append(
+                    (kind, name, _rounded(estimate.value), {"level": level, **confidence, **_interval(estimate)})
+                )
     return [
         EvalResult(
             task_type=TASK,
@@ -233,12 +235,12 @@ def section(results: Results, names: CardNames) -> list[str]:
     for heading, table, sentences in verdict.sections:
         lines += [f"**{escape_markdown(heading)}.** {_prose(sentences)}".rstrip(), ""]
         lines += [*_short(table), ""] if table is not None else []
-    return [*lines, _made(results)]
+    return [*lines, _how_made(results)]
 
 
 def _data(names: CardNames) -> str:
-    more = [part for part in (names.dataset_config, names.dataset_split) if part]
-    return names.dataset_name + (f" ({', '.join(more)})" if more else "")
+    details = [part for part in (names.dataset_config, names.dataset_split) if part]
+    return names.dataset_name + (f" ({', '.join(details)})" if details else "")
 
 
 def _prose(sentences: tuple[str, ...]) -> str:
@@ -247,15 +249,15 @@ def _prose(sentences: tuple[str, ...]) -> str:
 
 def _short(table: RankingTable) -> list[str]:
     """The rows of the smallest sets, the best ranking, attention, a random order, and rankings of the user."""
-    kept = {display_name((level, name)) for level in ("attention", "input") for name in (ATTENTION, CONTROL)}
+    names = {display_name((level, name)) for level in ("attention", "input") for name in (ATTENTION, CONTROL)}
     references = [row for row in table.rows if row[0].startswith("smallest sets")]
     rankings = [row for row in table.rows if row not in references]
-    shown = [*references, *(row for row in rankings if row is rankings[0] or row[0] in kept or row[1] == YOURS)]
-    cells = [[escape_markdown(cell) for cell in row[:_COLUMNS]] for row in shown]
+    table_rows = [*references, *(row for row in rankings if row is rankings[0] or row[0] in names or row[1] == YOURS)]
+    cells = [[escape_markdown(cell) for cell in row[:_COLUMNS]] for row in table_rows]
     return markdown_table([escape_markdown(name) for name in table.columns[:_COLUMNS]], cells)
 
 
-def _made(results: Results) -> str:
+def _how_made(results: Results) -> str:
     manifest, statistics = results.manifest, results.manifest["statistics"]
     versions = {"attnfaith": manifest["attnfaith"], **manifest["versions"]}
     used = ", ".join(f"{name} {versions[name]}" for name in ("attnfaith", "torch", "transformers") if name in versions)
@@ -271,31 +273,34 @@ def _made(results: Results) -> str:
 
 def _with_section(text: str, lines: list[str], key: str, line_break: str) -> str:
     """A text with the section of a key replaced, or appended at its end."""
-    first, last = f"<!-- attnfaith {key} -->", f"<!-- /attnfaith {key} -->"
-    new = line_break.join([first, *lines, last])
-    starts, ends = text.count(first), text.count(last)
+    start_mark, end_mark = f"<!-- attnfaith {key} -->", f"<!-- /attnfaith {key} -->"
+    new = line_break.join([start_mark, *lines, end_mark])
+    starts, ends = text.count(start_mark), text.count(end_mark)
     if (starts, ends) == (0, 0):
         gap = "" if not text or text.endswith(("\n", "\r")) else line_break
         return f"{text}{gap}{line_break}{new}{line_break}"
-    start, end = text.find(first), text.find(last)
+    start, end = text.find(start_mark), text.find(end_mark)
     if (starts, ends) != (1, 1) or end < start:
         raise InputError(
-            f"The card has {starts} lines {first!r} and {ends} lines {last!r}; expected one of each, in this order. "
-            "Remove what is left of the section, and try again."
+            f"The card has {starts} lines {start_mark!r} and {ends} lines {end_mark!r}; expected one of each, in this "
+            "order. Remove what is left of the section, and try again."
         )
-    return text[:start] + new + text[end + len(last) :]
+    return text[:start] + new + text[end + len(end_mark) :]
 
 
 def _check(card: str, expected: list[EvalResult]) -> None:
     """Refuse a card whose metadata ``huggingface_hub`` cannot read, or reads as other results."""
     try:
-        read = ModelCard(card).data.eval_results or []
+        stored = ModelCard(card).data.eval_results or []
     except ValueError as error:
         raise InputError(
             f"huggingface_hub cannot read the metadata of the card: {' '.join(str(error).split())}. Correct the card."
         ) from error
-    stated = {(result.unique_identifier, result.metric_type, str(result.metric_value)) for result in read}
-    assert all((one.unique_identifier, one.metric_type, str(one.metric_value)) in stated for one in expected)
+    entries = {(result.unique_identifier, result.metric_type, str(result.metric_value)) for result in stored}
+    assert all(
+        (evaluation.unique_identifier, evaluation.metric_type, str(evaluation.metric_value)) in entries
+        for evaluation in expected
+    )
 
 
 def _rounded(value: float) -> float:
@@ -303,5 +308,5 @@ def _rounded(value: float) -> float:
 
 
 def _interval(estimate: SummaryValue) -> dict[str, Any]:
-    known = {name: getattr(estimate, name) for name in ("low", "high")}
-    return {name: _rounded(value) for name, value in known.items() if value == value} | {"texts": estimate.texts}
+    ends = {name: getattr(estimate, name) for name in ("low", "high")}
+    return {name: _rounded(value) for name, value in ends.items() if value == value} | {"texts": estimate.texts}

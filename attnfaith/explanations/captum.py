@@ -42,8 +42,8 @@ def from_captum(attributions: Any, *, attention_mask: Any = None) -> Explained:
     return Explained(rows, _scores, "captum")
 
 
-def _scores(given: Any, text: EncodedText) -> Sequence[float]:
-    values, mask = given if isinstance(given, tuple) else (given, None)
+def _scores(entry: Any, text: EncodedText) -> Sequence[float]:
+    values, mask = entry if isinstance(entry, tuple) else (entry, None)
     values, count = array(values, "attributions"), len(text.ids)
     if values.ndim > 1 and len(values) == 1 and (values.ndim == 3 or count > 1):
         values = values[0]  # a batch of one text
@@ -62,9 +62,9 @@ def _unpadded(values: Array, count: int) -> Array:
     """The scores of a text without those of padding, which are 0 on one side."""
     if len(values) <= count:
         return values
-    for own, padding in ((values[:count], values[count:]), (values[-count:], values[:-count])):
+    for scores, padding in ((values[:count], values[count:]), (values[-count:], values[:-count])):
         if not padding.any():
-            return own
+            return scores
     raise InputError(
         f"got {len(values)} attributions for {count} tokens, and those beyond are not 0 (one is "
         f"{float(values[count]):g}). If they are of padding, pass attention_mask=; if the text was truncated "

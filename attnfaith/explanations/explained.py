@@ -57,8 +57,8 @@ class Explained:
         """
         try:
             if self.called:
-                own = self._source(text.text) if text.pair is None else self._source(text.text, text.pair)
-                return self._convert(own, text)
+                explanation = self._source(text.text) if text.pair is None else self._source(text.text, text.pair)
+                return self._convert(explanation, text)
             if row >= len(self):
                 raise InputError(f"there are only {len(self)} explanations. Give one for each row of the data.")
             return self._convert(self._source[row], text)
@@ -92,10 +92,10 @@ def attribute(explanation: Any, *names: str, maker: str) -> list[Any]:
     return [getattr(explanation, name) for name in names]
 
 
-def same_text(theirs: Any, text: EncodedText) -> None:
+def same_text(explained: Any, text: EncodedText) -> None:
     """Refuse an explanation of another text."""
-    if theirs != text.text:
+    if explained != text.text:
         raise InputError(
-            f"it is of another text, {short_repr(theirs)}; the row has {short_repr(text.text)}. Explanations must be "
-            "in the order of the data."
+            f"it is of another text, {short_repr(explained)}; the row has {short_repr(text.text)}. Explanations must "
+            "be in the order of the data."
         )

@@ -36,16 +36,16 @@ def from_ferret(explanations: Any, *, explainer: str | None = None) -> Explained
     return Explained(explanations, partial(_scores, explainer=explainer), "ferret")
 
 
-def _scores(given: Any, text: EncodedText, *, explainer: str | None) -> Sequence[float]:
-    several = list(given) if isinstance(given, list | tuple) else [given]
+def _scores(entry: Any, text: EncodedText, *, explainer: str | None) -> Sequence[float]:
+    explanations_of_text = list(entry) if isinstance(entry, list | tuple) else [entry]
     maker = "ferret.Benchmark.explain"
-    names = [str(attribute(one, "explainer", maker=maker)[0]) for one in several]
-    chosen = [one for one, name in zip(several, names, strict=True) if explainer in (None, name)]
-    if len(chosen) != 1:
+    names = [str(attribute(item, "explainer", maker=maker)[0]) for item in explanations_of_text]
+    candidates = [item for item, name in zip(explanations_of_text, names, strict=True) if explainer in (None, name)]
+    if len(candidates) != 1:
         raise InputError(f"it has explanations by {', '.join(names) or 'nothing'}. Choose one with explainer=.")
-    theirs, tokens, values = attribute(chosen[0], "text", "tokens", "scores", maker=maker)
+    explained_text, tokens, values = attribute(candidates[0], "text", "tokens", "scores", maker=maker)
     if text.pair is None:
-        same_text(theirs, text)
+        same_text(explained_text, text)
     scores = array(values, "scores").reshape(-1).tolist()
     if len(scores) == len(text.ids):
         return align_scores(scores, text, "scores")

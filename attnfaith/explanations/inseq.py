@@ -38,16 +38,16 @@ def from_inseq(output: Any, *, step: int | None = None) -> Explained:
     return Explained(source, partial(_scores, step=step), "inseq")
 
 
-def _scores(given: Any, text: EncodedText, *, step: int | None) -> Sequence[float]:
-    parts = getattr(given, "sequence_attributions", [given])
+def _scores(entry: Any, text: EncodedText, *, step: int | None) -> Sequence[float]:
+    parts = getattr(entry, "sequence_attributions", [entry])
     if len(parts) != 1:
         raise InputError(f"expected the attributions of one text, got those of {len(parts)}.")
-    one = parts[0]
+    attribution = parts[0]
     maker = "the attribute method of an inseq model"
-    tokens, matrix = attribute(one, "source", "source_attributions", maker=maker)
+    tokens, matrix = attribute(attribution, "source", "source_attributions", maker=maker)
     if matrix is None:  # a decoder reads the text as the beginning of what it writes
-        tokens, matrix = attribute(one, "target", "target_attributions", maker=maker)
-        prompt = int(getattr(one, "attr_pos_start", 0))
+        tokens, matrix = attribute(attribution, "target", "target_attributions", maker=maker)
+        prompt = int(getattr(attribution, "attr_pos_start", 0))
         tokens, matrix = tokens[:prompt], matrix[:prompt]
     values = array(matrix, "attributions")
     if values.ndim == 3:

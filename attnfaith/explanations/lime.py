@@ -50,9 +50,9 @@ def _scores(explanation: Any, text: EncodedText, *, label: int | None) -> Sequen
     (indexed,) = attribute(mapper, "indexed_string", maker="a LimeTextExplainer")
     same_text(indexed.raw_string(), text)
     weights = mapping()
-    chosen, sign = _label(explanation, weights, label)
+    label_used, sign = _label(explanation, weights, label)
     pieces: list[Piece] = []
-    for feature, weight in weights[chosen]:
+    for feature, weight in weights[label_used]:
         word = str(indexed.word(feature))
         starts = np.asarray(indexed.string_position(feature)).reshape(-1)
         pieces += [(int(start), int(start) + len(word), sign * float(weight)) for start in starts]
@@ -86,28 +86,28 @@ def _of_list(weights: Sequence[Any], text: str) -> list[Piece]:
 
 def _label(explanation: Any, weights: dict[Any, Any], label: int | None) -> tuple[Any, int]:
     """The class whose weights are taken, and their sign."""
-    known = [int(one) for one in weights]
+    labels = [int(item) for item in weights]
     if label is not None:
-        if label not in known:
+        if label not in labels:
             raise InputError(
-                f"LIME explained the classes {known}, not {label}. Give labels=[{label}] or top_labels=1 to "
+                f"LIME explained the classes {labels}, not {label}. Give labels=[{label}] or top_labels=1 to "
                 "explain_instance."
             )
         return label, 1
     predicted = _predicted(explanation)
     if predicted is None or getattr(explanation, "mode", "") == "regression":
-        if len(known) == 1 or getattr(explanation, "mode", "") == "regression":
-            return getattr(explanation, "dummy_label", known[0]), 1
-        raise InputError(f"LIME explained the classes {known}. Choose one with label=.")
-    if predicted in known:
+        if len(labels) == 1 or getattr(explanation, "mode", "") == "regression":
+            return getattr(explanation, "dummy_label", labels[0]), 1
+        raise InputError(f"LIME explained the classes {labels}. Choose one with label=.")
+    if predicted in labels:
         return predicted, 1
     classes = len(np.asarray(explanation.predict_proba).reshape(-1))
-    if classes == 2 and len(known) == 1:
-        return known[
+    if classes == 2 and len(labels) == 1:
+        return labels[
             0
         ], -1  # two probabilities add up to 1, so the weights of one class are those of the other, negated
     raise InputError(
-        f"LIME explained the classes {known}, and the model predicts {predicted}. Give top_labels=1 to "
+        f"LIME explained the classes {labels}, and the model predicts {predicted}. Give top_labels=1 to "
         "explain_instance, or choose a class with label=."
     )
 

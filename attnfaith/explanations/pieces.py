@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 
 from attnfaith.errors import InputError
 from attnfaith.text.annotations import UNSCORED
 from attnfaith.text.encoded import EncodedText
-from attnfaith.text.offsets import align, spells
+from attnfaith.text.offsets import align, spells, surface_of
 from attnfaith.validation import short_repr
 
 Piece = tuple[int, int, float]
@@ -47,8 +46,8 @@ def token_scores(pieces: Iterable[Piece], text: EncodedText, *, other: float = U
         if segment is None or span is None:
             scores.append(UNSCORED)
             continue
-        own = [score for start, end, score in scored if start < span[1] and end > span[0]]
-        scores.append(math.fsum(own) if own and not any(map(math.isnan, own)) else math.nan if own else other)
+        overlapping = [score for start, end, score in scored if start < span[1] and end > span[0]]
+        scores.append(sum(overlapping) if overlapping else other)
     return scores
 
 
@@ -56,7 +55,7 @@ def located(tokens: Sequence[str], scores: Sequence[float], text: str) -> list[P
     """Find the tokens of another tokenizer in a text, one after the other; special tokens are left out.
 
     Args:
-        tokens: their strings; word pieces may carry the marks of their vocabulary.
+        tokens: their strings; word pieces may have the marks of their vocabulary.
         scores: of the tokens.
         text: the text.
 
@@ -66,27 +65,31 @@ def located(tokens: Sequence[str], scores: Sequence[float], text: str) -> list[P
     """
     if len(tokens) != len(scores):
         raise InputError(f"it has {len(scores)} scores for {len(tokens)} tokens; expected one for each.")
-    kept = [
+    ordinary = [
         (str(token), float(score))
         for token, score in zip(tokens, scores, strict=True)
-        if not _SPECIAL.fullmatch(str(token))
+        if not _SPECIAL.fullmatch(str(token)) and surface_of(str(token).strip())
     ]
-    spans = align([token.strip() for token, _ in kept], text)
+    spans = align([token.strip() for token, _ in ordinary], text)
     pieces: list[Piece] = []
-    lost = None
-    for (token, score), span in zip(kept, spans, strict=True):
+    not_found = None
+    for (token, score), span in zip(ordinary, spans, strict=True):
         if span is None or not _fits(token, text[slice(*span)]):
-            lost = token if lost is None else lost
+            not_found = token if not_found is None else not_found
         else:
             pieces.append((*span, score))
     covered = {index for start, end, _ in pieces for index in range(start, end)}
-    last = max(covered, default=-1)
-    skipped = next((index for index in range(last) if index not in covered and not text[index].isspace()), None)
-    if lost is not None or skipped is not None:
-        where = f"the token {short_repr(lost)} is not" if lost is not None else f"no token is at character {skipped}"
+    end_of_pieces = max(covered, default=-1)
+    skipped = next(
+        (index for index in range(end_of_pieces) if index not in covered and not text[index].isspace()), None
+    )
+    if not_found is not None or skipped is not None:
+        problem = f"no token is at character {skipped}"
+        if not_found is not None:
+            problem = f"the token {short_repr(not_found)} is not where it should be"
         raise InputError(
-            f"its tokens do not follow the text {short_repr(text)}: {where} where it should be. Explanations must be "
-            "of the same texts, in the order of the data."
+            f"its tokens do not follow the text {short_repr(text)}: {problem}. Explanations must be of the same "
+            "texts, in the order of the data."
         )
     return pieces
 

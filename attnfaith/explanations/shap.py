@@ -71,8 +71,8 @@ def _column(explanation: Any, output: int | str | None, values: Any, base: Any) 
         return listed.index(output)
     if output is not None:
         if isinstance(output, bool) or not isinstance(output, int) or not 0 <= output < count:
-            known = f" or one of {', '.join(listed)}" if listed else ""
-            raise InputError(f"expected output to be 0..{count - 1}{known}; got {short_repr(output)}.")
+            or_names = f" or one of {', '.join(listed)}" if listed else ""
+            raise InputError(f"expected output to be 0..{count - 1}{or_names}; got {short_repr(output)}.")
         return output
     if count == 1:
         return 0

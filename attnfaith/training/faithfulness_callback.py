@@ -129,13 +129,13 @@ class FaithfulnessCallback(TrainerCallback):
             batch_size=self.batch_size,
             quiet=True,
         )
-        found, level = SummaryLookup(results.summary()), str(self.level)
-        key = found.key_of(level, ATTENTION)
+        summary, level = SummaryLookup(results.summary()), str(self.level)
+        key = summary.key_of(level, ATTENTION)
         assert key is not None
         return {
-            "attention_median_fraction": found.get(level, "median_fraction", key).value,
-            "attention_never_flipped": found.get(level, "never_flipped", key).value,
-            "attention_efficiency": efficiency_of(found, level, key).value,
+            "attention_median_fraction": summary.get(level, "median_fraction", key).value,
+            "attention_never_flipped": summary.get(level, "never_flipped", key).value,
+            "attention_efficiency": efficiency_of(summary, level, key).value,
             "attention_agreement": self._agreement(),
         }
 
@@ -162,5 +162,5 @@ class FaithfulnessCallback(TrainerCallback):
         for attention, beside in zip(*(attributor(self.texts) for attributor in self._attributors), strict=True):
             scores = torch.tensor([[attention.scores, beside.scores]], dtype=torch.float64)
             taus.append(float(kendall(scores, torch.ones(scores.shape[::2], dtype=torch.bool)).tau[0, 0, 1]))
-        known = [tau for tau in taus if not math.isnan(tau)]
-        return math.fsum(known) / len(known) if known else math.nan
+        defined = [tau for tau in taus if not math.isnan(tau)]
+        return math.fsum(defined) / len(defined) if defined else math.nan
