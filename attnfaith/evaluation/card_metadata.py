@@ -17,7 +17,6 @@ from typing import Any
 import yaml
 from huggingface_hub import EvalResult
 from huggingface_hub.repocard_data import eval_results_to_model_index
-from huggingface_hub.utils import yaml_dump
 
 from attnfaith.errors import InputError
 from attnfaith.validation import short_repr
@@ -162,16 +161,16 @@ def _steps(
             yield _Step(path, with_our_metrics[0], new)
         return
     # Another tool has put metrics of others on the same data into one entry with ours.
-    path = (*path, with_our_metrics[0], "metrics")
+    metrics = (*path, with_our_metrics[0], "metrics")
     metrics_by_type = {metric["type"]: metric for metric in new["metrics"]}
     for index in reversed(range(len(old))):
         metric = metrics_by_type.get(_type_of(old[index]))
         if metric is not None and not _equal(metric, old[index]):
-            yield _Step(path, index, metric)
+            yield _Step(metrics, index, metric)
         elif metric is None and _is_our_metric(old[index]):
-            yield _Step(path, index)
+            yield _Step(metrics, index)
     stored = {_type_of(metric) for metric in old}
-    yield from (_Step(path, None, metric) for kind, metric in metrics_by_type.items() if kind not in stored)
+    yield from (_Step(metrics, None, metric) for kind, metric in metrics_by_type.items() if kind not in stored)
 
 
 def _task_and_data(result: Any) -> tuple[Any, ...] | None:
@@ -213,7 +212,7 @@ def _equal(value: Any, expected: Any) -> bool:
 
 
 def _dumped(value: Any, line_break: str) -> str:
-    return yaml_dump(value, sort_keys=False, line_break=line_break).rstrip("\r\n")
+    return str(yaml.dump(value, allow_unicode=True, sort_keys=False, line_break=line_break)).rstrip("\r\n")
 
 
 def _item(value: Any, sibling: Any, column: int, line_break: str) -> str:

@@ -291,7 +291,7 @@ def _with_section(text: str, lines: list[str], key: str, line_break: str) -> str
 def _check(card: str, expected: list[EvalResult]) -> None:
     """Refuse a card whose metadata ``huggingface_hub`` cannot read, or reads as other results."""
     try:
-        stored = ModelCard(card).data.eval_results or []
+        stored = getattr(ModelCard(card).data, "eval_results", None) or []
     except ValueError as error:
         raise InputError(
             f"huggingface_hub cannot read the metadata of the card: {' '.join(str(error).split())}. Correct the card."

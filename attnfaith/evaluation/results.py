@@ -235,7 +235,11 @@ class Results:
         """
         from datasets import Dataset
 
-        return Dataset(pa.Table.from_pandas(self.table(table), preserve_index=False))
+        stored = pa.Table.from_pandas(self.table(table), schema=self._schemas().get(table), preserve_index=False)
+        for index, column in enumerate(stored.schema):  # of a table without a schema pandas makes large strings
+            if column.type == pa.large_string():
+                stored = stored.set_column(index, column.name, stored[index].cast(pa.string()))
+        return Dataset(stored)
 
     def to_evaluate(self, path: str | os.PathLike[str]) -> Path:
         """Write the verdict and the summary as JSON, with `evaluate.save`.

@@ -7,6 +7,7 @@ from typing import Any
 
 from attnfaith.errors import InputError
 from attnfaith.explanations.explained import Array, Explained, array
+from attnfaith.parameter_names import parameter
 from attnfaith.text.annotations import align_scores
 from attnfaith.text.encoded import EncodedText
 
@@ -68,5 +69,5 @@ def _unpadded(values: Array, count: int) -> Array:
     raise InputError(
         f"got {len(values)} attributions for {count} tokens, and those beyond are not 0 (one is "
         f"{float(values[count]):g}). If they are of padding, pass attention_mask=; if the text was truncated "
-        "elsewhere, truncate it at the same length (max_length= of Evaluator)."
+        f"elsewhere, truncate it at the same length here ({parameter('max_length')})."
     )

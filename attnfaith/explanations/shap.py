@@ -15,7 +15,7 @@ from attnfaith.text.encoded import EncodedText
 from attnfaith.validation import short_repr
 
 
-def from_shap(explanation: Any, *, output: int | str | None = None) -> Explained:
+def from_shap(explanation: Any, *, label: int | str | None = None) -> Explained:
     """A ``shap.Explanation`` of texts as a ranking of yours.
 
     SHAP's tokens are found in the text by their characters, so its masker may have another tokenizer than the model. A
@@ -25,7 +25,7 @@ def from_shap(explanation: Any, *, output: int | str | None = None) -> Explained
     Args:
         explanation: of all rows of the data, as ``shap.Explainer(pipeline)(texts)`` returns it; or a list with one for
             each row; or a function from a text to it.
-        output: the class that is explained, by its number, or by its name in ``output_names``; by default the class
+        label: the class that is explained, by its number, or by its name in ``output_names``; by default the class
             that is predicted, which is the one whose values and base value have the largest sum.
 
     Example:
@@ -37,10 +37,10 @@ def from_shap(explanation: Any, *, output: int | str | None = None) -> Explained
         >>> from_shap([one]).scores(0, text)
         [0.1, 0.7]
     """
-    return Explained(explanation, partial(_scores, output=output), "SHAP")
+    return Explained(explanation, partial(_scores, label=label), "SHAP")
 
 
-def _scores(explanation: Any, text: EncodedText, *, output: int | str | None) -> Sequence[float]:
+def _scores(explanation: Any, text: EncodedText, *, label: int | str | None) -> Sequence[float]:
     values, pieces = attribute(explanation, "values", "data", maker="shap.Explainer")
     base = getattr(explanation, "base_values", None)
     pieces = [pieces] if isinstance(pieces, str) else list(pieces)
@@ -56,27 +56,27 @@ def _scores(explanation: Any, text: EncodedText, *, output: int | str | None) ->
     if numbers.ndim not in (1, 2):
         raise InputError(f"expected values of each token, and class; got an array of shape {numbers.shape}.")
     if numbers.ndim == 2:
-        numbers = numbers[:, _column(explanation, output, numbers, base)]
-    elif output is not None:
-        raise InputError("output= chooses between classes, and the values are of one output.")
+        numbers = numbers[:, _column(explanation, label, numbers, base)]
+    elif label is not None:
+        raise InputError("label= chooses between classes, and the values are of one output.")
     return token_scores(located(pieces, numbers.tolist(), text.text), text)
 
 
-def _column(explanation: Any, output: int | str | None, values: Any, base: Any) -> int:
+def _column(explanation: Any, label: int | str | None, values: Any, base: Any) -> int:
     """The number of the class that is explained."""
     count = values.shape[1]
     names = getattr(explanation, "output_names", None)
     listed = [] if names is None or isinstance(names, str) else [str(name) for name in names]
-    if isinstance(output, str) and output in listed:
-        return listed.index(output)
-    if output is not None:
-        if isinstance(output, bool) or not isinstance(output, int) or not 0 <= output < count:
+    if isinstance(label, str) and label in listed:
+        return listed.index(label)
+    if label is not None:
+        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < count:
             or_names = f" or one of {', '.join(listed)}" if listed else ""
-            raise InputError(f"expected output to be 0..{count - 1}{or_names}; got {short_repr(output)}.")
-        return output
+            raise InputError(f"expected label to be 0..{count - 1}{or_names}; got {short_repr(label)}.")
+        return label
     if count == 1:
         return 0
     sums = None if base is None else array(base, "base_values").reshape(-1)
     if sums is None or len(sums) != count:
-        raise InputError("it has no base_values, so the predicted class is not known. Choose a class with output=.")
+        raise InputError("it has no base_values, so the predicted class is not known. Choose a class with label=.")
     return int((sums + values.sum(0)).argmax())

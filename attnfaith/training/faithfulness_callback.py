@@ -62,7 +62,9 @@ class FaithfulnessCallback(TrainerCallback):
         ...     model, arguments, train_dataset=rows, eval_dataset=rows, processing_class=tokenizer
         ... )
         >>> trainer.add_callback(af.training.FaithfulnessCallback(trainer, texts))
-        >>> "eval_attention_efficiency" in trainer.evaluate()
+        >>> metrics = trainer.evaluate()
+        {'eval_loss': ...
+        >>> "eval_attention_efficiency" in metrics
         True
     """
 
@@ -102,7 +104,8 @@ class FaithfulnessCallback(TrainerCallback):
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Log the figures, once for each state of the weights."""
-        weights = tuple((id(weight), weight._version) for weight in self.trainer.model.parameters())
+        model: Any = self.trainer.model
+        weights = tuple((id(weight), weight._version) for weight in model.parameters())
         now = (state.global_step, weights)
         first = self._last is None or self._last[0] != now
         if first:

@@ -156,7 +156,9 @@ class Hub(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if "/preupload/" in self.path:
             names = [file["path"] for file in json.loads(body)["files"]]
-            self.answer(200, {"files": [{"path": name, "uploadMode": "regular"} for name in names]})
+            self.answer(
+                200, {"files": [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in names]}
+            )
             return
         if self.path == "/api/validate-yaml":
             self.answer(200, {"errors": [], "warnings": []})

@@ -82,16 +82,16 @@ def test_shap_values_go_to_the_characters_of_their_tokens():
 def test_shap_explains_the_predicted_class_unless_told():
     other = ShapExplanation([VALUES], np.array([[0.0, 99.0]]), [np.array(PIECES)], output_names=["bad", "good"])
     assert by_word(from_shap(other))[0] == pytest.approx(-0.1)
-    assert by_word(from_shap(other, output="bad"))[0] == by_word(from_shap(other, output=0))[0] == pytest.approx(0.1)
+    assert by_word(from_shap(other, label="bad"))[0] == by_word(from_shap(other, label=0))[0] == pytest.approx(0.1)
     single = ShapExplanation([VALUES[:, 0]], np.array([0.0]), [np.array(PIECES)])
     assert by_word(from_shap(single))[0] == pytest.approx(0.1)
     assert by_word(from_shap(lambda text: [shap()[0]][0] if text == TEXT else None))[0] == pytest.approx(0.1)
     assert by_word(from_shap(lambda text: shap()))[0] == pytest.approx(0.1)  # of a list of one text
     for bad in (2, -1, True, "god"):
-        with pytest.raises(InputError, match=r"Row 0, explanation of SHAP: expected output to be 0\.\.1 or one of bad"):
-            by_word(from_shap(other, output=bad))
+        with pytest.raises(InputError, match=r"Row 0, explanation of SHAP: expected label to be 0\.\.1 or one of bad"):
+            by_word(from_shap(other, label=bad))
     with pytest.raises(InputError, match="of one output"):
-        by_word(from_shap(single, output=1))
+        by_word(from_shap(single, label=1))
     with pytest.raises(InputError, match="no base_values"):
         by_word(from_shap([SimpleNamespace(values=VALUES, data=PIECES)]))
 

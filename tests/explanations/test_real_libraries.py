@@ -76,7 +76,7 @@ def test_shap(bert):
         predicted = int(probabilities(bert, [text])[0].argmax())
         finite = [score for score in scores[row] if np.isfinite(score)]
         assert finite == pytest.approx(made[row].values[1:-1, predicted].tolist())
-    by_name = judged(bert, af.explanations.from_shap(made, output="b"))
+    by_name = judged(bert, af.explanations.from_shap(made, label="b"))
     assert [score for score in by_name[0] if np.isfinite(score)] == pytest.approx(made[0].values[1:-1, 1].tolist())
     assert judged(bert, af.explanations.from_shap(lambda text: explainer([text], max_evals=60)))
 
