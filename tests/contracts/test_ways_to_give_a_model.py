@@ -165,7 +165,7 @@ def _(saved, folder):
     return (str(folder / "half"),)
 
 
-@way("8-bit linear layers (`quantize_dynamic` of torch)", close=True)
+@way("8-bit linear layers (`quantize_dynamic` of torch)", "quantised to integers they have no gradient")
 def _(saved, folder):
     quantize = getattr(getattr(torch.ao, "quantization", None), "quantize_dynamic", None)
     if quantize is None or not torch.backends.quantized.supported_engines:
