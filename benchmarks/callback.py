@@ -51,7 +51,7 @@ def seconds(trainer: Trainer) -> float:
     return time.perf_counter() - start
 
 
-def measure(model: torch.nn.Module, count: int, rounds: int) -> tuple[float, float, float]:
+def measure(model: torch.nn.Module, level: str, count: int, rounds: int) -> tuple[float, float, float]:
     """The seconds of an evaluation and of the callback, and the ratio of an evaluation with it to one without."""
     tokenizer = af.models.WordTokenizer.train([" ".join(WORDS)], min_count=1)
     rows = [{**tokenizer(text), "label": 0} for text in texts_of(TEXTS, seed=0)]
@@ -61,7 +61,7 @@ def measure(model: torch.nn.Module, count: int, rounds: int) -> tuple[float, flo
         )
         trainer = Trainer(model, arguments, eval_dataset=rows, processing_class=tokenizer)
         trainer.remove_callback(PrinterCallback)
-        callback = FaithfulnessCallback(trainer, texts_of(count, seed=1))
+        callback = FaithfulnessCallback(trainer, texts_of(count, seed=1), level=level)
         without, added = [], []
         for number in range(rounds + 1):
             plain = seconds(trainer)
@@ -83,10 +83,13 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=16, help="of the callback")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    print(f"{'model':18} evaluation  callback  ratio  as many texts  ({options.texts} texts in the callback)")
+    print(
+        f"{'model':18} erased at  evaluation  callback  ratio  as many texts  ({options.texts} texts in the callback)"
+    )
     for name, model in models().items():
-        plain, added, ratio = measure(model, options.texts, options.rounds)
-        print(f"{name:18} {plain:8.2f} s {added:7.2f} s {ratio:6.2f} {TEXTS * added / plain:14.0f}")
+        for level in ("attention",) if name.startswith("FLAN") else ("attention", "input"):
+            plain, added, ratio = measure(model, level, options.texts, options.rounds)
+            print(f"{name:18} {level:9} {plain:8.2f} s {added:7.2f} s {ratio:6.2f} {TEXTS * added / plain:14.0f}")
 
 
 if __name__ == "__main__":
