@@ -23,7 +23,7 @@ def from_shap(explanation: Any, *, label: int | str | None = None) -> Explained:
     comes last.
 
     Args:
-        explanation: of all rows of the data, as ``shap.Explainer(pipeline)(texts)`` returns it; or a list with one for
+        explanation: of all rows of the data, as ``shap.Explainer(...)(texts)`` returns it; or a list with one for
             each row; or a function from a text to it.
         label: the class that is explained, by its number, or by its name in ``output_names``; by default the class
             that is predicted, which is the one whose values and base value have the largest sum.

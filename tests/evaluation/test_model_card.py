@@ -168,9 +168,9 @@ class Hub(BaseHTTPRequestHandler):
         assert self.headers["Authorization"] == "Bearer hf_x"
         self.commits.append({**header, "path": self.path})
         self.files[file["path"]] = base64.b64decode(file["content"])
-        self.answer(
-            200, {"commitUrl": f"https://huggingface.co/me/flan/commit/{len(self.commits)}", "commitOid": "d" * 40}
-        )
+        address = "https://huggingface.co/me/flan"
+        commit = {"commitUrl": f"{address}/commit/{len(self.commits)}", "commitOid": "d" * 40}
+        self.answer(200, {**commit, "pullRequestUrl": f"{address}/discussions/1"})
 
 
 @pytest.fixture
