@@ -208,13 +208,13 @@ def test_each_row_has_a_test():
     assert [supported == "no" for _, supported in ROWS] == [message is not None for _, message, *_ in WAYS.values()]
 
 
-@pytest.mark.parametrize("name", WAYS)
+SLOW = ("`torch.compile(model)`",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in WAYS])
 def test_a_row(name, saved, expected, tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda *prompt: pytest.fail("there was a prompt"))
-    for module in (huggingface_hub.constants, huggingface_hub.file_download):
-        for cache in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-            monkeypatch.setattr(module, cache, str(tmp_path), raising=False)
-    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path), raising=False)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     function, message, warning, close = WAYS[name]
     arguments = function(saved, tmp_path)
     if message is not None:
