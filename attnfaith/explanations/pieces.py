@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from attnfaith.errors import InputError
@@ -52,7 +53,7 @@ def token_scores(pieces: Iterable[Piece], text: EncodedText, *, other: float = U
 
 
 def located(tokens: Sequence[str], scores: Sequence[float], text: str) -> list[Piece]:
-    """Find the tokens of another tokenizer in a text, one after the other; special tokens are left out.
+    r"""Find the tokens of another tokenizer in a text, one after the other; special tokens are left out.
 
     Args:
         tokens: their strings; word pieces may have the marks of their vocabulary.
@@ -62,6 +63,8 @@ def located(tokens: Sequence[str], scores: Sequence[float], text: str) -> list[P
     Example:
         >>> located(["[CLS]", "not", "ba", "##d", "[SEP]"], [9, 1, 2, 3, 9], "Not bad")
         [(0, 3, 1.0), (4, 6, 2.0), (6, 7, 3.0)]
+        >>> located(["cafe", "bar"], [1, 2], "café\N{ZERO WIDTH SPACE} bar")
+        [(0, 4, 1.0), (6, 9, 2.0)]
     """
     if len(tokens) != len(scores):
         raise InputError(f"it has {len(scores)} scores for {len(tokens)} tokens; expected one for each.")
@@ -80,8 +83,14 @@ def located(tokens: Sequence[str], scores: Sequence[float], text: str) -> list[P
             pieces.append((*span, score))
     covered = {index for start, end, _ in pieces for index in range(start, end)}
     end_of_pieces = max(covered, default=-1)
+    # Tokenizers drop blanks, marks and invisible characters; letters, numbers, punctuation and symbols they do not.
     skipped = next(
-        (index for index in range(end_of_pieces) if index not in covered and not text[index].isspace()), None
+        (
+            index
+            for index in range(end_of_pieces)
+            if index not in covered and unicodedata.category(text[index])[0] in "LNPS"
+        ),
+        None,
     )
     if not_found is not None or skipped is not None:
         problem = f"no token is at character {skipped}"

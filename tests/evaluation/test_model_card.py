@@ -209,7 +209,7 @@ def test_push_to_hub(results, hub, tmp_path, monkeypatch):
     last = hub.commits[-1]
     assert last["parentCommit"] == "c" * 39 + "1"  # a change made meanwhile is not overwritten
     assert last["path"] == "/api/models/me/flan/commit/draft?create_pr=1"
-    with pytest.raises(StorageError, match=r"hf://me/other cannot be reached: RepositoryNotFoundError.*Check the id"):
+    with pytest.raises(StorageError, match=r"'hf://me/other' cannot be reached: RepositoryNotFoundError.*Check the id"):
         results.push_to_hub("me/other", token="hf_x")
     assert len(hub.commits) == 2
 
