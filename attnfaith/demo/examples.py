@@ -18,6 +18,7 @@ from attnfaith.demo.planted import Planted, agreement_of
 from attnfaith.demo.steps import STARS, explain
 from attnfaith.evaluation.evaluator import Evaluator
 from attnfaith.evaluation.results import Results
+from attnfaith.markdown import escape_markdown
 
 SHOWN = (ATTENTION, report.RIVAL[1], OPTIMAL[1])
 """Rankings of the attention level that are shown of each text."""
@@ -87,7 +88,7 @@ def user_examples(results: Results, evaluator: Evaluator, data: Any, column: str
         explanation = by_ranking[ATTENTION]
         probability = "" if explanation.probability is None else f" (probability {explanation.probability:.2f})"
         prediction = f"The model predicts {explanation.prediction}{probability}."
-        text, removed = report.escape_markdown(rows[number].text), _removed(results, int(number))
+        text, removed = escape_markdown(rows[number].text), _removed(results, int(number))
         lines += [f"#### {title}, at the final attention", ""]
         lines += report.example(by_ranking, removed, first=ITEMS_SHOWN, text=text, prediction=prediction)
     return lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -13,10 +12,10 @@ from attnfaith.attribution.explanation import Explanation
 from attnfaith.attribution.method import ATTENTION, CONTROL, YOURS
 from attnfaith.demo.corpus import Review
 from attnfaith.demo.steps import Plan
-from attnfaith.escaping import visible
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent
 from attnfaith.estimates.pivot import Key
 from attnfaith.evaluation.results import Results
+from attnfaith.markdown import escape_markdown, markdown_table
 
 PLANTED = (YOURS, "planted")
 """The ranking of a demo's own: the decisive words first, in the order of the text."""
@@ -141,7 +140,7 @@ def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> lis
         unit = results.manifest["facts"]["unit"][level]
         where = "the final attention" if level == "attention" else "the whole model"
         lines += [f"What is removed are {unit}, from {where}:", ""]
-        lines += [*_markdown([*head, "agreement with the planted words"] if agreed else head, rows), ""]
+        lines += [*markdown_table([*head, "agreement with the planted words"] if agreed else head, rows), ""]
     note = "*Removed* is the mean share of the items. " + _NEVER_FLIPS
     if "efficiency" in " ".join(lines):
         note += " *Efficiency* is the size of the smallest set that flips / the number removed: 100 % is perfect."
@@ -196,17 +195,6 @@ def with_bold_words(review: Review) -> str:
     return markdown + escape_markdown(text[end:])
 
 
-def escape_markdown(text: str) -> str:
-    r"""Escape the signs of Markdown in a text, and replace line breaks by spaces.
-
-    Example:
-        >>> print(escape_markdown("2 * 3\n_"))
-        2 \* 3 \_
-    """
-    escaped = "".join("\\" + sign if sign in "\\`*_{}[]<>#|~" else sign for sign in visible(text, "\n\t"))
-    return re.sub(r"\s+", " ", escaped)
-
-
 def example(
     explained: Mapping[str, Explanation], removed: Mapping[str, int | None], *, first: int, text: str, prediction: str
 ) -> list[str]:
@@ -228,19 +216,13 @@ def example(
         flips = "never" if count is None else f"{count} of {total}"
         rows.append([display_name((explanation.level, name)), ", ".join(items), flips])
     head = ["ranking", f"its first {first}" if first > 1 else "its first", "removed until the decision flips"]
-    return [*lines, *_markdown(head, rows), ""]
+    return [*lines, *markdown_table(head, rows), ""]
 
 
 def _item(explanation: Explanation, index: int) -> str:
     score = explanation.scores[index]
     weight = f" ({percent(score)})" if explanation.method == ATTENTION else ""
     return f"“{escape_markdown(explanation.tokens[index].strip())}”{weight}"
-
-
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    numeric = [all(re.match(r"[\d–]", cells[column]) for cells in rows) for column in range(len(head))]
-    rule = ["---:" if right else "---" for right in numeric]
-    return ["| " + " | ".join(cells) + " |" for cells in (head, rule, *rows)]
 
 
 def _shown(figure: SummaryValue) -> str:

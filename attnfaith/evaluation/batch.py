@@ -21,6 +21,7 @@ from attnfaith.errors import UnsupportedModelError
 from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.token_hiding import Hiding
+from attnfaith.explanations.explained import Explained
 from attnfaith.functional.decision import Decision
 from attnfaith.functional.known_sets import KnownSets
 from attnfaith.text.annotations import align_scores
@@ -221,7 +222,9 @@ class Batch:
 
 
 def _source_scores(ranking: Ranking, row: Row, encoded: EncodedText) -> Any:
-    """The scores that a user's function or column gives a text; NaN for each token if the cell is empty."""
+    """The scores that a user's ranking gives a text; NaN for each token if the cell of a column is empty."""
+    if isinstance(ranking.source, Explained):
+        return ranking.source.scores(row.number, encoded)
     if callable(ranking.source):
         return ranking.source(encoded)
     scores = (row.scores or {}).get(str(ranking.source))

@@ -31,6 +31,7 @@ from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.sampling import BATCH, KEYED, SHARD, Sampling
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS
+from attnfaith.explanations.explained import Explained
 from attnfaith.functional.decision import KINDS, Decision, decision_of
 from attnfaith.parameter_names import parameter
 from attnfaith.progress import ProgressLog
@@ -160,8 +161,9 @@ class Evaluator:
             rankings: "default" (or None) for those that cost a long text no more passes through the model than a short
                 one; "all"; or names of methods: "gradient" at every level that has it, "input/gradient" at one. A list
                 may hold both: ``["default", "omission"]``.
-            explanations: your own rankings by name: a column with a list of scores, or a function from a text as the
-                model reads it (tokens, words, offsets ...) to scores.
+            explanations: your own rankings by name: a column with a list of scores, a function from a text as the
+                model reads it (tokens, words, offsets ...) to scores, or explanations of another library by
+                `attnfaith.explanations`.
             level: where items are erased: "attention", "input" or "both"; None for "attention" on a HAN or FLAN, else
                 "both".
             tests: "all", or names, or tests with options, such as ``af.tests.Erasure(bounds=True)``.
@@ -226,6 +228,9 @@ class Evaluator:
         )
 
         source = DataSource(data, data_options)
+        for explained in ranking_options.explanations.values():
+            if isinstance(explained, Explained):
+                explained.check(source.rows)
         run_options.sampling.check(source.rows, [test.name for test in chosen_tests], run_options.part)
         decision, labels = self._decision(source)
         source.read_labels(labels)

@@ -27,6 +27,7 @@ from attnfaith.storage.run_store import Store
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from datasets import Dataset
     from matplotlib.figure import Figure
 
 
@@ -152,6 +153,126 @@ class Results:
         """Copy the results into another folder, or to an address, from which `load_results` reads them."""
         self._store.copy_to(path)
         return str(path) if is_address(path) else Path(path)
+
+    def to_card(
+        self,
+        path: str | os.PathLike[str] = "README.md",
+        *,
+        dataset_name: str = "evaluation data",
+        dataset_type: str | None = None,
+        dataset_config: str | None = None,
+        dataset_split: str | None = None,
+        model_name: str | None = None,
+    ) -> Path:
+        """Add the verdict to a model card of the hub, as a section and as metadata, or update it there.
+
+        Nothing else in the card changes. The results of other data have a section of their own. A card that is missing
+        is created.
+
+        Args:
+            path: of the card, or of the folder of the model.
+            dataset_name: the name of the data, for readers.
+            dataset_type: the id of the data on the hub; by default their name.
+            dataset_config: the configuration of the data, if they have several.
+            dataset_split: the split.
+            model_name: the entry of ``model-index`` that gets the results; by default the only one.
+
+        Returns:
+            The path of the card.
+        """
+        from attnfaith.evaluation.model_card import CardNames, write_card
+
+        names = CardNames(
+            dataset_name=dataset_name,
+            dataset_type=dataset_type,
+            dataset_config=dataset_config,
+            dataset_split=dataset_split,
+            model_name=model_name,
+        )
+        return write_card(self, path, names)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        dataset_name: str = "evaluation data",
+        dataset_type: str | None = None,
+        dataset_config: str | None = None,
+        dataset_split: str | None = None,
+        model_name: str | None = None,
+        revision: str | None = None,
+        create_pr: bool = False,
+        commit_message: str = "Add an evaluation of attention as an explanation",
+        token: str | None = None,
+    ) -> str | None:
+        """Add the verdict to the card of a model on the hub, as `to_card` does on disk.
+
+        Args:
+            repo_id: the id of the model, such as "me/my-model".
+            dataset_name: see `to_card`, also for the next four.
+            dataset_type: the id of the data on the hub.
+            dataset_config: the configuration of the data.
+            dataset_split: the split.
+            model_name: the entry of ``model-index``.
+            revision: the branch; by default the main one.
+            create_pr: open a pull request, for a model of somebody else.
+            commit_message: of the commit.
+            token: of the hub; by default the stored one.
+
+        Returns:
+            The address of the commit; None if the card says all of it already.
+        """
+        from attnfaith.evaluation.model_card import CardNames, push_card
+
+        names = CardNames(
+            dataset_name=dataset_name,
+            dataset_type=dataset_type,
+            dataset_config=dataset_config,
+            dataset_split=dataset_split,
+            model_name=model_name,
+        )
+        return push_card(
+            self,
+            repo_id,
+            names,
+            revision=revision,
+            create_pr=create_pr,
+            commit_message=commit_message,
+            token=token,
+        )
+
+    def to_dataset(self, table: str = "texts") -> Dataset:
+        """A table as a `datasets.Dataset`.
+
+        Args:
+            table: its name, one of `tables`.
+        """
+        from datasets import Dataset
+
+        stored = pa.Table.from_pandas(self.table(table), schema=self._schemas().get(table), preserve_index=False)
+        for index, column in enumerate(stored.schema):  # of a table without a schema pandas makes large strings
+            if column.type == pa.large_string():
+                stored = stored.set_column(index, column.name, stored[index].cast(pa.string()))
+        return Dataset(stored)
+
+    def to_evaluate(self, path: str | os.PathLike[str]) -> Path:
+        """Write the verdict and the summary as JSON, with `evaluate.save`.
+
+        A figure is named ``test/erase level/ranking level/ranking/figure``, with the other ranking before the figure
+        where it compares two; its interval has ``_low`` and ``_high`` behind the name. What is undefined is null.
+
+        Args:
+            path: of the file; or a folder, for a file that is named after the time.
+
+        Returns:
+            The path of the file.
+        """
+        import evaluate
+
+        from attnfaith.evaluation.flat_summary import flat_summary
+
+        about = {"verdict": self.verdict.label, "texts": self.manifest["counts"]["texts"]}
+        return Path(evaluate.save(validation.path(path, "path"), **about, **flat_summary(self.summary())))
 
     def __str__(self) -> str:
         """The verdict."""

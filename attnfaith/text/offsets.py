@@ -211,6 +211,16 @@ def _fold(string: str) -> str:
     return plain.casefold() or string
 
 
+def spells(token: str, characters: str) -> bool:
+    """Whether a token stands for these characters: apart from markers, case, accents and compatibility forms.
+
+    Example:
+        >>> spells("##es", "ÉS"), spells("[UNK]", "ÉS")
+        (True, False)
+    """
+    return _fold(characters) in (_fold(token), _fold(surface_of(token)))
+
+
 def is_mark(character: str) -> bool:
     """True for a combining mark, which modifies the character before it."""
     return unicodedata.category(character).startswith("M")

@@ -103,6 +103,14 @@ def test_json_loses_nothing():
 # ---- doors
 
 
+def test_model_cards(run_of_hostile, tmp_path):
+    _, results = run_of_hostile
+    path = results.to_card(tmp_path, dataset_name=HOSTILE, model_name=HOSTILE)
+    shown = clean(path.read_text(encoding="utf-8"))
+    assert shown.count("<!--") == 2  # around the section
+    assert results.to_card(path, dataset_name=HOSTILE, model_name=HOSTILE).read_text(encoding="utf-8") == shown
+
+
 @pytest.mark.parametrize("kind", [af.InputError, af.StorageError, af.NumericalError, af.UnsupportedModelError])
 def test_errors(kind):
     assert "\\x1b]0;owned" in clean(str(kind(f"There is no {HOSTILE}.")))

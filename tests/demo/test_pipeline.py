@@ -14,10 +14,11 @@ from attnfaith.demo.corpus import planted_scores, reviews
 from attnfaith.demo.output_folder import demo_folder
 from attnfaith.demo.pipeline import planted_demo, run_demo
 from attnfaith.demo.planted import Planted, agreement_of, agreement_table
-from attnfaith.demo.report import escape_markdown, with_bold_words
+from attnfaith.demo.report import with_bold_words
 from attnfaith.demo.steps import Plan
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import percent
+from attnfaith.markdown import escape_markdown
 
 FEW = Plan(train=160, validation=20, held_out=30, epochs=3, learning_rate=1e-2)
 KINDS = ("flan", "han")
