@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from attnfaith.cli import options as given
-from attnfaith.cli.option_names import OPTIONS
 from attnfaith.cli.options import bars, model_path
 from attnfaith.errors import InputError
+from attnfaith.option_names import OPTIONS
 from attnfaith.parameter_names import option_names
 
 

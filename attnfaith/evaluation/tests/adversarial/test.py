@@ -68,6 +68,24 @@ class Adversarial(Test):
     headline: ClassVar[Mapping[str, str]] = {"js_mean": "divergence an adversary reaches (mean, nats)"}
     metrics: ClassVar[tuple[str, ...]] = ("AdversarialDivergence",)
     citation: ClassVar[str] = JAIN_WALLACE
+    question: ClassVar[str] = "How different can attention be while the output stays as it is?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "divergences": (
+            "Each text is at the largest divergence from its own attention that leaves the output as it is, beside the "
+            "largest weight. The further to the right, the more freely the weights can be exchanged."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        (
+            "The adversary changes the weights of one text at a time, without regard to whether a trained model could "
+            "make such weights."
+        ),
+        (
+            "The search finds lower bounds: weights that are further away may exist. Where the maximum can be "
+            "computed, it stands beside them."
+        ),
+    )
+    shares: ClassVar[frozenset[str]] = frozenset({"unsatisfied"})
     epsilon: float | None = None
     candidates: int = 5
     steps: int = 500

@@ -63,6 +63,22 @@ class Agreement(Test):
     }
     metrics: ClassVar[tuple[str, ...]] = ("RankAgreement", "TopOverlap")
     citation: ClassVar[str] = JAIN_WALLACE
+    question: ClassVar[str] = "Do rankings agree with each other?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "matrix": (
+            "Each cell is the mean Kendall's tau of two rankings over the texts: 1 for the same order, 0 for unrelated "
+            "orders, -1 for reversed ones."
+        ),
+        "distributions": (
+            "Each strip has a tau of attention for every text, by the class that the model predicts. Texts far to the "
+            "right have almost the same order in both rankings."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        "Agreement says nothing about which ranking is right. Two rankings can agree and both miss what decides.",
+        "In long texts most items have almost no weight, and their order is noise that lowers tau.",
+        "A text where one of the rankings is constant has no tau. It is counted and left out.",
+    )
     pairs: str = "all"
     top: int | float = 0.1
     alpha: float = 0.05

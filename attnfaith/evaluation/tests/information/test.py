@@ -70,6 +70,24 @@ class Information(Test):
     ranked: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]] = ("RankInformation",)
     citation: ClassVar[str] = WEN
+    question: ClassVar[str] = "Does what is attended most say most about the output?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "ranks": (
+            "The mutual information between the output and the vectors at each rank of attention, corrected for "
+            "chance. A line that falls from the left says that the most attended items tell most about the output."
+        ),
+        "heads": (
+            "How well the order by attention is the order by information, for each head by itself: 1 for the same "
+            "order, 0 for unrelated ones."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        "Mutual information is estimated by clustering and needs some hundred texts.",
+        (
+            "Vectors behind a recurrent or self-attending encoder also hold what was read around them, so several "
+            "ranks can tell the same."
+        ),
+    )
     clusters: int | str | None = None
     ranks: int | None = None
     kmeans_seeds: int = 5

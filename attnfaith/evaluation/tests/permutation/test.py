@@ -55,6 +55,22 @@ class Permutation(Test):
     }
     metrics: ClassVar[tuple[str, ...]] = ("PermutationDistance",)
     citation: ClassVar[str] = JAIN_WALLACE
+    question: ClassVar[str] = "Does it matter which words the weights go to?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "distances": (
+            "Each text is at the median distance that its output moves when its weights are shuffled, beside the "
+            "largest weight. Texts with a large weight that hardly move are decisions for which it does not matter "
+            "where the weight is."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        (
+            "Shuffled weights are weights that the model never makes. A large movement shows that the weights are "
+            "used, not that they are an explanation."
+        ),
+        "Only the final attention is shuffled. What a Transformer carries past it does not change.",
+    )
+    shares: ClassVar[frozenset[str]] = frozenset({"never_changes"})
     permutations: int = 100
 
     def __post_init__(self) -> None:

@@ -68,6 +68,25 @@ class SingleWeight(Test):
     level_name: ClassVar[str] = "one at a time"
     metrics: ClassVar[tuple[str, ...]] = ("SingleWeight",)
     citation: ClassVar[str] = SERRANO_SMITH
+    question: ClassVar[str] = "Does the most important item matter more than another one?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "differences": (
+            "Each point is a text: how much more the output moves when the most attended item is removed than when a "
+            "random other one is, against the difference of their weights. Points above zero are texts where the "
+            "attended item matters more."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        (
+            "One item is removed at a time. A decision that rests on several items together does not flip, whichever "
+            "of them is removed."
+        ),
+        (
+            "The other item is drawn at random from all others, most of which carry little weight, so it is a weak "
+            "opponent."
+        ),
+    )
+    shares: ClassVar[frozenset[str]] = frozenset({"only_top", "only_drawn"})
     reference: str = "paper"
 
     def __post_init__(self) -> None:
