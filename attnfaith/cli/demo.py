@@ -29,7 +29,7 @@ def demo(
 
     A corpus of reviews is made in which it is known which words decide. A flat and a hierarchical attention network
     (FLAN, HAN) are trained on it and evaluated, and what their attention says is compared with what was planted.
-    The report is in the folder of the output. Nothing is downloaded.
+    The folder of the output has a report for a browser. Nothing is downloaded.
 
     [bold]Examples[/bold]
 

@@ -83,8 +83,8 @@ class Erasure(Test):
     reading: ClassVar[Mapping[str, str]] = {
         "curves": (
             "Each line is the share of decisions that are still the same when the top of a ranking has been removed. "
-            "The sooner a line falls, the better the ranking knows what decides. A random order shows what no knowledge "
-            "at all needs."
+            "The sooner a line falls, the better the ranking knows what decides. A random order shows what no "
+            "knowledge needs."
         ),
         "efficiency": (
             "Efficiency is the size of the smallest set that flips the decision, divided by the number of items that "
