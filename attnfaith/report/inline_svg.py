@@ -14,6 +14,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from attnfaith.escaping import visible
+from attnfaith.plots.style import COLUMN
 
 _SVG, _XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 _ELEMENTS = frozenset("circle clipPath defs g image line path polygon polyline rect svg use".split())
@@ -47,8 +48,9 @@ def inline_svg(figure: Figure, name: str, message: str) -> Markup:
     inside = "".join(part for child in root for part in _written(child, ids))
     told = escape(visible(message))
     box = escape(root.get("viewBox", ""))
+    size = "column" if figure.get_figwidth() <= COLUMN else "page"
     return Markup(  # every part was escaped here, or comes from the lists above
-        f'<svg class="drawing" role="img" viewBox="{box}" aria-label="{told}" stroke-linejoin="round" '
+        f'<svg class="drawing {size}" role="img" viewBox="{box}" aria-label="{told}" stroke-linejoin="round" '
         f'stroke-linecap="butt">{inside}</svg>'
     )
 

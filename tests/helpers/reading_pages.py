@@ -88,6 +88,11 @@ class Page(HTMLParser):
         return element
 
     @property
+    def drawings(self):
+        """The figures."""
+        return [element for element in self.all("svg") if "drawing" in element.attributes.get("class", "").split()]
+
+    @property
     def text(self):
         """What a reader sees, without style sheets and scripts."""
         (body,) = self.all("body")

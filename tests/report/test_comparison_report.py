@@ -29,7 +29,7 @@ def test_both_sides_are_there(compared, tmp_path):
     names = {name for name, _, _ in compared.settings}
     assert "seed" in names
     assert all(name in page.text for name in names)
-    drawn = {element.attributes["aria-label"].split(".")[0] for element in page.all("svg", class_="drawing")}
+    drawn = {element.attributes["aria-label"].split(".")[0] for element in page.drawings}
     assert len(drawn) == sum(len(test.figures(compared.first)) for test in compared.first.ran)
     assert "This test was not run here." in page.text
     ids = [element.attributes["id"] for element in page.elements if "id" in element.attributes]

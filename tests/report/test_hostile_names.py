@@ -40,7 +40,7 @@ def test_no_element_or_attribute_is_theirs(kind, pages, results):
 
 def test_names_in_figures_are_shapes(pages):
     """Letters of figures are drawn: no text of an SVG comes from strangers."""
-    drawings = re.findall(r'<svg class="drawing".*?</svg>', pages["run"], flags=re.DOTALL)
+    drawings = re.findall(r'<svg class="drawing .*?</svg>', pages["run"], flags=re.DOTALL)
     assert len(drawings) > 3
     for drawing in drawings:
         inside = drawing.partition(">")[2]

@@ -48,7 +48,7 @@ def test_every_test_has_its_section(page, results):
         for caveat in test.caveats:
             assert caveat in section.text
         assert test.citation in "".join(section.parts)
-    drawings = page.all("svg", class_="drawing")
+    drawings = page.drawings
     assert len(drawings) == sum(len(test.figures(results)) for test in results.ran)
     assert all(len(drawing.attributes["aria-label"]) > 40 for drawing in drawings)
 
