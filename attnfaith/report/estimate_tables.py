@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -14,6 +15,8 @@ from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, decimals, pe
 from attnfaith.estimates.summary_table import BY
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.tests.base import Test
+from attnfaith.evaluation.verdict_rule import FEW
+from attnfaith.report.verdict_scale import PLACES
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,7 @@ def test_tables(test: Test, results: Results) -> list[EstimateGrid]:
         keys = list(dict.fromkeys(key for found in columns.values() for key in found))
         if not keys:
             continue
-        names = {name for name, words in shown.items() if words in columns and name in test.shares}
-        shares = {words for name, words in shown.items() if name in names}
+        shares = {words for name, words in shown.items() if name in test.shares}
         rows = tuple(
             (
                 display_name(key, keys) if any(key) else "all texts",
@@ -60,10 +62,10 @@ def test_tables(test: Test, results: Results) -> list[EstimateGrid]:
             )
             for key in keys
         )
-        where = {"attention": "at the final attention", "input": "at the input"}.get(str(level), "")
         notes = dict.fromkeys(item.note for found in columns.values() for item in found.values() if item.note)
-        caption = f"Estimates {where}".strip()
-        tables.append(EstimateGrid(caption, ("ranking", *columns, "texts"), rows, tuple(notes)))
+        caption = f"Estimates {PLACES.get(str(level), '')}".strip()
+        head = "ranking" if any(map(any, keys)) else "over"
+        tables.append(EstimateGrid(caption, (head, *columns, "texts"), rows, tuple(notes)))
     return tables
 
 
@@ -118,7 +120,9 @@ def _of_slice(table: pd.DataFrame, level: str) -> Sequence[str]:
         SummaryValue() if item is None else figures.get(level, figure, item)
         for figure, item in (("mean_fraction", key), ("mean_fraction", control), ("skill", key))
     ]
-    return [str(cells[0].texts), *(_cell(cell, share=True) for cell in cells)]
+    removed, control_removed, skill = cells
+    placed = skill if removed.texts >= FEW else SummaryValue()
+    return [str(removed.texts), *(_cell(cell, share=True) for cell in (removed, control_removed, placed))]
 
 
 def _slice_name(label: str, labels: Sequence[str]) -> str:
@@ -131,6 +135,9 @@ def _slice_name(label: str, labels: Sequence[str]) -> str:
 
 
 def _cell(estimate: SummaryValue, *, share: bool) -> str:
+    """An estimate as text; without its interval where there are too few texts for one."""
     if not estimate.known:
         return "–"
+    if estimate.texts < FEW:
+        estimate = replace(estimate, low=math.nan, high=math.nan)
     return percent(estimate.value, estimate.low, estimate.high) if share else decimals(estimate)

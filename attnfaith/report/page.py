@@ -37,7 +37,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 @cache
 def environment() -> Environment:
     """The templates of this package; what they print is made visible and escaped."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         finalize=shown,
@@ -45,6 +45,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["unbroken"] = unbroken
+    return made
 
 
 def shown(value: Any) -> Any:
@@ -55,6 +57,16 @@ def shown(value: Any) -> Any:
         a\x1b[2J b\u202e <b> 3
     """
     return visible(value, "\n") if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def unbroken(sentence: str) -> str:
+    r"""A sentence in which no line ends between a number and its "%".
+
+    Example:
+        >>> unbroken("On 92 % of them").split(" ")
+        ['On', '92\xa0%', 'of', 'them']
+    """
+    return sentence.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def asset(name: str) -> Markup:

@@ -17,6 +17,7 @@ from attnfaith.errors import InputError
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.verdict import RANKINGS, Verdict
+from attnfaith.evaluation.verdict_rule import FEW
 from attnfaith.evaluation.verdict_text import capital
 from attnfaith.report.command_line import DATA, command_line, is_whole
 from attnfaith.report.estimate_tables import EstimateGrid, slice_tables, test_tables
@@ -24,7 +25,7 @@ from attnfaith.report.inline_svg import inline_svg
 from attnfaith.report.output_file import check_report_path, write_page
 from attnfaith.report.page import render
 from attnfaith.report.settings import settings_of
-from attnfaith.report.verdict_scale import LevelScale, level_scales
+from attnfaith.report.verdict_scale import PLACES, LevelScale, level_scales
 
 READER = "attnfaith.report.reader"
 """The module that shows single texts."""
@@ -56,6 +57,8 @@ def report_page(results: Results, *, title: str | None = None, introduction: Seq
             "introduction": introduction,
             "run": values,
             "slices": list(slice_tables(results)),
+            "place": PLACES.get(results.verdict.level or "", ""),
+            "few": FEW,
             "texts": reader_section(results),
             "command": command_line(results),
             "data": DATA,

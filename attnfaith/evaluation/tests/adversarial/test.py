@@ -71,8 +71,9 @@ class Adversarial(Test):
     question: ClassVar[str] = "How different can attention be while the output stays as it is?"
     reading: ClassVar[Mapping[str, str]] = {
         "divergences": (
-            "Each text is at the largest divergence from its own attention that leaves the output as it is, beside the "
-            "largest weight. The further to the right, the more freely the weights can be exchanged."
+            "Each text is a dot, or part of a shape where there are many: to the right, how far its attention can be "
+            "from the original while the output stays as it is. Rows are texts by their largest weight, black lines "
+            "medians. Near ln 2 the weights can be entirely different."
         ),
     }
     caveats: ClassVar[tuple[str, ...]] = (

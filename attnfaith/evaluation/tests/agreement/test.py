@@ -66,12 +66,12 @@ class Agreement(Test):
     question: ClassVar[str] = "Do rankings agree with each other?"
     reading: ClassVar[Mapping[str, str]] = {
         "matrix": (
-            "Each cell is the mean Kendall's tau of two rankings over the texts: 1 for the same order, 0 for unrelated "
-            "orders, -1 for reversed ones."
+            "Each cell is the mean Kendall's tau of two rankings over the texts: 1 for the same order, 0 for "
+            "unrelated orders, -1 for reversed ones."
         ),
         "distributions": (
-            "Each strip has a tau of attention for every text, by the class that the model predicts. Texts far to the "
-            "right have almost the same order in both rankings."
+            "How many texts have which tau with attention, by predicted class. The further to the right, the more "
+            "alike are the two orders; lines are means."
         ),
     }
     caveats: ClassVar[tuple[str, ...]] = (

@@ -82,17 +82,19 @@ class Erasure(Test):
     question: ClassVar[str] = "How much must be removed, from the top of a ranking, until the decision flips?"
     reading: ClassVar[Mapping[str, str]] = {
         "curves": (
-            "Each line is the share of decisions that are still the same when the top of a ranking has been removed. "
-            "The sooner a line falls, the better the ranking knows what decides. A random order shows what no "
-            "knowledge needs."
+            "Each line is the share of decisions that are still the same when so much of the top of a ranking has "
+            "been removed. The sooner a line falls, the better the ranking knows what decides. A random order shows "
+            "what no knowledge needs."
         ),
         "efficiency": (
-            "Efficiency is the size of the smallest set that flips the decision, divided by the number of items that "
-            "the ranking removed: at 100 % nothing was removed in vain. Lines are intervals."
+            "Each dot is a ranking with its interval, the best at the top. Where the smallest sets are known, it is "
+            "their size divided by what the ranking removed, and 1 is perfect; else it is the share removed until the "
+            "decision flips."
         ),
         "wins": (
             "Each cell is the share of texts on which the ranking of the row flips the decision with fewer removals "
-            "than the ranking of the column."
+            "than that of the column. A mark says that it is the better of the two, corrected for the number of "
+            "pairs."
         ),
     }
     caveats: ClassVar[tuple[str, ...]] = (

@@ -73,12 +73,13 @@ class Information(Test):
     question: ClassVar[str] = "Does what is attended most say most about the output?"
     reading: ClassVar[Mapping[str, str]] = {
         "ranks": (
-            "The mutual information between the output and the vectors at each rank of attention, corrected for "
-            "chance. A line that falls from the left says that the most attended items tell most about the output."
+            "Above, the mutual information between the output and the vectors at each rank of attention. A line that "
+            "falls from the left says that the most attended items tell most about the output. Below, the mean weight "
+            "at each rank."
         ),
         "heads": (
-            "How well the order by attention is the order by information, for each head by itself: 1 for the same "
-            "order, 0 for unrelated ones."
+            "The same for each head by itself, with weighted Kendall's tau over the ranks: 1 where more attention "
+            "always goes with more information."
         ),
     }
     caveats: ClassVar[tuple[str, ...]] = (

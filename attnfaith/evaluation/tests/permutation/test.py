@@ -58,9 +58,9 @@ class Permutation(Test):
     question: ClassVar[str] = "Does it matter which words the weights go to?"
     reading: ClassVar[Mapping[str, str]] = {
         "distances": (
-            "Each text is at the median distance that its output moves when its weights are shuffled, beside the "
-            "largest weight. Texts with a large weight that hardly move are decisions for which it does not matter "
-            "where the weight is."
+            "Each text is a dot, or part of a shape where there are many: to the right, how far its output moves when "
+            "its weights are shuffled. Rows are texts by their largest weight, black lines medians. Where much weight "
+            "is on one item and little moves, it does not matter where the weight is."
         ),
     }
     caveats: ClassVar[tuple[str, ...]] = (

@@ -83,7 +83,7 @@ class Rationales(Test):
             "Left, how far the probability of the explained class falls without the top of a ranking: higher is "
             "better. Right, how far it falls with the top alone: lower is better."
         ),
-        "agreement": "How well the top of each ranking agrees with what people marked: 1 is complete agreement.",
+        "agreement": "How well the top of each ranking agrees with what people marked, by three measures from 0 to 1.",
     }
     caveats: ClassVar[tuple[str, ...]] = (
         (

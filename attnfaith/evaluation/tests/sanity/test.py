@@ -77,11 +77,11 @@ class Sanity(Test):
     question: ClassVar[str] = "Does a ranking notice when the model's weights, or its labels, are random?"
     reading: ClassVar[Mapping[str, str]] = {
         "spearman": (
-            "The rank correlation of each ranking with itself as layers are re-initialised, from the top. A ranking "
-            "that depends on what the model has learned falls towards 0."
+            "The rank correlation of each ranking with itself as layers are re-initialised, from the last one on. A "
+            "ranking that depends on what the model has learned falls towards 0."
         ),
         "absolute": "The same for the size of the scores, without their sign.",
-        "tau": "The same by Kendall's tau.",
+        "tau": "The same, measured by Kendall's tau.",
     }
     caveats: ClassVar[tuple[str, ...]] = (
         "To pass is a minimum: a ranking that notices random weights can still be wrong about the trained model.",

@@ -71,9 +71,9 @@ class SingleWeight(Test):
     question: ClassVar[str] = "Does the most important item matter more than another one?"
     reading: ClassVar[Mapping[str, str]] = {
         "differences": (
-            "Each point is a text: how much more the output moves when the most attended item is removed than when a "
-            "random other one is, against the difference of their weights. Points above zero are texts where the "
-            "attended item matters more."
+            "Above, each dot is a text: how much further the output moves without the top item than without a random "
+            "other one. Below zero the other item matters more. Below, how often removing each of the two flips the "
+            "decision."
         ),
     }
     caveats: ClassVar[tuple[str, ...]] = (
