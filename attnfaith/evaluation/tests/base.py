@@ -51,7 +51,8 @@ class Test(ABC):
         question: that the test answers, in one sentence.
         reading: how to read each kind of figure, in a sentence or two.
         caveats: what the numbers of the test do not say, one or two sentences each.
-        reported: the estimates in the tables of a report, and what it calls them; the headline where it is empty.
+        reported: the estimates in the tables of a report, and what it calls them, as in a headline, which stands for it
+            where it is empty.
         shares: those of them that are shares of 1, which a report prints in per cent.
     """
 

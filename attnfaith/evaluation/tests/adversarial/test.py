@@ -86,7 +86,13 @@ class Adversarial(Test):
             "computed, it stands beside them."
         ),
     )
-    shares: ClassVar[frozenset[str]] = frozenset({"unsatisfied"})
+    reported: ClassVar[Mapping[str, str]] = {
+        **headline,
+        "js_median": "divergence an adversary reaches (median, nats)",
+        "near_ln2": "entirely different weights found",
+        "unsatisfied": "no other weights found",
+    }
+    shares: ClassVar[frozenset[str]] = frozenset({"near_ln2", "unsatisfied"})
     epsilon: float | None = None
     candidates: int = 5
     steps: int = 500

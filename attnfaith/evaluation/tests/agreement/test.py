@@ -79,6 +79,14 @@ class Agreement(Test):
         "In long texts most items have almost no weight, and their order is noise that lowers tau.",
         "A text where one of the rankings is constant has no tau. It is counted and left out.",
     )
+    reported: ClassVar[Mapping[str, str]] = {
+        **headline,
+        "significant:input/gradient_attention_fixed": "tau with the gradient is significant",
+        "significant:input/leave_one_out": "tau with leave-one-out is significant",
+    }
+    shares: ClassVar[frozenset[str]] = frozenset(
+        {"significant:input/gradient_attention_fixed", "significant:input/leave_one_out"}
+    )
     pairs: str = "all"
     top: int | float = 0.1
     alpha: float = 0.05

@@ -70,7 +70,11 @@ class Permutation(Test):
         ),
         "Only the final attention is shuffled. What a Transformer carries past it does not change.",
     )
-    shares: ClassVar[frozenset[str]] = frozenset({"never_changes"})
+    reported: ClassVar[Mapping[str, str]] = {
+        **headline,
+        "flips": "shuffles that change the decision",
+    }
+    shares: ClassVar[frozenset[str]] = frozenset({"never_changes", "flips"})
     permutations: int = 100
 
     def __post_init__(self) -> None:

@@ -92,6 +92,10 @@ class Rationales(Test):
         ),
         "A probability near 0 or 1 can fall far while the decision hardly changes, and the reverse.",
     )
+    reported: ClassVar[Mapping[str, str]] = {
+        **headline,
+        "token_f1": "token F1 with what people marked",
+    }
     shares: tuple[float, ...] = SHARES
     top: float | None = None
     form: str | None = None

@@ -90,6 +90,10 @@ class Sanity(Test):
             "words."
         ),
     )
+    reported: ClassVar[Mapping[str, str]] = {
+        **headline,
+        "notices": "correlation below a half",
+    }
     shares: ClassVar[frozenset[str]] = frozenset({"notices"})
     how: str = "permuted"
     depths: int | None = None
