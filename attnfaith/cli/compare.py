@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnfaith.addresses import is_address
-from attnfaith.cli import options as given
+from attnfaith.cli import options
 from attnfaith.cli.evaluate import place_of
 from attnfaith.cli.terminal import print_lines
 from attnfaith.escaping import visible
@@ -28,11 +28,11 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    resamples: given.Resamples = 9999,
-    confidence: given.Confidence = 0.95,
-    seed: given.Seed = 0,
-    report: given.Report = None,
-    json: given.Json = False,
+    resamples: options.Resamples = 9999,
+    confidence: options.Confidence = 0.95,
+    seed: options.Seed = 0,
+    report: options.Report = None,
+    json: options.Json = False,
 ) -> None:
     """Compare two runs: their settings, and every estimate with its interval.
 
@@ -64,7 +64,7 @@ def compare(
     from attnfaith.report.output_file import check_report_path
 
     target = None if report is None else check_report_path(report)
-    found = compare_runs(
+    comparison = compare_runs(
         load_results(run_a),
         load_results(run_b),
         _names(run_a, run_b),
@@ -76,23 +76,23 @@ def compare(
     if target is not None:
         from attnfaith.report.comparison_report import write_comparison
 
-        write_comparison(found, target)
+        write_comparison(comparison, target)
     if json:
         from attnfaith.cli.json_output import rows_of, write
 
         write(
             {
-                "sentences": found.sentences,
-                "paired": found.paired,
-                "settings": [{"setting": name, "a": a, "b": b} for name, a, b in found.settings],
-                "figures": rows_of(found.figures),
-                "runs": {"a": place_of(found.first), "b": place_of(found.second)},
+                "sentences": comparison.sentences,
+                "paired": comparison.paired,
+                "settings": [{"setting": name, "a": a, "b": b} for name, a, b in comparison.settings],
+                "figures": rows_of(comparison.figures),
+                "runs": {"a": place_of(comparison.first), "b": place_of(comparison.second)},
             }
         )
         return
-    _print_settings(found)
-    print_lines("\n".join(found.sentences))
-    _print_figures(found)
+    _print_settings(comparison)
+    print_lines("\n".join(comparison.sentences))
+    _print_figures(comparison)
     if target is not None:
         print_lines(f"The report is in {str(target)!r}.")
 
@@ -104,20 +104,20 @@ def _names(run_a: str, run_b: str) -> tuple[str, str]:
     return (a, b) if a != b and a and b else ("A", "B")
 
 
-def _print_settings(found: RunComparison) -> None:
+def _print_settings(comparison: RunComparison) -> None:
     from attnfaith.evaluation.run_comparison import short_setting
 
-    if not found.settings:
+    if not comparison.settings:
         print_lines("Both runs were made with the same model and settings.")
         return
     print_lines("Settings that differ:")
-    for name, a, b in found.settings:
-        first, second = found.names
+    for name, a, b in comparison.settings:
+        first, second = comparison.names
         print_lines(f"  {visible(name)}: {short_setting(a)} in {first}, {short_setting(b)} in {second}")
     print_lines()
 
 
-def _print_figures(found: RunComparison) -> None:
+def _print_figures(comparison: RunComparison) -> None:
     """Print the main estimates: a table on a terminal, else aligned columns."""
     from rich import box
     from rich.console import Console
@@ -125,7 +125,7 @@ def _print_figures(found: RunComparison) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    header, rows = found.columns, found.rows
+    header, rows = comparison.columns, comparison.rows
     print_lines()
     console = Console()
     if console.is_terminal:
@@ -134,6 +134,6 @@ def _print_figures(found: RunComparison) -> None:
             table.add_row(*(Text(cell) for cell in row))
         console.print(table)
         return
-    widths = [max(len(line[place]) for line in (header, *rows)) for place in range(len(header))]
+    widths = [max(len(line[column]) for line in (header, *rows)) for column in range(len(header))]
     for row in (header, *rows):
         print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -51,7 +51,7 @@ def run_demo(
         data: its data, as for ``Evaluator.compute``.
         text_column: the column of texts.
         label_column: the column of labels, which are optional.
-        seed: of the corpus, the models, and all random draws.
+        seed: the seed of the corpus, the models, and all random draws.
         quiet: show no progress.
 
     Returns:
@@ -76,7 +76,7 @@ def planted_demo(
 
     Args:
         output: the folder.
-        seed: of everything.
+        seed: the seed of everything.
         quiet: show no progress.
         plan: the size of the demo.
     """
@@ -126,8 +126,8 @@ def own_demo(
         output: the folder.
         model: a classifier with its tokenizer.
         data: to evaluate it on.
-        columns: of the data.
-        seed: of all random draws.
+        columns: the columns of the data.
+        seed: the seed of all random draws.
         quiet: show no progress.
     """
     evaluator = Evaluator(model)

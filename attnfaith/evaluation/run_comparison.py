@@ -60,12 +60,12 @@ class RunComparison:
     @property
     def rows(self) -> list[list[str]]:
         """The main estimates as text."""
-        called = {"texts": OF_TEXTS} | {name: kind.headline for name, kind in tests.items()}
+        headlines = {"texts": OF_TEXTS} | {name: kind.headline for name, kind in tests.items()}
         level_names = {"texts": ""} | {name: kind.level_name for name, kind in tests.items()}
         return [
-            _cells(row, called[row.test][row.figure], level_names[row.test])
+            _cells(row, headlines[row.test][row.figure], level_names[row.test])
             for row in self.figures.itertuples(index=False)
-            if row.figure in called[row.test]
+            if row.figure in headlines[row.test]
         ]
 
 
@@ -90,8 +90,8 @@ def compare_runs(
         confidence_level: of the intervals.
         seed: of the resamples.
     """
-    same = first.same_data(second)
-    together = same if paired is None else paired
+    same_data = first.same_data(second)
+    together = same_data if paired is None else paired
     figures = compare(
         first.tables,
         second.tables,
@@ -103,7 +103,7 @@ def compare_runs(
         confidence_level=confidence_level,
         seed=seed,
     )
-    return RunComparison(first, second, names, together, _how(same, paired), figures)
+    return RunComparison(first, second, names, together, _how(same_data, paired), figures)
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -129,16 +129,16 @@ def short_setting(value: Any) -> str:
 
 def _search(results: Results) -> tuple[Any, ...]:
     """The settings of the search for the smallest flipping sets."""
-    options = results.tests.get("erasure", {})
-    return results.manifest["run"].get("flipping_set_search"), options.get("bounds"), options.get("resolution")
+    erasure = results.tests.get("erasure", {})
+    return results.manifest["run"].get("flipping_set_search"), erasure.get("bounds"), erasure.get("resolution")
 
 
-def _how(same: bool, paired: bool | None) -> str:
-    if same and paired is not False:
+def _how(same_data: bool, paired: bool | None) -> str:
+    if same_data and paired is not False:
         return "Both runs read the same data, so they are compared text by text."
     if paired:
         return "The data differ, in texts, labels or scores; row n is taken as the same text in both, as you say."
-    if same:
+    if same_data:
         return "Both runs read the same data, but are compared as two samples, as you say."
     return (
         "The data differ, in texts, labels or scores, so the runs are compared as two samples. If row n is the same "
@@ -156,15 +156,15 @@ def _settings(results: Results) -> dict[str, Any]:
     }
 
 
-def _cells(row: Any, called: str, level_name: str) -> list[str]:
+def _cells(row: Any, figure_name: str, level_name: str) -> list[str]:
     interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{_signed(row.low)}, {_signed(row.high)}]"
     difference = row.note or ("undefined" if math.isnan(row.difference) else f"{_signed(row.difference)}{interval}")
     texts = str(row.texts_a) if row.texts_a == row.texts_b else f"{row.texts_a}, {row.texts_b}"
-    own = row.ranking_level in ("", row.erase_level)
+    same_level = row.ranking_level in ("", row.erase_level)
     ranking = display_name((row.ranking_level, row.ranking)) if row.ranking else ""
-    ranking += "" if own else f" ({row.ranking_level} level)"
+    ranking += "" if same_level else f" ({row.ranking_level} level)"
     level = level_name or row.erase_level
-    return [visible(level), visible(ranking), called, _value(row.a), _value(row.b), difference, texts]
+    return [visible(level), visible(ranking), figure_name, _value(row.a), _value(row.b), difference, texts]
 
 
 def _value(number: float) -> str:
