@@ -1,5 +1,9 @@
 """Read an HTML page of a report: its elements, its text, and what a browser says of it."""
 
+import base64
+import hashlib
+import json
+import re
 import shutil
 import subprocess
 import unicodedata
@@ -86,6 +90,29 @@ class Page(HTMLParser):
     def one(self, tag, **attributes):
         (element,) = self.all(tag, **attributes)
         return element
+
+    def runs_only_its_own(self):
+        """Whether the policy permits nothing from elsewhere, and every style sheet and script here by its hash."""
+        policy = self.one("meta", http_equiv="Content-Security-Policy").attributes["content"]
+        assert policy.startswith("default-src 'none'; ")
+        assert not re.search(r"unsafe|https?:|\*", policy)
+        for tag, directive in (("style", "style-src"), ("script", "script-src")):
+            assert self.all(tag)
+            for element in self.all(tag):
+                content = "".join(element.parts)
+                if element.attributes.get("type") == "application/json":
+                    json.loads(content)  # data, which no browser runs
+                    continue
+                digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+                if not re.search(rf"{directive} [^;]*'sha256-{re.escape(digest)}'", policy):
+                    return False
+        for element in self.elements:
+            assert "style" not in element.attributes, "the policy forbids style attributes"
+            assert not [name for name in element.attributes if name.startswith("on")]
+            for name in ("src", "href", "data", "action"):
+                link = element.attributes.get(name, "#")
+                assert link.startswith(("#", "data:image/png;base64,")), link
+        return True
 
     @property
     def drawings(self):

@@ -1,7 +1,5 @@
 """The report of a run: one page that says what the results say, and nothing of its own."""
 
-import base64
-import hashlib
 import re
 from itertools import pairwise
 
@@ -89,20 +87,8 @@ def test_the_scale_is_drawn_where_the_numbers_are(page, results):
 
 
 def test_it_loads_nothing_and_permits_only_what_it_brings(page, source):
-    policy = page.one("meta", http_equiv="Content-Security-Policy").attributes["content"]
-    assert policy.startswith("default-src 'none'; ")
-    for tag, directive in (("style", "style-src"), ("script", "script-src")):
-        assert page.all(tag)
-        for element in page.all(tag):
-            digest = base64.b64encode(hashlib.sha256("".join(element.parts).encode()).digest()).decode()
-            assert re.search(rf"{directive} [^;]*'sha256-{re.escape(digest)}'", policy)
-    assert not re.search(r"unsafe|https?:|\*", policy)
-    for element in page.elements:
-        assert "style" not in element.attributes, "the policy forbids style attributes"
-        assert not [name for name in element.attributes if name.startswith("on")]
-        for name in ("src", "href", "data", "action"):
-            link = element.attributes.get(name, "#")
-            assert link.startswith(("#", "data:image/png;base64,")), link
+    assert page.runs_only_its_own()
+    assert not Page(source.replace("</main>", "<script>document.title = 'owned'</script></main>")).runs_only_its_own()
     assert not page.comments
     assert "url(" not in re.sub(r"url\(#[\w-]+\)", "", source)
 
