@@ -120,10 +120,19 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def setting_text(value: Any) -> str:
+    """A setting as text.
+
+    Example:
+        >>> setting_text([0.1, 0.5]), setting_text(None)
+        ('0.1, 0.5', 'none')
+    """
+    return ", ".join(map(str, value)) if isinstance(value, list) else "none" if value is None else str(value)
+
+
 def short_setting(value: Any) -> str:
     """A setting in at most 60 characters."""
-    text = ", ".join(map(str, value)) if isinstance(value, list) else "none" if value is None else str(value)
-    text = visible(text[:100])
+    text = visible(setting_text(value)[:100])
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attnfaith.attribution.method import YOURS
+from attnfaith.attribution.method import YOURS, methods
 from attnfaith.evaluation.evaluator import Evaluator
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.tests.base import tests
@@ -70,10 +70,15 @@ def _rankings(results: Results) -> str | list[str]:
     left_out: Mapping[str, list[str]] = results.manifest["facts"].get("left_out", {})
     if not any(left_out.values()):
         return named
-    from attnfaith.attribution.method import methods
-
-    added = [name for name in named if not methods[tuple(name.split("/", 1))].by_default]  # type: ignore[index]
+    added = [name for name in named if not _by_default(name)]
     return ["default", *added] if added else "default"
+
+
+def _by_default(name: str) -> bool:
+    """Whether a ranking is among the default ones; one that is not registered here was named."""
+    level, _, method = name.partition("/")
+    known = methods.get((level, method))
+    return known is not None and known.by_default
 
 
 def _yours(results: Results) -> list[str]:

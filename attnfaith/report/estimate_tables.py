@@ -16,7 +16,7 @@ from attnfaith.estimates.summary_table import BY
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.verdict_rule import FEW
-from attnfaith.report.verdict_scale import PLACES
+from attnfaith.plots.panels import place_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def test_tables(test: Test, results: Results) -> list[EstimateGrid]:
             for key in keys
         )
         notes = dict.fromkeys(item.note for found in columns.values() for item in found.values() if item.note)
-        caption = f"Estimates {PLACES.get(str(level), '')}".strip()
+        caption = f"Estimates at {place_of(str(level))}" if level else "Estimates"
         head = "ranking" if any(map(any, keys)) else "over"
         tables.append(EstimateGrid(caption, (head, *columns, "texts"), rows, tuple(notes)))
     return tables

@@ -19,13 +19,14 @@ from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.verdict import RANKINGS, Verdict
 from attnfaith.evaluation.verdict_rule import FEW
 from attnfaith.evaluation.verdict_text import capital
+from attnfaith.plots.panels import place_of
 from attnfaith.report.command_line import DATA, command_line, is_whole
 from attnfaith.report.estimate_tables import EstimateGrid, slice_tables, test_tables
 from attnfaith.report.inline_svg import inline_svg
 from attnfaith.report.output_file import check_report_path, write_page
 from attnfaith.report.page import render
 from attnfaith.report.settings import settings_of
-from attnfaith.report.verdict_scale import PLACES, LevelScale, level_scales
+from attnfaith.report.verdict_scale import level_scales
 
 READER = "attnfaith.report.reader"
 """The module that shows single texts."""
@@ -57,7 +58,7 @@ def report_page(results: Results, *, title: str | None = None, introduction: Seq
             "introduction": introduction,
             "run": values,
             "slices": list(slice_tables(results)),
-            "place": PLACES.get(results.verdict.level or "", ""),
+            "place": f"at {place_of(results.verdict.level)}" if results.verdict.level else "",
             "few": FEW,
             "texts": reader_section(results),
             "command": command_line(results),
@@ -175,6 +176,3 @@ def reader_section(results: Results) -> Markup:
     if importlib.util.find_spec(READER) is None:
         return Markup()
     return Markup(importlib.import_module(READER).section(results))  # markup made there, not text
-
-
-__all__ = ["LevelScale", "model_name", "report_page", "run_values", "write_report"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from attnfaith.evaluation.results import Results
-from attnfaith.evaluation.run_comparison import flat
+from attnfaith.evaluation.run_comparison import flat, setting_text
 
 
 def settings_of(results: Results) -> list[tuple[str, str]]:
-    """The settings of a run: a name and a value each."""
+    """The settings of a run, each a name and a value."""
     manifest = results.manifest
     whole = {
         "attnfaith": manifest["attnfaith"],
@@ -20,8 +18,4 @@ def settings_of(results: Results) -> list[tuple[str, str]]:
         "shard size": manifest["shard_size"],
         "digest of the run": manifest.get("digest"),
     }
-    return [(name, _text(value)) for name, value in flat(whole)]
-
-
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else "none" if value is None else str(value)
+    return [(name, setting_text(value)) for name, value in flat(whole)]

@@ -12,8 +12,8 @@ from attnfaith.attribution.method import ATTENTION
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.verdict_rule import FAITHFUL, FEW, UNFAITHFUL, judge, sizes_known
+from attnfaith.plots.panels import place_of
 
-PLACES = {"attention": "at the final attention", "input": "at the input"}
 _LOWEST = -1.0
 _STEP = 0.1
 
@@ -41,7 +41,7 @@ class LevelScale:
     @property
     def place(self) -> str:
         """The level in words."""
-        return PLACES.get(self.level, self.level)
+        return f"at {place_of(self.level)}"
 
     @property
     def start(self) -> float:
