@@ -33,21 +33,21 @@ def test_elsewhere_with_a_title(finished, tmp_path):
 
 def test_bad_input_is_refused(copy, tmp_path):
     (tmp_path / "empty").mkdir()
-    refused(run("report", tmp_path / "empty"), 2, "no run")
-    refused(run("report", tmp_path / "nowhere"), 2, "no run")
+    refused(run("report", tmp_path / "empty"), 2, "is no run of attnfaith")
+    refused(run("report", tmp_path / "nowhere"), 2, "There is no directory")
     refused(run("report", copy, "--output", tmp_path / "page.pdf"), 2, "ends in .html")
     refused(run("report", copy, "--output", tmp_path), 2, "is a folder")
     refused(run("report", "s3://bucket/run"), 2, "--output FILE")
     assert not (copy / "report.html").exists()
 
 
-def test_a_run_that_is_not_finished(flan, many, tmp_path, monkeypatch):
+def test_a_run_that_is_not_finished(flan, reviews, tmp_path, monkeypatch):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("attnfaith.evaluation.run_manifest.Store.finish", interrupted)
-    run("evaluate", flan, many, "--max-texts", "20", "--output", tmp_path / "run", *FEW)
-    refused(run("report", tmp_path / "run"), 2, "finished")
+    assert run("evaluate", flan, reviews, "--output", tmp_path / "run", *FEW).exit_code == 130
+    refused(run("report", tmp_path / "run"), 2, "is not complete")
 
 
 def test_evaluate_refuses_before_work(flan, reviews, tmp_path, monkeypatch):
