@@ -62,7 +62,8 @@ class LevelScale:
     def anchor(self, skill: float) -> str:
         """On which side of a position its text stands: near an end, towards the middle."""
         position = float(self.at(skill).removesuffix("%"))
-        return "start" if position < 25 else "end" if position > 75 else "middle"
+        near = 12 if skill == 0 else 25  # the text on a random order is short
+        return "start" if position < near else "end" if position > 75 else "middle"
 
     @property
     def limits(self) -> tuple[tuple[str, str, str, str], ...]:
