@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import re
+import warnings
 from collections.abc import Iterator
 from html import escape
 from xml.etree import ElementTree
@@ -26,6 +27,7 @@ _ATTRIBUTES = frozenset(
 _COORDINATES = frozenset(("d", "points", "x", "y"))
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 _REFERENCE = re.compile(r"url\(#(.+)\)")
+_NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # matplotlib repeats each text in a comment
 _PICTURE = "data:image/png;base64,"
 
 
@@ -40,10 +42,12 @@ def inline_svg(figure: Figure, name: str, message: str) -> Markup:
         message: what a reader who cannot see the figure is told.
     """
     # Inside a page, attributes for presentation replace styles, which its policy forbids.
-    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": name, "svg.image_inline": True}):
+    options = {"svg.fonttype": "path", "svg.hashsalt": name, "svg.image_inline": True}
+    with matplotlib.rc_context(options), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)  # the tables have these names
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    root = ElementTree.fromstring(buffer.getvalue())
+    root = ElementTree.fromstring(_NOT_XML.sub(b"", buffer.getvalue()))
     ids = _Ids(root, name)
     inside = "".join(part for child in root for part in _written(child, ids))
     told = escape(visible(message))
