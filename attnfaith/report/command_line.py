@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from attnfaith.attribution.method import YOURS, methods
+from attnfaith.attribution.method import YOURS
+from attnfaith.errors import AttnFaithError
 from attnfaith.evaluation.evaluator import Evaluator
+from attnfaith.evaluation.rankings import ALL, DEFAULT, Ranking, left_out, rankings_for
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.tests.base import tests
 from attnfaith.option_names import OPTIONS
@@ -28,7 +30,15 @@ def command_line(results: Results) -> str:
 
 
 def is_whole(results: Results) -> bool:
-    """Whether the command makes all of the run again: scores that functions computed cannot be given to a command."""
+    """Whether the command makes all of the run again.
+
+    Scores that functions computed, and rankings that are not registered here, cannot be given to a command.
+    """
+    return _has_columns(results) and _rankings(results) is not None
+
+
+def _has_columns(results: Results) -> bool:
+    """Whether each ranking of the user's is a column of the data."""
     return len(_yours(results)) == len(results.manifest["run"]["columns"]["scores"])
 
 
@@ -46,7 +56,7 @@ def _arguments(results: Results) -> dict[str, Any]:
         "label_column": columns["label"],
         "rationale_column": columns["rationale"],
         "rankings": _rankings(results),
-        "explanations": dict(zip(_yours(results), columns["scores"], strict=False)) if is_whole(results) else None,
+        "explanations": dict(zip(_yours(results), columns["scores"], strict=False)) if _has_columns(results) else None,
         "level": levels[0] if len(levels) == 1 else "both",
         "tests": tuple(results.tests),
         "target": run["target"],
@@ -63,22 +73,53 @@ def _arguments(results: Results) -> dict[str, Any]:
     } | ({} if run["hide"] is None or "input" in levels else {"hide": None})
 
 
-def _rankings(results: Results) -> str | list[str]:
-    """The rankings as they can be asked for: "default" and what was added to them, or each by its name."""
-    listed = [name for names in results.manifest["run"]["rankings"].values() for name in names]
-    named = list(dict.fromkeys(name for name in listed if not name.startswith(f"{YOURS}/")))
-    left_out: Mapping[str, list[str]] = results.manifest["facts"].get("left_out", {})
-    if not any(left_out.values()):
-        return named
-    added = [name for name in named if not _by_default(name)]
-    return ["default", *added] if added else "default"
+def _rankings(results: Results) -> str | list[str] | None:
+    """The rankings as they can be asked for, as short as possible; None if no words give the same ones."""
+    manifest = results.manifest
+    listed = {level: _without_yours(names) for level, names in manifest["run"]["rankings"].items()}
+    if not any(listed.values()):
+        return DEFAULT  # no test of the run reads any
+    names = list(dict.fromkeys(name for names in listed.values() for name in names))
+    usual = {str(item) for level in listed for item in _asked_for(results, level, DEFAULT)}
+    forms: list[str | list[str]] = [
+        DEFAULT,
+        ALL,
+        [DEFAULT, *(name for name in names if name not in usual)],
+        list(dict.fromkeys(name.rpartition("/")[2] for name in names)),
+        names,
+    ]
+    return next((form for form in forms if _gives(results, form, listed)), None)
 
 
-def _by_default(name: str) -> bool:
-    """Whether a ranking is among the default ones; one that is not registered here was named."""
-    level, _, method = name.partition("/")
-    known = methods.get((level, method))
-    return known is not None and known.by_default
+def _gives(results: Results, asked: str | list[str], listed: Mapping[str, list[str]]) -> bool:
+    """Whether this asks for the rankings of the run at each level, but for those that its model does not support."""
+    noted, dear = results.manifest["notes"], results.manifest["facts"].get("left_out", {})
+    for level, names in listed.items():
+        try:
+            rankings = _asked_for(results, level, asked)
+            omitted = left_out(level, asked, rankings, **_model(results))
+        except AttnFaithError:  # a ranking that is not registered here
+            return False
+        supported = [
+            str(item) for item in rankings if not any(f"The ranking {item} is left out: " in note for note in noted)
+        ]
+        if supported != names or [str(item) for item in omitted] != dear.get(level, []):
+            return False
+    return True
+
+
+def _asked_for(results: Results, level: str, asked: str | list[str]) -> list[Ranking]:
+    return rankings_for(level, asked, {}, **_model(results))
+
+
+def _model(results: Results) -> dict[str, bool]:
+    """What decides which rankings a model can have."""
+    facts = results.manifest["facts"]
+    return {"by_token": facts["unit"]["attention"] == "tokens", "affine": facts["tail_is_affine"]}
+
+
+def _without_yours(names: Iterable[str]) -> list[str]:
+    return [name for name in names if not name.startswith(f"{YOURS}/")]
 
 
 def _yours(results: Results) -> list[str]:

@@ -50,6 +50,22 @@ def test_it_makes_the_same_run(asked, tmp_path):
     assert str(second) == str(first)
 
 
+@pytest.mark.parametrize("rankings", ["default", "all", ["attention", "gradient_x_input"], ["default", "omission"]])
+def test_rankings_of_a_transformer(rankings, tmp_path):
+    """At two levels names mean more than one ranking; the words in the command mean the same ones."""
+    evaluator = af.Evaluator(str(commands.save_bert(tmp_path / "bert")))
+    rows = [{"text": text} for text in commands.texts(2)]
+    first = evaluator.compute(rows, rankings=rankings, tests=["agreement"], quiet=True)
+    assert is_whole(first)
+    words = command_line(first).split()
+    asked = words[words.index("--rankings") + 1].split(",") if "--rankings" in words else ["default"]
+    second = evaluator.compute(rows, rankings=asked, tests=["agreement"], quiet=True)
+    for entry in ("run", "facts"):
+        assert second.manifest[entry] == first.manifest[entry]
+    if isinstance(rankings, str):
+        assert asked == [rankings]
+
+
 def test_what_a_function_computed_cannot_be_given(tmp_path):
     model = commands.save_flan(tmp_path / "flan")
     rows = [{"text": text} for text in commands.texts(3)]
