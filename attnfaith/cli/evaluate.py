@@ -110,7 +110,7 @@ def evaluate(
     """
     chosen = parsed_tests(tests, option, bounds=bounds)
     chosen_rankings, share = rankings_of(rankings), share_of_points(precision)
-    chosen_part, target = part_of(part), _report_path(report)
+    chosen_part, page = part_of(part), _report_path(report)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
     with _kept(output), bars(quiet):
         from attnfaith.evaluation.evaluator import Evaluator
@@ -152,9 +152,9 @@ def evaluate(
             part=chosen_part,
         )
         if evaluator.processes.index == 0:
-            if target is not None:
-                results.to_html(target)
-            tell(results, json=json, report=target)
+            if page is not None:
+                results.to_html(page)
+            tell(results, json=json, report=page)
 
 
 def tell(results: Results, *, json: bool, report: Path | None = None) -> None:

@@ -53,7 +53,7 @@ def test_tables(test: Test, results: Results) -> list[EstimateGrid]:
         keys = list(dict.fromkeys(key for found in columns.values() for key in found))
         if not keys:
             continue
-        shares = {words for name, words in shown.items() if name in test.shares}
+        shares = {words for name, words in shown.items() if name in test.percentages}
         rows = tuple(
             (
                 display_name(key, keys) if any(key) else "all texts",

@@ -211,4 +211,4 @@ def test_it_says_what_it_asks_and_how_to_read_it(name):
     for text in (*kind.reading.values(), *kind.caveats):
         assert text.endswith("."), text
     assert kind.caveats, f"The test {name!r} has no caveats: {advice}."
-    assert kind.shares <= {*kind.reported, *kind.headline}
+    assert kind.percentages <= {*kind.reported, *kind.headline}

@@ -4,6 +4,9 @@ import pytest
 from transformers import AutoModelForSequenceClassification
 
 import attnfaith as af
+from attnfaith.evaluation.run_comparison import compare_runs
+from attnfaith.report.comparison_report import comparison_page
+from attnfaith.report.run_report import report_page
 from tests.helpers import commands, small_runs
 from tests.helpers.reading_pages import HOSTILE
 
@@ -37,3 +40,31 @@ def hostile(tmp_path_factory):
         output_dir=tmp_path_factory.mktemp("runs") / "hostile",
         quiet=True,
     )
+
+
+@pytest.fixture(scope="session")
+def few():
+    """A run of three texts without labels: no verdict, no intervals, no slices of what is not there."""
+    evaluator, data = small_runs.evaluator_of("regression")
+    rows = [{"text": row["text"]} for row in data[:3]]
+    return small_runs.computed(evaluator, rows, "erasure", "single_weight", "agreement")
+
+
+@pytest.fixture(scope="session")
+def compared(results):
+    """Two runs, of which the second has fewer tests and another seed."""
+    evaluator, _ = small_runs.evaluator_of("multiclass")
+    other = small_runs.computed(evaluator, small_runs.ROWS, "erasure", "single_weight", seed=1)
+    return compare_runs(results, other, ("one", "two"), n_resamples=50)
+
+
+@pytest.fixture(scope="session")
+def pages(results, compared, hostile):
+    """Pages as text: of a run and of a comparison, each plain and hostile."""
+    hostile_pair = compare_runs(hostile, hostile, (HOSTILE, HOSTILE + "2"), n_resamples=20)
+    return {
+        "run": report_page(results),
+        "comparison": comparison_page(compared),
+        "hostile run": report_page(hostile, title=HOSTILE, introduction=[HOSTILE]),
+        "hostile comparison": comparison_page(hostile_pair, title=HOSTILE),
+    }

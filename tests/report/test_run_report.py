@@ -6,7 +6,8 @@ from itertools import pairwise
 import pytest
 
 import attnfaith as af
-from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.lookup import SummaryLookup, percent
+from attnfaith.evaluation.verdict_rule import FEW
 from attnfaith.report import run_report
 from attnfaith.report.run_report import report_page
 from attnfaith.report.verdict_scale import level_scales
@@ -14,8 +15,8 @@ from tests.helpers.reading_pages import Page, in_browser
 
 
 @pytest.fixture(scope="module")
-def source(results):
-    return report_page(results)
+def source(pages):
+    return pages["run"]
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +64,11 @@ def test_numbers_are_those_of_the_summary(page, results):
     rows = slices[(slices["test"] == "erasure") & (slices["figure"] == "mean_fraction")]
     rows = rows[(rows["ranking"] == "attention") & (rows["other"] == "")]
     (section,) = page.all("section", id="slices")
+    assert (rows["texts"] < FEW).any()
+    assert (rows["texts"] >= FEW).any()
     for row in rows.itertuples():
-        figures = SummaryLookup(slices[slices["slice"] == row.slice].assign(slice="all"))
-        assert f"{row.texts}{figures.get('attention', 'mean_fraction', ('attention', 'attention'))}" in section.text
+        removed = percent(row.value) if row.texts < FEW else percent(row.value, row.low, row.high)
+        assert f"{row.texts}{removed}" in section.text
 
 
 def test_the_scale_is_drawn_where_the_numbers_are(page, results):
@@ -118,13 +121,7 @@ def test_it_can_be_read_without_seeing_it(page):
         assert section.attributes["aria-labelledby"]
 
 
-def test_where_the_page_is_empty_it_says_why(tmp_path):
-    """Three texts, no labels, no figures with anything to show: no verdict, and no slices of what is not there."""
-    from tests.helpers import small_runs
-
-    evaluator, data = small_runs.evaluator_of("regression")
-    rows = [{"text": row["text"]} for row in data[:3]]
-    few = small_runs.computed(evaluator, rows, "erasure", "single_weight", "agreement")
+def test_where_the_page_is_empty_it_says_why(few):
     page = Page(report_page(few, title="Three <texts>"))
     assert page.one("h1").text == page.one("title").text == "Three <texts>"
     assert "There is no scale" in page.text
@@ -132,6 +129,7 @@ def test_where_the_page_is_empty_it_says_why(tmp_path):
     assert "nan" not in page.text.lower().split()
     assert "By length of the text" in page.text
     assert "By predicted class" not in page.text
+    assert "[" not in page.one("section", id="slices").text, "an interval of fewer texts than it needs"
 
 
 def test_single_texts_have_a_place(results, monkeypatch):
@@ -149,34 +147,33 @@ def test_single_texts_have_a_place(results, monkeypatch):
     assert run_report.reader_section(results) == ""
 
 
-def test_a_browser_has_nothing_to_complain_about(results, hostile, tmp_path):
-    for name, run in (("plain", results), ("hostile", hostile)):
-        run.to_html(tmp_path / f"{name}.html")
-        document, messages = in_browser(tmp_path / f"{name}.html", tmp_path / f"{name}-profile")
-        assert run.verdict.headline in document
-        assert messages == []
+@pytest.mark.parametrize("kind", ["run", "comparison", "hostile run"])
+def test_a_browser_has_nothing_to_complain_about(kind, pages, tmp_path):
+    (tmp_path / "page.html").write_text(pages[kind], encoding="utf-8")
+    document, messages = in_browser(tmp_path / "page.html", tmp_path / "profile")
+    assert "Attention as an explanation: " in document
+    assert messages == []
 
 
-def test_a_browser_obeys_the_policy(results, tmp_path):
+def test_a_browser_obeys_the_policy(source, tmp_path):
     """The check above can fail: what the page does not bring itself is refused, and said."""
-    source = report_page(results).replace("</main>", "<script>document.title = 'owned'</script></main>")
-    (tmp_path / "page.html").write_text(source, encoding="utf-8")
+    changed = source.replace("</main>", "<script>document.title = 'owned'</script></main>")
+    (tmp_path / "page.html").write_text(changed, encoding="utf-8")
     document, messages = in_browser(tmp_path / "page.html", tmp_path / "profile")
     assert "<title>owned" not in document
     assert any("Content Security Policy" in message for message in messages)
 
 
-def test_the_file_is_whole_or_absent(results, tmp_path):
+def test_the_file_is_whole_and_the_same_each_time(few, tmp_path):
     target = tmp_path / "report.html"
     target.write_text("an earlier one")
-    assert results.to_html(target) == target
-    assert target.read_text(encoding="utf-8") == report_page(results)
+    assert few.to_html(target) == target
+    assert target.read_text(encoding="utf-8") == report_page(few)
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_the_run_is_not_changed(results, tmp_path):
-    """A run with its report inside is loaded and continued as before."""
-    copy = af.load_results(results.save(tmp_path / "run"))
+def test_the_run_is_not_changed(few, tmp_path):
+    """A run with its report inside is loaded as before."""
+    copy = af.load_results(few.save(tmp_path / "run"))
     copy.to_html(tmp_path / "run" / "report.html")
-    again = af.load_results(tmp_path / "run")
-    assert str(again) == str(results)
+    assert str(af.load_results(tmp_path / "run")) == str(few)

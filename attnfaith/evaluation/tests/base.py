@@ -53,7 +53,7 @@ class Test(ABC):
         caveats: what the numbers of the test do not say, one or two sentences each.
         reported: the estimates in the tables of a report, and what it calls them, as in a headline, which stands for it
             where it is empty.
-        shares: those of them that are shares of 1, which a report prints in per cent.
+        percentages: those of them that are shares, which a report prints in per cent.
     """
 
     __test__: ClassVar[bool] = False  # not for pytest
@@ -69,7 +69,7 @@ class Test(ABC):
     reading: ClassVar[Mapping[str, str]] = {}
     caveats: ClassVar[tuple[str, ...]] = ()
     reported: ClassVar[Mapping[str, str]] = {}
-    shares: ClassVar[frozenset[str]] = frozenset()
+    percentages: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def rationale_form(self) -> str | None:

@@ -92,7 +92,7 @@ class Adversarial(Test):
         "near_ln2": "entirely different weights found",
         "unsatisfied": "no other weights found",
     }
-    shares: ClassVar[frozenset[str]] = frozenset({"near_ln2", "unsatisfied"})
+    percentages: ClassVar[frozenset[str]] = frozenset({"near_ln2", "unsatisfied"})
     epsilon: float | None = None
     candidates: int = 5
     steps: int = 500

@@ -84,7 +84,7 @@ class Agreement(Test):
         "significant:input/gradient_attention_fixed": "tau with the gradient is significant",
         "significant:input/leave_one_out": "tau with leave-one-out is significant",
     }
-    shares: ClassVar[frozenset[str]] = frozenset(
+    percentages: ClassVar[frozenset[str]] = frozenset(
         {"significant:input/gradient_attention_fixed", "significant:input/leave_one_out"}
     )
     pairs: str = "all"

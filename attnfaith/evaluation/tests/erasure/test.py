@@ -115,7 +115,7 @@ class Erasure(Test):
             "and skill is an upper estimate."
         ),
     )
-    shares: ClassVar[frozenset[str]] = frozenset({"mean_fraction", "never_flipped", "efficiency", "skill"})
+    percentages: ClassVar[frozenset[str]] = frozenset({"mean_fraction", "never_flipped", "efficiency", "skill"})
     earlier: ClassVar[Mapping[str, Any]] = {"resolution": "exact"}
     bounds: bool = False
     reference: str | None = None

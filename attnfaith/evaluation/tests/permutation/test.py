@@ -74,7 +74,7 @@ class Permutation(Test):
         **headline,
         "flips": "shuffles that change the decision",
     }
-    shares: ClassVar[frozenset[str]] = frozenset({"never_changes", "flips"})
+    percentages: ClassVar[frozenset[str]] = frozenset({"never_changes", "flips"})
     permutations: int = 100
 
     def __post_init__(self) -> None:

@@ -94,7 +94,7 @@ class Sanity(Test):
         **headline,
         "notices": "correlation below a half",
     }
-    shares: ClassVar[frozenset[str]] = frozenset({"notices"})
+    percentages: ClassVar[frozenset[str]] = frozenset({"notices"})
     how: str = "permuted"
     depths: int | None = None
     draws: int = 3

@@ -86,7 +86,7 @@ class SingleWeight(Test):
             "opponent."
         ),
     )
-    shares: ClassVar[frozenset[str]] = frozenset({"only_top", "only_drawn"})
+    percentages: ClassVar[frozenset[str]] = frozenset({"only_top", "only_drawn"})
     reference: str = "paper"
 
     def __post_init__(self) -> None:
