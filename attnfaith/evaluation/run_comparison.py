@@ -53,9 +53,9 @@ class RunComparison:
         return [(name, a.get(name), b.get(name)) for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> list[str]:
         """The heads of `rows`."""
-        return ("erased at", "ranking", "figure", *self.names, "difference", "texts")
+        return ["erased at", "ranking", "figure", *self.names, "difference", "texts"]
 
     @property
     def rows(self) -> list[list[str]]:

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from html import escape
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
@@ -42,7 +43,7 @@ def inline_svg(figure: Figure, name: str, message: str) -> Markup:
         message: what a reader who cannot see the figure is told.
     """
     # Inside a page, attributes for presentation replace styles, which its policy forbids.
-    options = {"svg.fonttype": "path", "svg.hashsalt": name, "svg.image_inline": True}
+    options: Any = {"svg.fonttype": "path", "svg.hashsalt": name, "svg.image_inline": True}
     with matplotlib.rc_context(options), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)  # the tables have these names
         buffer = io.BytesIO()
