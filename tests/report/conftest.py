@@ -51,11 +51,14 @@ def few():
 
 
 @pytest.fixture(scope="session")
-def compared(results):
+def compared():
     """Two runs, of which the second has fewer tests and another seed."""
     evaluator, _ = small_runs.evaluator_of("multiclass")
-    other = small_runs.computed(evaluator, small_runs.ROWS, "erasure", "single_weight", seed=1)
-    return compare_runs(results, other, ("one", "two"), n_resamples=50)
+    runs = [
+        small_runs.computed(evaluator, small_runs.ROWS, *names, seed=seed)
+        for seed, names in enumerate((("erasure", "permutation"), ("erasure",)))
+    ]
+    return compare_runs(*runs, ("one", "two"), n_resamples=50)
 
 
 @pytest.fixture(scope="session")
