@@ -252,6 +252,10 @@ MaxTexts = Annotated[
 Output = Annotated[
     str, typer.Option(help="The folder of the results, or an address (s3://...): new, or of the same run.")
 ]
+Report = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Also write a report for a browser: one HTML file that loads nothing."),
+]
 Rankings = Annotated[
     str,
     typer.Option(

@@ -15,7 +15,9 @@ from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import put, storing
 
 MARKER = "demo.json"
-OUTPUTS = ("report.md", "figures", "tables", "models", "data", "runs")
+REPORTS = ("report.html", "flan.html", "han.html")
+FOLDERS = ("figures", "tables", "models", "data", "runs")
+OUTPUTS = (*REPORTS, *FOLDERS)
 """The files and folders that a demo writes, and can remove; others in its folder are left alone."""
 _EARLIER = ".earlier"
 """The folder for replaced files, until it is known that the new demo can run."""
@@ -49,7 +51,7 @@ def demo_folder(output: str | os.PathLike[str], settings: Mapping[str, Any], *, 
         _move(path, path / _EARLIER, replaced)
         try:
             _write_marker(path, requested, finished=False)
-            for name in OUTPUTS[1:]:
+            for name in FOLDERS:
                 (path / name).mkdir(exist_ok=True)
             yield path
         except InputError:  # raised before any output was written
@@ -61,7 +63,7 @@ def demo_folder(output: str | os.PathLike[str], settings: Mapping[str, Any], *, 
             raise
         finally:
             _remove(path / _EARLIER)
-        for name in OUTPUTS[1:]:
+        for name in FOLDERS:
             if not any((path / name).iterdir()):
                 (path / name).rmdir()
         _write_marker(path, requested, finished=True)

@@ -149,6 +149,17 @@ class Results:
         """Whether both runs are on the same rows of data."""
         return self._store.same_rows(other._store)
 
+    def to_html(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+        """Write a report for a browser, as one HTML file that loads nothing, and return its path.
+
+        Args:
+            path: of the file, which ends in .html; an existing file is replaced.
+            title: of the page; by default a question that names the model.
+        """
+        from attnfaith.report.run_report import write_report
+
+        return write_report(self, path, title=title)
+
     def save(self, path: str | os.PathLike[str]) -> Path | str:
         """Copy the results into another folder, or to an address, from which `load_results` reads them."""
         self._store.copy_to(path)

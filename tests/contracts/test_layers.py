@@ -16,6 +16,7 @@ LAYERS = (
     ("plots",),
     ("metrics",),
     ("evaluation",),
+    ("report",),
     ("training", "demo", "cli", "survey"),
 )
 """Lowest first. Below all of them are the modules of the package's root; ``survey`` is one, but an application."""
@@ -32,6 +33,7 @@ EXCEPTIONS = {
     ("__main__", "cli"),
     ("metrics.__init__", "evaluation"),
     ("plots.__init__", "evaluation"),
+    ("evaluation.results", "report"),  # results.to_html
 }
 """A module, and the higher room that it may import from."""
 

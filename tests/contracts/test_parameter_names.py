@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import attnfaith
-from attnfaith.cli.option_names import OPTIONS
+from attnfaith.option_names import OPTIONS
 
 PACKAGE = Path(attnfaith.__file__).parent
 ELSEWHERE = ("cli", "training")

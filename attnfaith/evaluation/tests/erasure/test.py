@@ -79,6 +79,43 @@ class Erasure(Test):
     }
     metrics: ClassVar[tuple[str, ...]] = ("DecisionFlip",)
     citation: ClassVar[str] = SERRANO_SMITH
+    question: ClassVar[str] = "How much must be removed, from the top of a ranking, until the decision flips?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "curves": (
+            "Each line is the share of decisions that are still the same when so much of the top of a ranking has "
+            "been removed. The sooner a line falls, the better the ranking knows what decides. A random order shows "
+            "what no knowledge needs."
+        ),
+        "efficiency": (
+            "Each dot is a ranking with its interval, the best at the top. Where the smallest sets are known, it is "
+            "their size divided by what the ranking removed, and 1 is perfect; else it is the share removed until the "
+            "decision flips."
+        ),
+        "wins": (
+            "Each cell is the share of texts on which the ranking of the row flips the decision with fewer removals "
+            "than that of the column. A mark says that it is the better of the two, corrected for the number of "
+            "pairs."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        (
+            "What is removed leaves a text that the model was not trained on. The test says what this model needs for "
+            "its decision, not what a person would need."
+        ),
+        (
+            "A decision that never flips counts as everything removed. Where many decisions never flip, differences "
+            "between rankings are small at that level."
+        ),
+        (
+            "At the final attention of a Transformer much of the decision goes past the attention through the residual "
+            "stream. Its input level says more."
+        ),
+        (
+            "Where the smallest sets are not known exactly, the smallest that a fixed search found take their place, "
+            "and skill is an upper estimate."
+        ),
+    )
+    percentages: ClassVar[frozenset[str]] = frozenset({"mean_fraction", "never_flipped", "efficiency", "skill"})
     earlier: ClassVar[Mapping[str, Any]] = {"resolution": "exact"}
     bounds: bool = False
     reference: str | None = None

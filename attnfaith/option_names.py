@@ -20,6 +20,7 @@ OPTIONS = {
     "output": "--explain",
     "output_dir": "--output",
     "paired": "--paired",
+    "paired=True": "--paired",
     "paired=False": "--unpaired",
     "part": "--part",
     "precision": "--precision",
