@@ -61,6 +61,7 @@ def evaluate(
     resamples: given.Resamples = 9999,
     confidence: given.Confidence = 0.95,
     output: given.Output = "attnfaith-run",
+    no_texts: given.NoTexts = False,
     seed: given.Seed = 0,
     part: given.Part = None,
     json: given.Json = False,
@@ -144,6 +145,7 @@ def evaluate(
             precision=share,
             max_texts=max_texts,
             output_dir=output,
+            store_texts=not no_texts,
             quiet=quiet,
             part=chosen_part,
         )

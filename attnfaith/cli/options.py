@@ -252,6 +252,14 @@ MaxTexts = Annotated[
 Output = Annotated[
     str, typer.Option(help="The folder of the results, or an address (s3://...): new, or of the same run.")
 ]
+NoTexts = Annotated[
+    bool,
+    typer.Option(
+        "--no-texts",
+        help="Store no texts. By default the results hold up to 2,000 of them, with their scores, for the reader of "
+        "single texts in the report.",
+    ),
+]
 Rankings = Annotated[
     str,
     typer.Option(

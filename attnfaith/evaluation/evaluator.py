@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from attnfaith.data.labels import ModelLabels
 from attnfaith.data.source import DataOptions, DataSource
 from attnfaith.errors import InputError
 from attnfaith.estimates.summary_table import MOST_RESAMPLES
+from attnfaith.evaluation import stored_texts
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
 from attnfaith.evaluation.manifest_schema import check_manifest, check_new_manifest
@@ -33,6 +34,7 @@ from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.sampling import BATCH, KEYED, SHARD, Sampling, widest
 from attnfaith.evaluation.tests.base import Test, resolve_tests
 from attnfaith.evaluation.tests.base import tests as all_tests
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
@@ -98,6 +100,7 @@ class RunOptions:
     confidence_level: float
     output_dir: str | os.PathLike[str] | None
     sampling: Sampling
+    store_texts: bool
     quiet: bool
     part: tuple[int, int] | None
 
@@ -108,6 +111,7 @@ class RunOptions:
             seed=validation.whole_number(self.seed, "seed", least=0, most=2**64 - 1),
             n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
             confidence_level=validation.share(self.confidence_level, "confidence_level"),
+            store_texts=validation.flag(self.store_texts, "store_texts"),
             quiet=validation.flag(self.quiet, "quiet"),
             part=None if self.part is None else _part(self.part),
         )
@@ -218,6 +222,7 @@ class Evaluator:
         precision: float | None = None,
         max_texts: int | None = None,
         output_dir: str | os.PathLike[str] | None = None,
+        store_texts: bool = True,
         quiet: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Results:
@@ -261,6 +266,8 @@ class Evaluator:
                 precision, or neither, goes on from what is there.
             output_dir: where results are written during the run, a folder or an address (``s3://...``); a temporary
                 folder by default.
+            store_texts: store up to 2,000 texts, drawn at random, with their scores and what each erasure did, for the
+                reader of single texts; False for results that hold no text. They come from the erasure test.
             quiet: show no forecast and no progress. They are shown on standard error.
             part: ``(3, 16)`` evaluates the third of 16 parts of the data only, in an ``output_dir`` of its own; `merge`
                 joins the parts.
@@ -275,6 +282,7 @@ class Evaluator:
             confidence_level=confidence_level,
             output_dir=output_dir,
             sampling=Sampling(precision=precision, max_texts=max_texts),
+            store_texts=store_texts,
             quiet=quiet,
             part=part,
         )
@@ -314,6 +322,7 @@ class Evaluator:
             output=ranking_options.output,
             special_tokens=ranking_options.special_tokens,
             protect_deciding=ranking_options.protect_deciding,
+            stored=_stored(run_options, chosen_tests, source),
         )
         trial, config, notes = dry_run(
             first_text(config, self.encoder, source),
@@ -489,6 +498,12 @@ def _target(target: str | int, labels: ModelLabels, source: DataSource) -> str |
             f"{validation.short_repr(target)}."
         )
     return number
+
+
+def _stored(options: RunOptions, tests: Sequence[Test], source: DataSource) -> Collection[int]:
+    """The row numbers of the texts that are stored."""
+    erased = any(isinstance(test, Erasure) for test in tests)
+    return stored_texts.sample_of(source.rows, options.seed) if options.store_texts and erased else ()
 
 
 def _columns_read(options: DataOptions, source: DataSource) -> dict[str, Any]:

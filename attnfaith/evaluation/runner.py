@@ -17,6 +17,7 @@ from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.method import InexactScores
 from attnfaith.data.source import DataSource, Row
 from attnfaith.errors import AttnFaithError, InputError, NumericalError
+from attnfaith.evaluation import stored_texts
 from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.rankings import Ranking
@@ -162,7 +163,7 @@ class Runner:
     @property
     def schemas(self) -> dict[str, pa.Schema]:
         """The schemas of the tables of the run, by name."""
-        return schemas_of(self.tests, self.config.decision)
+        return schemas_of(self.tests, self.config.decision, stored=bool(self.config.stored))
 
     def _batches(self, encoded: Sequence[EncodedText]) -> list[list[int]]:
         """The batches of a shard: a function of its texts alone, never of time or of what is done already.
@@ -241,6 +242,9 @@ class Runner:
         for test in self.tests:
             with self.profile.part(test.name):
                 columns[test.name] = test.run(batch)
+        if self.config.stored:
+            with self.profile.part("stored texts"):
+                columns |= stored_texts.tables_of(batch)
         for ranking, counted in batch.inexact.items():  # only now: a batch that fails is run again in halves
             before = self.inexact.get(ranking)
             self.inexact[ranking] = counted if before is None else before + counted
@@ -262,11 +266,12 @@ def _spread(count: int) -> list[int]:
     return sorted(range(count), key=lambda index: (index + 1) * golden % 1)
 
 
-def schemas_of(tests: Sequence[Test], decision: Decision) -> dict[str, pa.Schema]:
-    """The schemas of the tables of a run by name: the table of texts, and one for each test."""
+def schemas_of(tests: Sequence[Test], decision: Decision, *, stored: bool) -> dict[str, pa.Schema]:
+    """The schemas of the tables of a run by name: the table of texts, one for each test, and those of stored texts."""
     decision_type = outcome_type(decision)
     columns = {TEXTS: [(name, column_type or decision_type) for name, column_type in _COLUMNS]}
     columns |= {test.name: test.columns(decision_type) for test in tests}
+    columns |= stored_texts.COLUMNS if stored else {}
     return {name: schema_of(listed) for name, listed in columns.items()}
 
 
