@@ -71,10 +71,10 @@ COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
 text (0, or 1 for the second of a pair) and the number of its word, each null where it has none; as JSON, the name of
 each token without characters, else null; for each item of the final attention its half-open range of tokens.
 
-`STEPS`: how many items can be erased; the scores of all items (tokens at the input level) in `UNITS` of the largest, null where undefined; the items
-in the order of removal, up to the flip, else all; how many were removed at each step that is stored, from 0 on; the
-classes, and their outputs at each step: probabilities, for a regression the predicted value. The row of the smallest
-set has no ranking, and as ``removed`` the set.
+`STEPS`: how many items can be erased; the scores of all items (tokens at the input level) in `UNITS` of the largest,
+null where undefined; the items in the order of removal, up to the flip, else all; how many were removed at each step
+that is stored, from 0 on; the classes, and their outputs at each step: probabilities, for a regression the predicted
+value. The row of the smallest set has no ranking, and as ``removed`` the set.
 """
 
 
