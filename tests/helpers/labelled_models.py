@@ -11,7 +11,7 @@ from tests.helpers.tokenizers import TEXT, words
 
 TEXTS = [TEXT, "a thin cast", "Nobody plays. It is quiet.", "see it"]
 NAMES = {0: "bad", 1: "fair", 2: "good"}
-word_piece = functools.cache(tokenizers.word_piece)  # training one twice gives two
+word_piece = functools.cache(tokenizers.word_piece)
 
 
 def named(family="bert", **settings):

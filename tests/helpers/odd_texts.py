@@ -11,7 +11,7 @@ from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegac
 
 import attnfaith as af
 from tests.helpers import tokenizers
-from tests.helpers.tokenizers import NAMES, ROLES, fast
+from tests.helpers.tokenizers import NAMES, ROLES, fast, learned_pieces
 
 TEXTS = {
     "english": "It was good, very good film!  Unforgettable?",
@@ -51,14 +51,21 @@ def byte_level(wrapped=False):
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    return fast(backend, trainers.BpeTrainer, ["good film very"], wrapped, initial_alphabet=alphabet, vocab_size=275)
+    backend.model = backends.BPE(*learned_pieces(backend, ["good film very"], vocab_size=275, alphabet=alphabet))
+    return fast(backend, wrapped)
 
 
 def unigram():
     backend = Tokenizer(backends.Unigram())
     backend.normalizer = normalizers.NFKC()
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
-    return fast(backend, trainers.UnigramTrainer, CORPUS, unk_token="[UNK]", vocab_size=200)
+    trainer = trainers.UnigramTrainer(special_tokens=NAMES, show_progress=False, unk_token="[UNK]", vocab_size=200)
+    backend.train_from_iterator(CORPUS, trainer)
+    learned = json.loads(backend.to_str())["model"]["vocab"]  # the trainer adds in random order
+    pieces = [(piece, round(score, 3)) for piece, score in learned]
+    ordered = [*pieces[: len(NAMES)], *sorted(pieces[len(NAMES) :])]
+    backend.model = backends.Unigram(ordered, NAMES.index("[UNK]"))
+    return fast(backend)
 
 
 def byte_fallback():

@@ -1,9 +1,11 @@
 """Explanations made up for the tests, their tokenizers, and a reader of their HTML."""
 
+import itertools
+from collections import Counter
 from html.parser import HTMLParser
 
 import torch
-from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers import models as backends
 from transformers import PreTrainedTokenizerFast
 
@@ -18,9 +20,38 @@ NAMES = ["[BOS]", "[PAD]", "[EOS]", "[UNK]", "[MASK]"]  # ids as in attnfaith.ti
 ROLES = dict(zip("bos_token pad_token eos_token unk_token mask_token".split(), NAMES, strict=True))
 
 
-def fast(backend, trainer, texts, wrapped=True, **more):
-    """A fast tokenizer from a backend trained on texts, wrapped in [BOS] and [EOS] or not."""
-    backend.train_from_iterator(texts, trainer(special_tokens=NAMES, show_progress=False, **more))
+def learned_pieces(backend, texts, vocab_size, mark="", alphabet=()):
+    """The vocabulary and the merges that byte-pair encoding learns; the trainers of `tokenizers` break ties at random.
+
+    ``mark`` begins each piece inside a word.
+    """
+    counted = Counter()
+    for text in texts:
+        normal = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
+        counted.update(word for word, _ in backend.pre_tokenizer.pre_tokenize_str(normal))
+    splits = {word: [word[0], *(mark + char for char in word[1:])] for word in counted}
+    single = {*alphabet, *"".join(splits), *(piece for split in splits.values() for piece in split)}
+    pieces = [*NAMES, *sorted(single)]
+    merges = []
+    while len(pieces) < vocab_size:
+        pairs = Counter()
+        for word, split in splits.items():
+            for pair in itertools.pairwise(split):
+                pairs[pair] += counted[word]
+        if not pairs:
+            break
+        left, right = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        merges.append((left, right))
+        pieces.append(left + right.removeprefix(mark))
+        for split in splits.values():
+            for index in range(len(split) - 2, -1, -1):
+                if split[index : index + 2] == [left, right]:
+                    split[index : index + 2] = [pieces[-1]]
+    return {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}, merges
+
+
+def fast(backend, wrapped=True):
+    """A fast tokenizer from a backend, wrapped in [BOS] and [EOS] or not."""
     if wrapped:
         backend.post_processor = processors.TemplateProcessing(
             single="[BOS] $A [EOS]",
@@ -35,15 +66,16 @@ def word_piece(texts=CORPUS, vocab_size=80):
     backend = Tokenizer(backends.WordPiece(unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer()
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return fast(backend, trainers.WordPieceTrainer, texts, vocab_size=vocab_size)
+    vocabulary, _ = learned_pieces(backend, texts, vocab_size, mark="##")
+    backend.model = backends.WordPiece(vocabulary, unk_token="[UNK]")
+    return fast(backend)
 
 
 def byte_level():
     """As GPT-2's, but with the bytes of these few texts only, to fit the tiny families."""
     backend = Tokenizer(backends.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(vocab_size=90, special_tokens=NAMES, show_progress=False)
-    backend.train_from_iterator([*CORPUS, "👍🏽"], trainer)
+    backend.model = backends.BPE(*learned_pieces(backend, [*CORPUS, "👍🏽"], vocab_size=90))
     return PreTrainedTokenizerFast(tokenizer_object=backend, **ROLES)
 
 
