@@ -26,6 +26,8 @@ LONGEST_TOKEN = 200
 """Characters that are shown of a token,"""
 LONGEST_GAP = 400
 """and of what stands between two tokens, such as the end of a text that the model does not read."""
+LONGEST_NAME = 80
+"""Characters that are shown of a label, or of the name of a ranking."""
 GRADES = 30
 """How many strengths a score can have in either direction."""
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -107,7 +109,7 @@ def _rankings(steps: pd.DataFrame) -> list[Key]:
 def _ranking_entry(key: Key, keys: Sequence[Key]) -> dict[str, Any]:
     method = methods.get(key)
     return {
-        "name": visible(display_name(key, keys)),
+        "name": _shortened(display_name(key, keys), LONGEST_NAME),
         "role": "attention" if key[1] == "attention" else role_of(key),
         "signed": method is not None and method.signed,
     }
@@ -120,7 +122,7 @@ def _labels(names: Sequence[str], kind: str, shown: Iterable[Mapping[str, Any]],
     classes = [number for entry in shown for number in (*_listed(entry["p"]), *_listed(entry["g"]))]
     most = max([*classes, *(int(max(line, default=0)) for line in steps["classes"])], default=0) + 1
     fits = len(names) >= most
-    return [visible(names[number]) if fits else f"class {number}" for number in range(most)]
+    return [_shortened(names[number], LONGEST_NAME) if fits else f"class {number}" for number in range(most)]
 
 
 def _listed(value: Any) -> list[int]:

@@ -36,6 +36,7 @@
   const chosen = () => [Number(byId("a").value), Number(byId("b").value)];
   const erasing = () => Number(document.querySelector("input[name=reader-from]:checked").value);
   const labelOf = (value) => {
+    if (value === null) return "no label";
     if (regression) return String(value);
     if (Array.isArray(value)) return value.map((each) => data.labels[each]).join(", ") || "no label";
     return data.labels[value];
@@ -118,7 +119,7 @@
   function about(text) {
     const entry = entryOf(text), row = entry.r[chosen()[0]];
     const flips = row[FLIPS] ? `flips at ${row[1].length} of ${entry.n}` : `never flips, ${count(entry.n, unit())}`;
-    return `${text.n} · ${labelOf(text.p)} · ${flips}`;
+    return `row ${text.n} · ${labelOf(text.p)} · ${flips}`;
   }
 
   function fillList() {
@@ -206,7 +207,7 @@
 
   function showText() {
     const text = data.texts[current], entry = entryOf(text);
-    byId("heading").textContent = `Text ${text.n}`;
+    byId("heading").textContent = `Text of row ${text.n}`;
     const outputs = outputsAt(entry.r[0], 0), at = entry.r[0][CLASSES].indexOf(text.p);
     let line = regression ? `Predicted value ${output(outputs[0])}` : `Predicted ${labelOf(text.p)}`;
     if (!regression && at >= 0) line += ` (${output(outputs[at])})`;
@@ -234,13 +235,17 @@
     showState();
   }
 
-  function sentence({ entry, row, index, removed, last }) {
-    const name = level().rankings[chosen()[erasing()]].name;
-    if (index === 0) return `Nothing is erased. ${name}: ${row[FLIPS] ? "the flip is" : "all steps are"} ${count(last, "step")} away.`;
+  function sentence({ text, entry, row, index, removed, last }) {
+    const name = level().rankings[chosen()[erasing()]].name, all = `${entry.n} ${unit()}s`;
+    if (index === 0) {
+      const end = row[FLIPS] ? `the decision flips with ${row[1].length} of ${all} erased` : "the decision never flips";
+      return `Nothing is erased yet. In the order of ${name}, ${end}.`;
+    }
     const newest = removedWords(row, entry, row[STEPS][index - 1], removed);
-    let line = `${removed} of ${count(entry.n, unit())} erased by ${name}, last ${newest}.`;
-    if (index === last) line += row[FLIPS] ? " The decision has flipped." : " The decision never flipped.";
-    return line;
+    const line = `${removed} of ${all} erased in the order of ${name}, the last ${newest}.`;
+    if (index < last) return `${line} The decision stands.`;
+    if (!row[FLIPS]) return `${line} The decision never flipped.`;
+    return `${line} The decision has flipped${regression ? "" : `: ${labelOf(text.p)} → ${labelOf(decided(text, row, index, last))}`}.`;
   }
 
   function removedWords(row, entry, from, to) {
@@ -379,6 +384,12 @@
     byId("class").parentElement.hidden = regression;
     byId("level").parentElement.hidden = data.levels.length < 2;
     byId("right-label").hidden = !data.facts.labelled;
+    const attention = data.levels.some((entry) => entry.rankings.some((ranking) => ranking.role === "attention"));
+    byId("worth").parentElement.hidden = !attention;
+    for (const option of [...byId("sort").options]) {
+      if (option.value === "misleads" && !attention) option.remove();
+      if (option.value === "unsure" && (regression || data.kind === "multilabel")) option.remove();
+    }
     fillRankings();
     let waiting = 0;
     byId("search").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(fillList, 120); });
