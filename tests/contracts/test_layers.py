@@ -16,6 +16,7 @@ LAYERS = (
     ("plots",),
     ("metrics",),
     ("evaluation",),
+    ("report",),
     ("training", "demo", "cli", "survey"),
 )
 """Lowest first. Below all of them are the modules of the package's root; ``survey`` is one, but an application."""

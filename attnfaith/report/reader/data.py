@@ -12,10 +12,12 @@ import pandas as pd
 
 from attnfaith.attribution.display_names import display_name, role_of
 from attnfaith.attribution.method import methods
+from attnfaith.errors import StorageError
 from attnfaith.escaping import visible
 from attnfaith.evaluation.run_manifest import STORED
 from attnfaith.evaluation.stored_texts import STEPS, TEXTS, UNITS
 from attnfaith.functional.keyed_order import rows_at
+from attnfaith.storage.sealed_table import short_reason
 
 if TYPE_CHECKING:
     from attnfaith.evaluation.results import Results
@@ -49,6 +51,16 @@ def reader_data(results: Results, *, most_bytes: int = MOST_BYTES) -> dict[str, 
     steps = results.table(STEPS)
     if not len(steps):
         return None
+    try:
+        return _data(results, steps, most_bytes)
+    except (ValueError, LookupError, TypeError) as error:  # tables can come from somebody else
+        raise StorageError(
+            f"The tables {TEXTS!r} and {STEPS!r} in {results.location!r} contradict each other: "
+            f"{short_reason(error)}. Restore the folder from a copy, or run again into another one."
+        ) from error
+
+
+def _data(results: Results, steps: pd.DataFrame, most_bytes: int) -> dict[str, Any]:
     facts = results.table("texts").set_index("text_id")
     texts = results.table(TEXTS).set_index("text_id")
     levels = [level for level in results.manifest["facts"]["levels"] if (steps["erase_level"] == level).any()]

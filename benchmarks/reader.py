@@ -1,0 +1,140 @@
+"""What it costs to store single texts and to read them in the report: time, bytes on disk, and the page.
+
+python -m benchmarks.reader
+python -m benchmarks.reader --texts 10000 --words 20 200 --rounds 5
+
+Time: an evaluation that stores its texts over the same one that does not, the two by turns, as the ratio of the median
+times. All texts of these runs are in the sample, so that larger runs cost less. There are two models: a FLAN without
+encoder, which is the fastest that there is, and a BERT of 12 layers of 384 (random weights), erased at both levels.
+
+Size: a run of many texts of so many words, of which a sample is stored; bytes of the stored tables and of the reader's
+section of the page; the time to make it; and the time that a headless Chromium takes to open it beyond that of an empty
+page, until it has run the script and laid out the list.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+import attnfaith as af
+from attnfaith.evaluation.stored_texts import STEPS, TEXTS
+from attnfaith.report.reader import section
+
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+VOCABULARY = 2000
+
+
+def texts_of(count: int, words: int, seed: int = 0) -> list[dict[str, str]]:
+    """Texts of made-up words, of half to one and a half times so many."""
+    draw = random.Random(seed)
+    vocabulary = [f"word{number}" for number in range(VOCABULARY)]
+    return [
+        {"text": " ".join(draw.choices(vocabulary, k=draw.randint(words // 2, words * 3 // 2)))} for _ in range(count)
+    ]
+
+
+def evaluator_of(kind: str) -> af.Evaluator:
+    """One of the two models."""
+    tokenizer = af.models.WordTokenizer.train([" ".join(f"word{number}" for number in range(VOCABULARY))], min_count=1)
+    torch.manual_seed(0)
+    if kind == "FLAN":
+        model: Any = af.models.from_preset("FLANnoenc", num_labels=2, tokenizer=tokenizer)
+    else:
+        config = BertConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=384,
+            num_hidden_layers=12,
+            num_attention_heads=12,
+            intermediate_size=1536,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+        model = BertForSequenceClassification(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(6.0 if kind == "FLAN" else 2.0)
+    return af.Evaluator(model, tokenizer)
+
+
+def ratio(kind: str, count: int, words: int, rounds: int) -> tuple[float, float]:
+    """The median time of an evaluation that stores texts, in seconds, and over that of one that does not."""
+    evaluator, data = evaluator_of(kind), texts_of(count, words)
+    times: dict[bool, list[float]] = {True: [], False: []}
+    evaluator.compute(data[:32], tests=["erasure"], quiet=True, n_resamples=20)
+    for number in range(rounds):
+        for stored in (True, False) if number % 2 else (False, True):
+            start = time.perf_counter()
+            evaluator.compute(data, tests=["erasure"], store_texts=stored, quiet=True, n_resamples=20)
+            times[stored].append(time.perf_counter() - start)
+    return median(times[True]), median(times[True]) / median(times[False])
+
+
+def opened(page: Path, folder: Path, rounds: int = 3) -> float:
+    """The median time in seconds until Chromium has opened a page and printed its elements."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        return float("nan")
+    times = []
+    for number in range(rounds):
+        start = time.perf_counter()
+        profile = f"--user-data-dir={folder / f'{page.stem}-{number}'}"
+        subprocess.run([chromium, *FLAGS, profile, "--dump-dom", page.as_uri()], capture_output=True, check=True)
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def page(count: int, words: int) -> str:
+    """One line on a run of so many texts."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        data = texts_of(count, words)
+        results = evaluator_of("FLAN").compute(
+            data, tests=["erasure"], quiet=True, n_resamples=20, output_dir=folder / "run"
+        )
+        stored = sum(
+            file.stat().st_size for name in (TEXTS, STEPS) for file in (folder / "run" / name).glob("*.parquet")
+        )
+        start = time.perf_counter()
+        content = str(section(results))
+        made = time.perf_counter() - start
+        head = '<!doctype html><meta charset="utf-8"><title>page</title>'
+        for name, body in (("empty", ""), ("full", content)):
+            (folder / f"{name}.html").write_text(f"{head}<body>{body}</body>", encoding="utf-8")
+        seconds = opened(folder / "full.html", folder) - opened(folder / "empty.html", folder)
+        size = len(content.encode())
+        shown = content.split('"shown":')[1].split(",")[0]
+        return (
+            f"{count:>7,} texts of {words:>3} words: {stored / 1e6:5.1f} MB stored, section {size / 1e6:5.1f} MB with "
+            f"{int(shown):,} texts, made in {made:4.1f} s, opened in {seconds:4.2f} s"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=int, default=10_000, help="of the run whose page is made")
+    parser.add_argument("--words", type=int, nargs="+", default=[20, 200], help="of a text")
+    parser.add_argument("--rounds", type=int, default=5, help="of the comparison of times; 0 for none")
+    options = parser.parse_args(arguments)
+    for words in options.words:
+        print(page(options.texts, words), flush=True)
+    for kind, count in (("FLAN", 1000), ("BERT", 24)) if options.rounds else ():
+        seconds, over = ratio(kind, count, 20, options.rounds)
+        print(
+            f"{kind}: {count} texts in {seconds:.1f} s, {over:.3f} times the same run without stored texts", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()
