@@ -9,9 +9,11 @@ import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.adapters.pass_count import count_passes
 from attnfaith.attribution.method import methods
 from attnfaith.errors import InputError
 from attnfaith.evaluation import stored_texts
+from attnfaith.evaluation.runner import Runner
 from attnfaith.evaluation.stored_texts import STEPS, TEXTS, tables_of
 from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.functional.keyed_order import rows_at
@@ -141,7 +143,22 @@ def same_within_rounding(left, right):
         assert list(one) == pytest.approx(list(other), abs=1e-5)
 
 
-def test_storing_texts_changes_no_figure_and_costs_no_pass():
+@pytest.mark.parametrize("family", ["bert", *slowly("gpt2")])
+def test_storing_texts_costs_no_pass(family):
+    passes, tables = [], []
+    for stored in ((), range(8)):
+        batch = batch_of(family, rankings=RANKINGS, stored=stored)
+        with count_passes() as count:
+            rows = Erasure().run(batch)
+        passes.append(count)
+        tables.append(pd.DataFrame(rows))
+        assert bool(batch.stored_steps) is bool(stored)
+    assert passes[0] == passes[1]
+    assert passes[0].rows > 8
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
+
+
+def test_storing_texts_changes_no_figure():
     evaluator, data = evaluator_of("multiclass")
     runs = {}
     for stored in (True, False):
@@ -164,21 +181,23 @@ def test_a_run_without_texts_holds_none(tmp_path):
         computed(evaluator, data, "erasure", output_dir=tmp_path / "run")
 
 
-def test_a_killed_run_stores_the_same_bytes(tmp_path):
+def test_a_killed_run_stores_the_same_bytes(tmp_path, monkeypatch):
     evaluator, data = evaluator_of("multiclass")
     evaluator.shard_size, evaluator.piece_seconds = 16, 0.0
     whole = computed(evaluator, data, "erasure", batch_size=4, output_dir=tmp_path / "whole")
-    model, calls = evaluator.cut.model, []
+    calls = []
+    columns = Runner._columns
 
-    def stop(*_):
+    def stopped(runner, members):
         calls.append(1)
-        if len(calls) == 12:
+        if len(calls) in (3, 6):
             raise KeyboardInterrupt
+        return columns(runner, members)
 
-    handle = model.register_forward_hook(stop)
-    with pytest.raises(KeyboardInterrupt):
-        computed(evaluator, data, "erasure", batch_size=4, output_dir=tmp_path / "killed")
-    handle.remove()
+    monkeypatch.setattr(Runner, "_columns", stopped)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            computed(evaluator, data, "erasure", batch_size=4, output_dir=tmp_path / "killed")
     resumed = computed(evaluator, data, "erasure", batch_size=4, output_dir=tmp_path / "killed")
     assert commands.files(resumed.path) == commands.files(whole.path)
 

@@ -2,7 +2,7 @@
 // The reader of single texts. What comes from the data is only ever set as textContent, never parsed as HTML.
 (() => {
   const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  const GRADES = 30;
+  const GRADES = 30, CLEAR = 3; // a score of at least so many grades below zero has a minus
   const [FLIPS, STEPS, CLASSES, OUTPUTS] = [2, 3, 4, 5]; // of a ranking's row; before them scores and removed items
   const EARLY = 0.2, BEST = 0.1, WORST = 0.5; // shares of the items
   const data = JSON.parse(document.getElementById("reader-data").textContent);
@@ -118,7 +118,7 @@
 
   function about(text) {
     const entry = entryOf(text), row = entry.r[chosen()[0]];
-    const flips = row[FLIPS] ? `flips at ${row[1].length} of ${entry.n}` : `never flips, ${count(entry.n, unit())}`;
+    const flips = row[FLIPS] ? `A flips at ${row[1].length} of ${entry.n}` : `A never flips, ${count(entry.n, unit())}`;
     return `row ${text.n} · ${labelOf(text.p)} · ${flips}`;
   }
 
@@ -193,6 +193,7 @@
       for (const word of elements) {
         word.style.setProperty("--s", Math.abs(grade) / GRADES);
         if (grade < 0) word.classList.add("reader-against");
+        if (grade <= -CLEAR) word.classList.add("is-clear");
         if (smallest.has(item)) word.classList.add("reader-smallest");
         word.title = ranks.has(item) ? `${strength}; erased as number ${ranks.get(item)} of ${entry.n}` : strength;
         word.dataset.item = item;
@@ -206,6 +207,7 @@
   }
 
   function showText() {
+    if (current < 0) return;
     const text = data.texts[current], entry = entryOf(text);
     byId("heading").textContent = `Text of row ${text.n}`;
     const outputs = outputsAt(entry.r[0], 0), at = entry.r[0][CLASSES].indexOf(text.p);
@@ -229,6 +231,7 @@
   // ---- erasing
 
   function begin() {
+    if (current < 0) return;
     const slider = byId("slider");
     slider.value = 0;
     slider.max = state().last;
@@ -260,6 +263,7 @@
   }
 
   function showState() {
+    if (current < 0) return;
     const now = state(), { text, entry, row, index, removed, last } = now;
     const gone = new Set(row[1].slice(0, removed));
     for (const [number, panel] of [...document.querySelectorAll(".reader-panel")].entries()) {
@@ -324,14 +328,15 @@
     });
     const values = lines.flat().map(([, value]) => value);
     const low = regression ? Math.min(...values) : 0, high = regression ? Math.max(...values) : 1;
-    const x = (value) => 34 + 274 * value, y = (value) => 88 - (78 * (value - low)) / (high - low || 1);
+    const [left, right, top, bottom] = [44, 610, 12, 104];
+    const x = (value) => left + (right - left) * value, y = (value) => bottom - ((bottom - top) * (value - low)) / (high - low || 1);
     const made = [
-      draw("line", { class: "axis", x1: 34, x2: 308, y1: 88, y2: 88 }),
-      draw("line", { class: "axis", x1: 34, x2: 34, y1: 10, y2: 88 }),
-      draw("text", { x: 30, y: 14, "text-anchor": "end" }, regression ? high.toPrecision(2) : "100 %"),
-      draw("text", { x: 30, y: 91, "text-anchor": "end" }, regression ? low.toPrecision(2) : "0 %"),
-      draw("text", { x: 34, y: 102 }, "0 %"),
-      draw("text", { x: 308, y: 102, "text-anchor": "end" }, "100 % erased"),
+      draw("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }),
+      draw("line", { class: "axis", x1: left, x2: left, y1: top, y2: bottom }),
+      draw("text", { x: left - 5, y: top + 4, "text-anchor": "end" }, regression ? high.toPrecision(2) : "100 %"),
+      draw("text", { x: left - 5, y: bottom + 3, "text-anchor": "end" }, regression ? low.toPrecision(2) : "0 %"),
+      draw("text", { x: left, y: bottom + 16 }, "0 % erased"),
+      draw("text", { x: right, y: bottom + 16, "text-anchor": "end" }, "100 % erased"),
     ];
     lines.forEach((line, number) => {
       const name = number ? "b" : "a", [end, value] = line[line.length - 1];
@@ -340,7 +345,7 @@
       made.push(draw("text", { x: x(end) + 7, y: y(value) + (number ? 10 : -3) }, number ? "B" : "A"));
     });
     const [at] = lines[erasing()][index];
-    made.push(draw("line", { class: "now", x1: x(at), x2: x(at), y1: 10, y2: 88 }));
+    made.push(draw("line", { class: "now", x1: x(at), x2: x(at), y1: top, y2: bottom }));
     svg.replaceChildren(...made);
     const what = regression ? "Predicted value" : `Probability of ${labelOf([text.p].flat()[0] ?? 0)}`;
     byId("trace-caption").textContent = `${what} while A (solid) and B (dashed) erase; a dot is the flip, or the end.`;
@@ -394,7 +399,7 @@
     let waiting = 0;
     byId("search").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(fillList, 120); });
     for (const name of ["class", "right", "flips", "worth", "sort"]) byId(name).addEventListener("change", fillList);
-    byId("level").addEventListener("change", () => { fillRankings(); current = -1; fillList(); });
+    byId("level").addEventListener("change", () => { fillRankings(); fillList(); showText(); });
     byId("filters").addEventListener("submit", (event) => event.preventDefault());
     byId("filters").addEventListener("reset", () => setTimeout(() => { byId("level").value = data.levels.length - 1; fillRankings(); fillList(); showText(); }));
     byId("a").addEventListener("change", () => { fillList(); showText(); });
@@ -403,7 +408,7 @@
     byId("slider").addEventListener("input", showState);
     byId("less").addEventListener("click", () => step(-1));
     byId("more").addEventListener("click", () => step(1));
-    byId("jump").addEventListener("click", () => step(state().last));
+    byId("jump").addEventListener("click", () => step(Number(byId("slider").max)));
     byId("list").addEventListener("keydown", move);
     byId("list").addEventListener("click", (event) => {
       const item = event.target.closest("[role=option]");

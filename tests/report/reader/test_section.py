@@ -124,7 +124,8 @@ KEYS = """
 """
 
 
-def test_it_is_worked_by_keyboard_and_its_filters_count_as_the_tables_do(results, tmp_path):
+def test_it_is_worked_by_keyboard_and_its_filters_count_as_the_tables_do(tmp_path):
+    results = computed(*evaluator_of("sigmoid"), "erasure")  # some of its decisions never flip
     told = driven(section(results), KEYS, tmp_path)
     last = len(results.table("texts")) - 1
     assert told["start"] == told["home"] == "Text of row 0"
@@ -141,7 +142,7 @@ def test_it_is_worked_by_keyboard_and_its_filters_count_as_the_tables_do(results
     late = (attention["fraction"] > 0.2).sum()
     never = attention["censored"].sum()
     assert told["flips"] == {"early": early, "late": late, "never": never, "": len(attention)}
-    assert min(late, never) > 0
+    assert min(early, late, never) > 0
     assert "never flips" in told["last"]
     right = texts["correct"].fillna(False).sum()
     assert told["right"] == {"1": right, "0": len(texts) - right, "": len(texts)}
