@@ -327,7 +327,7 @@ def thinned(trail: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
 
     Example:
         >>> [step for step, _ in thinned([(step, None) for step in range(1, 101)])][-4:]
-        [84, 92, 99, 100]
+        [86, 93, 99, 100]
     """
     if len(trail) <= LONG:
         return list(trail)
