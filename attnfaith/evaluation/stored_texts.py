@@ -168,17 +168,17 @@ def _text_cells(encoded: EncodedText) -> dict[str, Any]:
     }
 
 
-def _item_ranges(batch: Batch) -> list[dict[str, list[int] | None]]:
-    """For each text of the batch, the ranges of tokens of the items of the final attention; None where unknown."""
+def _item_ranges(batch: Batch) -> dict[int, dict[str, list[int] | None]]:
+    """For each text that is stored, the ranges of tokens of the items of the final attention; None where unknown."""
     items = batch.capture.items
     if items is None or items.spans is None:
-        return [{"item_starts": None, "item_ends": None}] * len(batch.rows)
-    # positions in the batch count padding, which can be on the left
-    before = torch.nn.functional.pad(batch.request.tokens.long().cumsum(1), (1, 0)).tolist()
-    ranges = []
-    for text, (spans, mask) in enumerate(zip(items.spans.tolist(), batch.capture.mask.tolist(), strict=True)):
-        ends = [[before[text][end] for end in span] for span, there in zip(spans, mask, strict=True) if there]
-        ranges.append({"item_starts": [start for start, _ in ends], "item_ends": [stop for _, stop in ends]})
+        return {text: {"item_starts": None, "item_ends": None} for text in batch.stored}
+    ranges: dict[int, dict[str, list[int] | None]] = {}
+    for text in batch.stored:
+        # positions in the batch count padding, which can be on the left
+        before = torch.nn.functional.pad(batch.request.tokens[text].cumsum(0), (1, 0))
+        starts, ends = before[items.spans[text][batch.capture.mask[text]]].unbind(-1)
+        ranges[text] = {"item_starts": starts.tolist(), "item_ends": ends.tolist()}
     return ranges
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,12 @@ GRADES = 30
 """How many strengths a score can have in either direction."""
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _UNDEFINED = "-"
+_GRADED = [
+    _LETTERS[GRADES + int(math.copysign(math.ceil(abs(score) * GRADES / UNITS), score))]
+    for score in range(-UNITS, UNITS + 1)
+]
 Key = tuple[str, str]
+Row = Mapping[Hashable, Any]
 
 
 def reader_data(results: Results, *, most_bytes: int = MOST_BYTES) -> dict[str, Any] | None:
@@ -61,18 +66,22 @@ def reader_data(results: Results, *, most_bytes: int = MOST_BYTES) -> dict[str, 
 
 
 def _data(results: Results, steps: pd.DataFrame, most_bytes: int) -> dict[str, Any]:
-    facts = results.table("texts").set_index("text_id")
-    texts = results.table(TEXTS).set_index("text_id")
+    texts = {row["text_id"]: row for row in results.table(TEXTS).to_dict("records")}
+    facts = results.table("texts")
+    decisions = {row["text_id"]: row for row in facts[facts["text_id"].isin(texts.keys())].to_dict("records")}
     levels = [level for level in results.manifest["facts"]["levels"] if (steps["erase_level"] == level).any()]
     rankings = {level: _rankings(steps[steps["erase_level"] == level]) for level in levels}
-    by_text = dict(list(steps.groupby("text_id", sort=False)))
+    by_text: dict[int, dict[str, dict[Key | None, Row]]] = {}
+    for row in steps.to_dict("records"):
+        key = (row["ranking_level"], row["ranking"]) if isinstance(row["ranking"], str) else None
+        by_text.setdefault(row["text_id"], {}).setdefault(row["erase_level"], {})[key] = row
     shown: list[dict[str, Any]] = []
     left = most_bytes
     for number in _in_random_order(results.manifest, by_text):
         entry = {
-            **_text_entry(texts.loc[number]),
-            **_decision_entry(int(number), facts.loc[number]),
-            "l": [_level_entry(by_text[number], texts.loc[number], level, rankings[level]) for level in levels],
+            **_text_entry(texts[number]),
+            **_decision_entry(number, decisions[number]),
+            "l": [_level_entry(by_text[number].get(level), texts[number], level, rankings[level]) for level in levels],
         }
         left -= len(json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode())
         if left < 0 and shown:
@@ -130,7 +139,7 @@ def _ranking_entry(key: Key, keys: Sequence[Key]) -> dict[str, Any]:
 def _labels(names: Sequence[str], kind: str, shown: Iterable[Mapping[str, Any]], steps: pd.DataFrame) -> list[str]:
     """The name of each class that occurs."""
     if kind == "regression":
-        return ["predicted value"]
+        return ["value"]
     classes = [number for entry in shown for number in (*_listed(entry["p"]), *_listed(entry["g"]))]
     most = max([*classes, *(int(max(line, default=0)) for line in steps["classes"])], default=0) + 1
     fits = len(names) >= most
@@ -141,7 +150,7 @@ def _listed(value: Any) -> list[int]:
     return [] if value is None else list(value) if isinstance(value, list) else [int(value)]
 
 
-def _decision_entry(number: int, row: pd.Series[Any]) -> dict[str, Any]:
+def _decision_entry(number: int, row: Row) -> dict[str, Any]:
     correct = row["correct"]
     return {
         "n": number,
@@ -160,7 +169,7 @@ def _plain(value: Any) -> Any:
     return float(f"{value:.4g}") if isinstance(value, float) else int(value)
 
 
-def _text_entry(row: pd.Series[Any]) -> dict[str, Any]:
+def _text_entry(row: Row) -> dict[str, Any]:
     """The tokens, what stands before each of them and after the last, and which of them are special.
 
     A token shows its characters in the text. Where several tokens have the same characters, the first of them shows
@@ -205,32 +214,21 @@ def _shortened(text: str, length: int) -> str:
 
 
 def _level_entry(
-    steps: pd.DataFrame, text: pd.Series[Any], level: str, rankings: Sequence[Key]
+    rows: Mapping[Key | None, Row] | None, text: Row, level: str, rankings: Sequence[Key]
 ) -> dict[str, Any] | None:
     """One level of erasing; None for a text that was not erased there, since it has a single item."""
-    rows = steps[steps["erase_level"] == level]
-    if not len(rows):
+    if rows is None:
         return None
-    entry: dict[str, Any] = {"n": int(rows["items"].iloc[0])}
+    entry: dict[str, Any] = {"n": int(rows[rankings[0]]["items"])}
     if level == "attention":
         entry |= _item_ranges(text)
-    found = dict(_keyed(rows))
-    smallest = found.pop(None, None)
-    if smallest is not None:
-        entry["m"] = [int(item) for item in smallest["removed"]]
-        entry["o"] = _trail(smallest)
-    entry["r"] = [_ranking_row(found[key]) for key in rankings]
+    if None in rows:
+        entry["m"] = [int(item) for item in rows[None]["removed"]]
+    entry["r"] = [_ranking_row(rows[key]) for key in rankings]
     return entry
 
 
-def _keyed(rows: pd.DataFrame) -> Iterable[tuple[Key | None, dict[str, Any]]]:
-    names = list(rows.columns)
-    for values in rows.itertuples(index=False):
-        row = dict(zip(names, values, strict=True))
-        yield (row["ranking_level"], row["ranking"]) if isinstance(row["ranking"], str) else None, row
-
-
-def _item_ranges(text: pd.Series[Any]) -> dict[str, Any]:
+def _item_ranges(text: Row) -> dict[str, Any]:
     """The tokens of each item, as (first, number of tokens); nothing if each token is an item, None if not known."""
     if text["item_starts"] is None or text["item_ends"] is None:
         return {"i": None}
@@ -240,7 +238,7 @@ def _item_ranges(text: pd.Series[Any]) -> dict[str, Any]:
     return {"i": [[start, end - start] for start, end in zip(starts, ends, strict=True)]}
 
 
-def _ranking_row(row: Mapping[str, Any]) -> list[Any]:
+def _ranking_row(row: Row) -> list[Any]:
     """The strengths as letters, the items in the order of removal, whether it flips, and the trail."""
     return [graded(row["scores"]), [int(item) for item in row["removed"]], int(row["flips"]), *_trail(row)]
 
@@ -252,17 +250,10 @@ def graded(scores: Iterable[Any]) -> str:
         >>> graded([-1000, 0, 20, 1000, None])
         '0UVy-'
     """
-    letters = []
-    for score in scores:
-        undefined = score is None or score != score
-        grade = 0.0 if undefined else score * GRADES / UNITS
-        letters.append(
-            _UNDEFINED if undefined else _LETTERS[GRADES + round(math.copysign(math.ceil(abs(grade)), grade))]
-        )
-    return "".join(letters)
+    return "".join(_UNDEFINED if score is None or score != score else _GRADED[int(score) + UNITS] for score in scores)
 
 
-def _trail(row: Mapping[str, Any]) -> list[Any]:
+def _trail(row: Row) -> list[Any]:
     """The steps, the classes, and their outputs at each step: with four digits."""
     classes = [int(number) for number in row["classes"]]
     outputs = [float(f"{value:.4g}") for value in row["outputs"]]

@@ -41,8 +41,8 @@
     if (Array.isArray(value)) return value.map((each) => data.labels[each]).join(", ") || "no label";
     return data.labels[value];
   };
-  const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
-  const output = (value) => (regression ? value.toPrecision(4) : `${(100 * value).toFixed(1)} %`);
+  const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)}\u00a0%`;
+  const output = (value) => (regression ? value.toPrecision(4) : `${(100 * value).toFixed(1)}\u00a0%`);
   const count = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
   const unit = () => (level().unit === "tokens" ? "token" : level().unit === "sentences" ? "sentence" : "item");
 
@@ -225,6 +225,8 @@
     const against = [a, b].some((ranking) => /[0-9A-T]/.test(entry.r[ranking][0]));
     byId("key-against").hidden = !against;
     byId("key-smallest").hidden = !entry.m;
+    byId("key-special").hidden = !text.s.length;
+    byId("key-gap").hidden = !document.querySelector(".reader-words .reader-gap");
     begin();
   }
 
@@ -389,6 +391,7 @@
     byId("class").parentElement.hidden = regression;
     byId("level").parentElement.hidden = data.levels.length < 2;
     byId("right-label").hidden = !data.facts.labelled;
+    byId("list").classList.toggle("has-no-marks", !data.facts.labelled);
     const attention = data.levels.some((entry) => entry.rankings.some((ranking) => ranking.role === "attention"));
     byId("worth").parentElement.hidden = !attention;
     for (const option of [...byId("sort").options]) {
