@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -91,7 +92,7 @@ class Batch:
         self.inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
         self.orders: dict[tuple[str, Ranking], Tensor] = {}
         self.known_sets: dict[str, KnownSets] = {}
-        self.stored_steps: dict[str, list[dict[str, list[Any]]]] = {}
+        self.stored_steps: dict[str, list[pa.Table]] = {}
         self.inexact: dict[Ranking, InexactScores] = {}
         self.profile = Profile() if profile is None else profile
         self._scores: dict[Ranking, tuple[Scores, str]] = {}  # with the level of the items that are scored

@@ -216,7 +216,7 @@ def _check_counts(manifest: Mapping[str, Any]) -> None:
         raise _UnfitError(
             f"counts.truncated is {counts['truncated']}; expected at most {counts['texts']}, the number of texts"
         )
-    stored = stored_texts.COLUMNS if STORED in manifest["run"] else ()
+    stored = stored_texts.SCHEMAS if STORED in manifest["run"] else ()
     expected = ("texts", *manifest["run"]["tests"], *stored)
     lacking = [name for name in expected if name not in manifest["digests"]["shards"]]
     if lacking:

@@ -172,7 +172,7 @@ class _Tables(Mapping[str, pd.DataFrame]):
 
     def __init__(self, results: Results) -> None:
         self._results = results
-        stored = stored_texts.COLUMNS if STORED in results.manifest["run"] else ()
+        stored = stored_texts.SCHEMAS if STORED in results.manifest["run"] else ()
         self._names = ("texts", *results.tests, *stored, *results._store.concluded)
 
     def __getitem__(self, name: str) -> pd.DataFrame:

@@ -234,17 +234,16 @@ class Runner:
         yield from self._evaluate_part(members[:middle])
         yield from self._evaluate_part(members[middle:])
 
-    def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
+    def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns | pa.Table]:
         rows, encoded = [row for row, _ in members], [text for _, text in members]
         with self.profile.part("capture"):
             batch = Batch(self.config, rows, encoded, self.encoder.collate(encoded), self.profile)
-        columns = {TEXTS: _text_columns(batch)}
+        columns: dict[str, Columns | pa.Table] = {TEXTS: _text_columns(batch)}
         for test in self.tests:
             with self.profile.part(test.name):
                 columns[test.name] = test.run(batch)
         if self.config.stored:
-            with self.profile.part("stored texts"):
-                columns |= stored_texts.tables_of(batch)
+            columns |= stored_texts.tables_of(batch)
         for ranking, counted in batch.inexact.items():  # only now: a batch that fails is run again in halves
             before = self.inexact.get(ranking)
             self.inexact[ranking] = counted if before is None else before + counted
@@ -271,8 +270,8 @@ def schemas_of(tests: Sequence[Test], decision: Decision, *, stored: bool) -> di
     decision_type = outcome_type(decision)
     columns = {TEXTS: [(name, column_type or decision_type) for name, column_type in _COLUMNS]}
     columns |= {test.name: test.columns(decision_type) for test in tests}
-    columns |= stored_texts.COLUMNS if stored else {}
-    return {name: schema_of(listed) for name, listed in columns.items()}
+    schemas = {name: schema_of(listed) for name, listed in columns.items()}
+    return schemas | stored_texts.SCHEMAS if stored else schemas
 
 
 def too_long(row: Row, encoded: EncodedText) -> AttnFaithError:
@@ -361,7 +360,9 @@ def _excluded_row(row: Row, reason: str) -> dict[str, Any]:
     return {**empty, "text_id": row.number, "gold": to_cell(row.label), "aside": reason}
 
 
-def _table(columns: Columns, schema: pa.Schema) -> pa.Table:
+def _table(columns: Columns | pa.Table, schema: pa.Schema) -> pa.Table:
     """The columns of a batch as a table; none for a table without rows."""
+    if isinstance(columns, pa.Table):
+        return columns
     arrays = [pa.array(columns.get(field.name, []), field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)

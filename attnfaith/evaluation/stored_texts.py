@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,34 +37,39 @@ MOST_CLASSES = 5
 UNITS = 1000
 """Scores are stored as whole numbers: the largest of a text, in size, is so many."""
 _INTEGERS = pa.list_(pa.int32())
-COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
-    TEXTS: [
-        ("text_id", pa.int64()),
-        ("text", pa.string()),
-        ("pair", pa.string()),
-        ("left_out", pa.int64()),
-        ("starts", _INTEGERS),
-        ("ends", _INTEGERS),
-        ("segments", _INTEGERS),
-        ("words", _INTEGERS),
-        ("names", pa.string()),
-        ("item_starts", _INTEGERS),
-        ("item_ends", _INTEGERS),
-    ],
-    STEPS: [
-        ("text_id", pa.int64()),
-        ("erase_level", pa.string()),
-        ("ranking_level", pa.string()),
-        ("ranking", pa.string()),
-        ("items", pa.int64()),
-        ("scores", _INTEGERS),
-        ("largest", pa.float64()),
-        ("removed", _INTEGERS),
-        ("flips", pa.bool_()),
-        ("steps", _INTEGERS),
-        ("classes", _INTEGERS),
-        ("outputs", pa.list_(pa.float32())),
-    ],
+_TEXT_ID = pa.field("text_id", pa.int64(), nullable=False)
+SCHEMAS = {
+    TEXTS: pa.schema(
+        [
+            _TEXT_ID,
+            ("text", pa.string()),
+            ("pair", pa.string()),
+            ("left_out", pa.int64()),
+            ("starts", _INTEGERS),
+            ("ends", _INTEGERS),
+            ("segments", _INTEGERS),
+            ("words", _INTEGERS),
+            ("names", pa.string()),
+            ("item_starts", _INTEGERS),
+            ("item_ends", _INTEGERS),
+        ]
+    ),
+    STEPS: pa.schema(
+        [
+            _TEXT_ID,
+            ("erase_level", pa.string()),
+            ("ranking_level", pa.string()),
+            ("ranking", pa.string()),
+            ("items", pa.int64()),
+            ("scores", _INTEGERS),
+            ("largest", pa.float64()),
+            ("removed", _INTEGERS),
+            ("flips", pa.bool_()),
+            ("steps", _INTEGERS),
+            ("classes", _INTEGERS),
+            ("outputs", pa.list_(pa.float32())),
+        ]
+    ),
 }
 """The columns of both tables.
 
@@ -120,36 +126,30 @@ class StepRecord:
         return watched
 
     def until(self, last: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The orders ``[M]``, steps ``[M]`` and logits ``[M, C]``, by order and step, of steps up to the last.
+        """The orders ``[M]``, steps ``[M]`` and logits ``[M, C]`` of steps up to the last.
 
         Args:
             last: ``[L]``, the last step that is wanted of each order.
         """
         order, step, logits = (torch.cat(parts) for parts in zip(*self._parts, strict=True))
-        kept = (step <= last[order]).nonzero().squeeze(-1)
-        kept = kept[(order[kept] * (int(last.max()) + 1) + step[kept]).argsort()]
+        kept = step <= last[order]
         return order[kept], step[kept], logits[kept]
 
 
-def tables_of(batch: Batch) -> dict[str, dict[str, list[Any]]]:
-    """The rows of a batch in both tables, grouped by text; to be called after the tests."""
-    steps: dict[str, list[Any]] = {name: [] for name, _ in COLUMNS[STEPS]}
-    for part in (part for parts in batch.stored_steps.values() for part in parts):
-        for name, values in part.items():
-            steps[name] += values
-    return {TEXTS: text_rows(batch), STEPS: steps}
+def tables_of(batch: Batch) -> dict[str, pa.Table]:
+    """The rows of a batch in both tables; to be called after the tests."""
+    parts = [part for level in batch.stored_steps.values() for part in level]
+    return {TEXTS: text_rows(batch), STEPS: pa.concat_tables([SCHEMAS[STEPS].empty_table(), *parts])}
 
 
-def text_rows(batch: Batch) -> dict[str, list[Any]]:
+def text_rows(batch: Batch) -> pa.Table:
     """The rows of a batch in the table of texts."""
-    columns: dict[str, list[Any]] = {name: [] for name, _ in COLUMNS[TEXTS]}
     items = _item_ranges(batch)
-    for index in batch.stored:
-        encoded = batch.encoded[index]
-        values = {"text_id": batch.rows[index].number, **_text_cells(encoded), **items[index]}
-        for name, value in values.items():
-            columns[name].append(value)
-    return columns
+    rows = [
+        {"text_id": batch.rows[index].number, **_text_cells(batch.encoded[index]), **items[index]}
+        for index in batch.stored
+    ]
+    return pa.Table.from_pylist(rows, SCHEMAS[TEXTS])
 
 
 def _text_cells(encoded: EncodedText) -> dict[str, Any]:
@@ -190,8 +190,10 @@ def step_rows(
     flips: FirstFlips,
     chosen: Tensor,
     record: StepRecord,
-) -> dict[str, list[Any]]:
+) -> pa.Table:
     """The rows of a batch in the table of steps: all rankings at one level of erasing.
+
+    It is made of whole arrays: a loop over rows would take as long as erasing takes on the smallest models.
 
     Args:
         eraser: of the level.
@@ -202,75 +204,160 @@ def step_rows(
         chosen: ``[R, B]``, the number of each order among those that were evaluated, ``[O]`` for each text.
         record: of the steps that were evaluated, of orders ``[O * B]``.
     """
-    batch, texts = eraser.batch, erased_of(eraser)
-    decision, count = batch.config.decision, len(batch.rows)
-    ends = torch.where(flips.flips, flips.removed, eraser.max_removed)
-    numbers = chosen * count + torch.arange(count, device=chosen.device)
+    batch, decision = eraser.batch, eraser.batch.config.decision
+    texts = torch.tensor(erased_of(eraser), device=orders.device)
+    rows = torch.arange(len(texts) * len(rankings), device=orders.device).view(len(texts), -1)
+
+    def by_row(values: Tensor) -> Tensor:  # [R, B, ...] to [rows, ...], the rankings of a text one after the other
+        return values[:, texts].transpose(0, 1).flatten(0, 1)
+
+    text = texts.repeat_interleave(len(rankings))
+    flipped, items = by_row(flips.flips), eraser.items[text]
+    ends = torch.where(flipped, by_row(flips.removed), eraser.max_removed[text])
+    order_of_row = by_row(chosen) * len(batch.rows) + text
     until = torch.zeros(record.orders, dtype=torch.long, device=orders.device)
-    until[numbers.flatten()] = ends.flatten()
+    until[order_of_row] = ends
     order, step, logits = record.until(until)
-    trails = _by_order(order.tolist(), step.tolist(), outputs_of(decision, logits).tolist())
-    outputs, before = outputs_of(decision, batch.logits).tolist(), _labels(decision, batch.logits)
-    after = [_labels(decision, line) for line in flips.logits]
-    ranks = torch.where(eraser.items, eraser.items.cumsum(1) - 1, -1)  # without padding, which can be on the left
-    removed = ranks.expand_as(orders).gather(2, orders).tolist()
-    units, largest = in_units(scores, eraser.items)
-    counts = eraser.counts.tolist()
-    flipped, stops, keys = flips.flips.tolist(), ends.tolist(), numbers.tolist()
-    columns: dict[str, list[Any]] = {name: [] for name, _ in COLUMNS[STEPS]}
-    for text in texts:
-        for index, ranking in enumerate(rankings):
-            trail = [(0, outputs[text]), *thinned(trails.get(keys[index][text], []))]
-            new = after[index][text] if flipped[index][text] else before[text]
-            classes = classes_of(batch, text, before[text], new)
-            values = {
-                "text_id": batch.rows[text].number,
-                "erase_level": eraser.level,
-                "ranking_level": ranking.level,
-                "ranking": ranking.name,
-                "items": counts[text],
-                "scores": units[index][text],
-                "largest": largest[index][text],
-                "removed": removed[index][text][: stops[index][text]],
-                "flips": flipped[index][text],
-                **_trail_cells(trail, classes),
-            }
-            for name, value in values.items():
-                columns[name].append(value)
-    return columns
+    row_of_order = torch.zeros_like(until)
+    row_of_order[order_of_row] = rows.flatten()
+    trail = Trail.of(
+        torch.cat((rows.flatten(), row_of_order[order])),
+        torch.cat((torch.zeros_like(text), step)),
+        torch.cat((outputs_of(decision, batch.logits[text]), outputs_of(decision, logits))),
+    ).thinned()
+    units, undefined, largest = in_units(by_row(scores), items)
+    ranks = (eraser.items.cumsum(1) - 1)[text]  # without padding, which can be on the left
+    removed = torch.arange(orders.shape[2], device=orders.device) < ends.unsqueeze(1)
+    return _steps_table(
+        batch,
+        text,
+        eraser,
+        {
+            "ranking_level": [ranking.level for ranking in rankings] * len(texts),
+            "ranking": [ranking.name for ranking in rankings] * len(texts),
+            "scores": _lists(units, items, undefined),
+            "largest": _array(largest),
+            "removed": _lists(ranks.gather(1, by_row(orders)), removed),
+            "flips": _array(flipped),
+        },
+        trail,
+        torch.where(flipped.unsqueeze(1), by_row(flips.logits), batch.logits[text]),
+    )
 
 
-def smallest_rows(eraser: Eraser, sets: Tensor | None) -> dict[str, list[Any]]:
+def smallest_rows(eraser: Eraser, sets: Tensor) -> pa.Table:
     """The rows of the smallest sets known, in the table of steps.
 
     Args:
         eraser: of the level.
-        sets: ``[B, N]`` bool; empty where no set is known. None for no sets.
+        sets: ``[B, N]`` bool; empty where no set is known.
     """
-    columns: dict[str, list[Any]] = {name: [] for name, _ in COLUMNS[STEPS]}
-    texts = [] if sets is None else [text for text in erased_of(eraser) if bool(sets[text].any())]
-    if sets is None or not texts:
-        return columns
-    batch, rows = eraser.batch, torch.tensor(texts, device=sets.device)
-    decision = batch.config.decision
-    logits = eraser.logits_without(rows, sets[rows])
-    outputs, changed = (outputs_of(decision, each).tolist() for each in (batch.logits, logits))
-    before, after = _labels(decision, batch.logits), _labels(decision, logits)
-    for index, text in enumerate(texts):
-        items = [number for number, there in enumerate(sets[text][eraser.items[text]].tolist()) if there]
-        values = {
-            "text_id": batch.rows[text].number,
-            "erase_level": eraser.level,
-            "items": int(eraser.counts[text]),
-            "removed": items,
-            "flips": True,
-            **_trail_cells(
-                [(0, outputs[text]), (len(items), changed[index])], classes_of(batch, text, before[text], after[index])
-            ),
-        }
-        for name, column in columns.items():
-            column.append(values.get(name))
-    return columns
+    batch, decision = eraser.batch, eraser.batch.config.decision
+    known = sets.any(1).tolist()
+    text = torch.tensor([index for index in erased_of(eraser) if known[index]], dtype=torch.long, device=sets.device)
+    if not len(text):
+        return SCHEMAS[STEPS].empty_table()
+    logits, rows = eraser.logits_without(text, sets[text]), torch.arange(len(text), device=sets.device)
+    return _steps_table(
+        batch,
+        text,
+        eraser,
+        {
+            "removed": _lists((eraser.items.cumsum(1) - 1)[text], sets[text]),
+            "flips": [True] * len(text),
+        },
+        Trail.of(
+            torch.cat((rows, rows)),
+            torch.cat((torch.zeros_like(text), sets[text].sum(1))),
+            outputs_of(decision, torch.cat((batch.logits[text], logits))),
+        ),
+        logits,
+    )
+
+
+@dataclass(frozen=True)
+class Trail:
+    """The outputs of the model at the steps of several rows, by row and step.
+
+    Attributes:
+        rows: ``[S]``, the row of each step, from 0, ascending.
+        steps: ``[S]``, how many items are removed, ascending within a row.
+        outputs: ``[S, C]``.
+    """
+
+    rows: Tensor
+    steps: Tensor
+    outputs: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor, steps: Tensor, outputs: Tensor) -> Trail:
+        """The same steps in any order."""
+        order = (rows * (int(steps.max()) + 1) + steps).argsort()
+        return cls(rows[order], steps[order], outputs[order])
+
+    def thinned(self) -> Trail:
+        """Without some steps of rows that have more than `LONG`: those of the schedule are left, and the last two.
+
+        Example:
+            >>> steps = torch.arange(101)
+            >>> Trail(torch.zeros_like(steps), steps, torch.zeros(101, 2)).thinned().steps[-4:]
+            tensor([ 86,  93,  99, 100])
+        """
+        counts = self.rows.bincount()
+        keep = torch.ones_like(self.rows, dtype=torch.bool)
+        for row in (counts > LONG + 1).nonzero().flatten().tolist():
+            last = counts[row] - 1
+            keep[self.rows == row] = False
+            places = torch.cat((schedule_of(last.view(1), last.view(1) > 0)[0], last.view(1) - 1, last.view(1) * 0))
+            keep[int(counts[:row].sum()) + places] = True
+        return Trail(self.rows[keep], self.steps[keep], self.outputs[keep])
+
+
+def _steps_table(
+    batch: Batch, text: Tensor, eraser: Eraser, columns: dict[str, Any], trail: Trail, after: Tensor
+) -> pa.Table:
+    """Rows of the table of steps.
+
+    Args:
+        batch: the texts.
+        text: ``[rows]``, the text of each row.
+        eraser: of the level.
+        columns: those that are known; others that are not computed here are null.
+        trail: of the rows.
+        after: ``[rows, C]``, the logits at the end of each row.
+    """
+    classes = classes_of(batch, text, after).to(trail.outputs.device)
+    sizes = classes.sum(1)
+    counts = trail.rows.bincount(minlength=len(text))
+    columns |= {
+        "text_id": [batch.rows[index].number for index in text.tolist()],
+        "erase_level": [eraser.level] * len(text),
+        "items": _array(eraser.counts[text]),
+        "steps": _list_array(counts, trail.steps),
+        "classes": _list_array(sizes, classes.nonzero()[:, 1]),
+        "outputs": _list_array(counts * sizes, trail.outputs[classes[trail.rows]].float()),
+    }
+    schema = SCHEMAS[STEPS]
+    return pa.Table.from_arrays(
+        [pa.array(columns.get(field.name, [None] * len(text)), field.type) for field in schema], schema=schema
+    )
+
+
+def _array(values: Tensor) -> pa.Array:
+    return pa.array(values.cpu().numpy())
+
+
+def _lists(values: Tensor, mask: Tensor, undefined: Tensor | None = None) -> pa.Array:
+    """The values ``[rows, N]`` where a mask holds, as a list for each row; null where undefined."""
+    return _list_array(mask.sum(1), values[mask], None if undefined is None else undefined[mask])
+
+
+def _list_array(sizes: Tensor, values: Tensor, undefined: Tensor | None = None) -> pa.Array:
+    """Consecutive values as lists of some sizes."""
+    ends = torch.nn.functional.pad(sizes.cumsum(0), (1, 0)).to(torch.int32)
+    kind = pa.float32() if values.is_floating_point() else pa.int32()
+    flat = pa.array(values.cpu().numpy(), kind, mask=None if undefined is None else undefined.cpu().numpy())
+    return pa.ListArray.from_arrays(_array(ends), flat)
 
 
 def erased_of(eraser: Eraser) -> list[int]:
@@ -284,74 +371,47 @@ def outputs_of(decision: Decision, logits: Tensor) -> Tensor:
     return logits[..., :1].double() if decision.kind == "regression" else decision.probabilities(logits.double())
 
 
-def classes_of(batch: Batch, text: int, before: Sequence[int], after: Sequence[int]) -> list[int]:
-    """The classes whose outputs are stored of a text: all, or those that the decision is between, and the gold one."""
-    decision, gold = batch.config.decision, batch.rows[text].label
-    if decision.kind == "regression":
-        return [0]
-    count = 2 if decision.kind == "sigmoid" else batch.logits.shape[-1]
-    if count <= MOST_CLASSES:
-        return list(range(count))
-    golden = gold if isinstance(gold, tuple) else () if gold is None else (int(gold),)
-    wanted = dict.fromkeys([*sorted({*before} ^ {*after}), *before, int(batch.target[text]), *golden])
-    return sorted([*wanted][:MOST_CLASSES])
-
-
-def in_units(scores: Tensor, items: Tensor) -> tuple[list[list[list[int | None]]], list[list[float]]]:
-    """Scores as whole numbers in `UNITS` of the largest of their text, ``[R][B][n]``, and the largest, ``[R][B]``.
+def classes_of(batch: Batch, text: Tensor, after: Tensor) -> Tensor:
+    """The classes whose outputs are stored, ``[rows, C]`` bool: all, or those that the decision is between, and gold.
 
     Args:
-        scores: ``[R, B, N]``; undefined ones become None.
-        items: ``[B, N]`` bool.
+        batch: the texts.
+        text: ``[rows]``, the text of each row.
+        after: ``[rows, C]``, the logits at the end of each row.
+    """
+    decision = batch.config.decision
+    count = {"regression": 1, "sigmoid": 2}.get(decision.kind, batch.logits.shape[-1])
+    if count <= MOST_CLASSES:
+        return torch.ones(len(text), count, dtype=torch.bool)
+    chosen = torch.zeros(len(text), count, dtype=torch.bool)
+    before = _labels(decision, batch.logits)
+    for row, (index, new) in enumerate(zip(text.tolist(), _labels(decision, after), strict=True)):
+        old, gold = before[index], batch.rows[index].label
+        golden = gold if isinstance(gold, tuple) else () if gold is None else (int(gold),)
+        wanted = dict.fromkeys([*sorted({*old} ^ {*new}), *old, int(batch.target[index]), *golden])
+        chosen[row, [*wanted][:MOST_CLASSES]] = True
+    return chosen
+
+
+def in_units(scores: Tensor, items: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores as whole numbers in `UNITS` of the largest of their row, where they are undefined, and the largest.
+
+    Args:
+        scores: ``[rows, N]``.
+        items: ``[rows, N]`` bool.
+
+    Returns:
+        ``[rows, N]`` long and bool, and ``[rows]``.
 
     Example:
-        >>> in_units(torch.tensor([[[0.5, -0.25, torch.nan, 9.0]]]), torch.tensor([[True, True, True, False]]))
-        ([[[1000, -500, None]]], [[0.5]])
+        >>> in_units(torch.tensor([[0.5, -0.25, torch.nan, 9.0]]), torch.tensor([[True, True, True, False]]))[0]
+        tensor([[1000, -500,    0,    0]])
     """
     values = torch.where(items, scores.double(), 0.0)
-    finite = values.abs().masked_fill(~values.isfinite(), 0.0)
-    largest = finite.amax(-1)
+    largest = values.abs().masked_fill(~values.isfinite(), 0.0).amax(-1)
     shares = (values / torch.where(largest > 0, largest, 1.0).unsqueeze(-1)).clamp(-1, 1)
     undefined = shares.isnan()
-    whole = (shares.masked_fill(undefined, 0.0) * UNITS).round().long()
-    lines = zip(
-        whole.flatten(0, 1).tolist(), undefined.flatten(0, 1).tolist(), [*items.tolist()] * len(scores), strict=True
-    )
-    units = [[None if no else value for value, no, there in zip(*line, strict=True) if there] for line in lines]
-    size = len(items)
-    return [units[start : start + size] for start in range(0, len(units), size)], largest.tolist()
-
-
-def thinned(trail: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """Some of the steps of a trail where it has more than `LONG`: those of the schedule, and the last two.
-
-    Example:
-        >>> [step for step, _ in thinned([(step, None) for step in range(1, 101)])][-4:]
-        [86, 93, 99, 100]
-    """
-    if len(trail) <= LONG:
-        return list(trail)
-    count = torch.tensor([len(trail)])
-    kept = {*schedule_of(count, count > 0)[0].tolist(), len(trail) - 1}
-    return [trail[number - 1] for number in sorted(kept)]
-
-
-def _trail_cells(trail: Sequence[tuple[int, Sequence[float]]], classes: list[int]) -> dict[str, Any]:
-    return {
-        "steps": [step for step, _ in trail],
-        "classes": classes,
-        "outputs": [values[number] for _, values in trail for number in classes],
-    }
-
-
-def _by_order(
-    orders: Sequence[int], steps: Sequence[int], outputs: Sequence[Sequence[float]]
-) -> dict[int, list[tuple[int, Sequence[float]]]]:
-    """The steps of each order with their outputs, ascending."""
-    trails: dict[int, list[tuple[int, Sequence[float]]]] = {}
-    for order, step, values in zip(orders, steps, outputs, strict=True):
-        trails.setdefault(order, []).append((step, values))
-    return trails
+    return (shares.masked_fill(undefined, 0.0) * UNITS).round().long(), undefined, largest
 
 
 def _labels(decision: Decision, logits: Tensor) -> list[list[int]]:
