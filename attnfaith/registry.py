@@ -46,5 +46,5 @@ class Registry(dict[Key, Value]):
         return file
 
     def __missing__(self, key: Key) -> Value:
-        known = ", ".join(sorted(repr(name) for name in self)) or "none"
-        raise InputError(f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} Known: {known}.")
+        names = ", ".join(sorted(repr(name) for name in self)) or "none"
+        raise InputError(f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} Known: {names}.")

@@ -133,8 +133,8 @@ def _add_value(digest: Any, name: str, value: Any) -> None:
         if value.is_meta:
             raise InputError(f"The weight {name!r} is not loaded (it is on the meta device). Load the whole model.")
         _add(digest, name, f"{value.dtype}{tuple(value.shape)}")
-        whole = value.dequantize() if value.is_quantized else value.detach()
-        digest.update(whole.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        dense = value.dequantize() if value.is_quantized else value.detach()
+        digest.update(dense.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     else:
         _add(digest, name, repr(value))
 

@@ -1,4 +1,4 @@
-"""Labelled texts in any usual container, checked, as what a Trainer trains on."""
+"""Labelled texts from any usual container, checked and encoded as a data set for Trainer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import datasets
 import torch
 from torch import Tensor
 
-from attnfaith.data.source import DataOptions, check_columns, open_table
+from attnfaith.data.containers import open_table
+from attnfaith.data.source import check_columns
 from attnfaith.errors import InputError
 from attnfaith.text.encoder import TextEncoder
 from attnfaith.validation import short_repr
@@ -30,7 +31,7 @@ def open_columns(data: Any, columns: Mapping[str, str | None]) -> dict[str, list
     named = {argument: name for argument, name in columns.items() if name is not None}
     if isinstance(data, datasets.IterableDataset | Iterator):
         data = list(data)  # read once: a stream may be slow, or empty the second time
-    table, _ = open_table(data, DataOptions(label_column=None, score_columns=tuple(named.values())))
+    table, _ = open_table(data, list(dict.fromkeys(named.values())))
     if table.empty:
         return {argument: [] for argument in named}
     check_columns(table.columns, {argument: [name] for argument, name in named.items()})
@@ -38,7 +39,7 @@ def open_columns(data: Any, columns: Mapping[str, str | None]) -> dict[str, list
 
 
 def label_tensor(labels: list[Any], kind: str, num_labels: int) -> Tensor:
-    """Labels as the loss wants them: whole numbers for classes, else floats.
+    """Labels in the dtype that the loss needs: whole numbers for classes, else floats.
 
     Args:
         labels: one for each row: a class, a list of one 0 or 1 for each label ("multilabel"), or a number.
@@ -57,8 +58,10 @@ def label_tensor(labels: list[Any], kind: str, num_labels: int) -> Tensor:
     for row, label in enumerate(labels):
         if not _fits(label, kind, num_labels, classes):
             raise InputError(f"the label of row {row} (counted from 0) is {short_repr(label)}; expected {expected}.")
-    whole = kind in ("multiclass", "sigmoid")
-    return torch.tensor([int(label) if whole else label for label in labels], dtype=None if whole else torch.float32)
+    is_class = kind in ("multiclass", "sigmoid")
+    return torch.tensor(
+        [int(label) if is_class else label for label in labels], dtype=None if is_class else torch.float32
+    )
 
 
 def _fits(label: Any, kind: str, num_labels: int, classes: int) -> bool:
@@ -76,7 +79,7 @@ def _finite(number: Any) -> bool:
 
 
 class TrainingRows:
-    """Encoded texts with their labels: a data set for Trainer, and what puts batches together.
+    """Encoded texts with their labels: a data set for Trainer, which also collates its batches.
 
     Args:
         texts: encodes and collates for the model.
@@ -84,11 +87,11 @@ class TrainingRows:
         columns: the names of the columns "text", "second_text" (None for single texts) and "label".
         kind: the model's decision.
         num_labels: how many logits the model has.
-        what: how the data are called in messages.
+        data_name: the name of the data in messages.
     """
 
     def __init__(
-        self, texts: TextEncoder, data: Any, columns: dict[str, Any], *, kind: str, num_labels: int, what: str
+        self, texts: TextEncoder, data: Any, columns: dict[str, Any], *, kind: str, num_labels: int, data_name: str
     ) -> None:
         try:
             cells = open_columns(data, {f"{name}_column": column for name, column in columns.items()})
@@ -100,7 +103,7 @@ class TrainingRows:
             self.labels = label_tensor(cells["label_column"], kind, num_labels)
             self.encoded = texts.encode(entries)
         except InputError as error:
-            raise InputError(f"In {what}: {error}") from error
+            raise InputError(f"In {data_name}: {error}") from error
 
     def __len__(self) -> int:
         return len(self.encoded)
