@@ -144,42 +144,50 @@ def tables_of(batch: Batch) -> dict[str, pa.Table]:
 
 def text_rows(batch: Batch) -> pa.Table:
     """The rows of a batch in the table of texts."""
-    items = _item_ranges(batch)
-    rows = [
-        {"text_id": batch.rows[index].number, **_text_cells(batch.encoded[index]), **items[index]}
-        for index in batch.stored
-    ]
-    return pa.Table.from_pylist(rows, SCHEMAS[TEXTS])
-
-
-def _text_cells(encoded: EncodedText) -> dict[str, Any]:
-    texts = [text for text in (encoded.text, encoded.pair) if text is not None]
-    spans = [None if span is None else [min(end, MOST_CHARACTERS) for end in span] for span in encoded.offsets]
-    tokens = zip(encoded.tokens, encoded.offsets, strict=True)
-    return {
-        "text": encoded.text[:MOST_CHARACTERS],
-        "pair": None if encoded.pair is None else encoded.pair[:MOST_CHARACTERS],
-        "left_out": sum(max(0, len(text) - MOST_CHARACTERS) for text in texts),
-        "starts": [None if span is None else span[0] for span in spans],
-        "ends": [None if span is None else span[1] for span in spans],
-        "segments": list(encoded.segments),
-        "words": list(encoded.words),
-        "names": json.dumps([token if span is None else None for token, span in tokens]),
+    encoded = [batch.encoded[text] for text in batch.stored]
+    pairs = [text.pair for text in encoded]
+    spans = [[(None, None) if span is None else span for span in text.offsets] for text in encoded]
+    starts, ends = _item_ranges(batch)
+    columns = {
+        "text_id": [batch.rows[text].number for text in batch.stored],
+        "text": [text.text[:MOST_CHARACTERS] for text in encoded],
+        "pair": [None if pair is None else pair[:MOST_CHARACTERS] for pair in pairs],
+        "left_out": [_left_out(text.text) + _left_out(text.pair or "") for text in encoded],
+        "starts": [[_stored_index(start) for start, _ in listed] for listed in spans],
+        "ends": [[_stored_index(end) for _, end in listed] for listed in spans],
+        "segments": [text.segments for text in encoded],
+        "words": [text.words for text in encoded],
+        "names": [_names(text) for text in encoded],
+        "item_starts": starts,
+        "item_ends": ends,
     }
+    schema = SCHEMAS[TEXTS]
+    return pa.Table.from_arrays([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
-def _item_ranges(batch: Batch) -> dict[int, dict[str, list[int] | None]]:
+def _left_out(text: str) -> int:
+    return max(0, len(text) - MOST_CHARACTERS)
+
+
+def _stored_index(index: int | None) -> int | None:
+    return None if index is None else min(index, MOST_CHARACTERS)
+
+
+def _names(encoded: EncodedText) -> str:
+    tokens = zip(encoded.tokens, encoded.offsets, strict=True)
+    return json.dumps([token if span is None else None for token, span in tokens])
+
+
+def _item_ranges(batch: Batch) -> tuple[list[Any], list[Any]]:
     """For each text that is stored, the ranges of tokens of the items of the final attention; None where unknown."""
     items = batch.capture.items
     if items is None or items.spans is None:
-        return {text: {"item_starts": None, "item_ends": None} for text in batch.stored}
-    ranges: dict[int, dict[str, list[int] | None]] = {}
-    for text in batch.stored:
-        # positions in the batch count padding, which can be on the left
-        before = torch.nn.functional.pad(batch.request.tokens[text].cumsum(0), (1, 0))
-        starts, ends = before[items.spans[text][batch.capture.mask[text]]].unbind(-1)
-        ranges[text] = {"item_starts": starts.tolist(), "item_ends": ends.tolist()}
-    return ranges
+        return [None] * len(batch.stored), [None] * len(batch.stored)
+    # positions in the batch count padding, which can be on the left
+    before = torch.nn.functional.pad(batch.request.tokens.cumsum(1), (1, 0)).cpu().numpy()
+    spans, mask = items.spans.cpu().numpy(), batch.capture.mask.cpu().numpy()
+    ranges = [before[text][spans[text][mask[text]]] for text in batch.stored]
+    return [each[:, 0] for each in ranges], [each[:, 1] for each in ranges]
 
 
 def step_rows(

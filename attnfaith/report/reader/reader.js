@@ -118,7 +118,7 @@
 
   function about(text) {
     const entry = entryOf(text), row = entry.r[chosen()[0]];
-    const flips = row[FLIPS] ? `A flips at ${row[1].length} of ${entry.n}` : `A never flips, ${count(entry.n, unit())}`;
+    const flips = row[FLIPS] ? `A flips at ${row[1].length}/${entry.n}` : "A never flips";
     return `row ${text.n} · ${labelOf(text.p)} · ${flips}`;
   }
 

@@ -1,10 +1,11 @@
 """The data of the reader: texts cut into tokens, and scores as letters."""
 
 import json
+from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 
+from attnfaith.data.source import Row
 from attnfaith.evaluation import stored_texts
 from attnfaith.evaluation.stored_texts import STEPS, TEXTS
 from attnfaith.functional.keyed_order import rows_at
@@ -16,7 +17,9 @@ from tests.helpers.small_runs import KINDS, computed, evaluator_of
 
 def entry_of(encoded):
     """As it comes back from a stored table."""
-    return _text_entry(pd.Series(stored_texts._text_cells(encoded)))
+    capture = SimpleNamespace(items=None)
+    batch = SimpleNamespace(stored=[0], encoded=[encoded], rows=[Row(0, encoded.text)], capture=capture)
+    return _text_entry(stored_texts.text_rows(batch).to_pylist()[0])
 
 
 def joined(entry, encoded):
