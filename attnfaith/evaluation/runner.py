@@ -244,7 +244,8 @@ class Runner:
             with self.profile.part(test.name):
                 columns[test.name] = test.run(batch)
         if self.config.stored:
-            columns |= stored_texts.tables_of(batch)
+            with self.profile.part(stored_texts.PROFILED):
+                columns |= stored_texts.tables_of(batch)
         for ranking, counted in batch.inexact.items():  # only now: a batch that fails is run again in halves
             before = self.inexact.get(ranking)
             self.inexact[ranking] = counted if before is None else before + counted

@@ -28,6 +28,8 @@ from attnfaith.functional.schedule import LONG, schedule_of
 from attnfaith.text.encoded import EncodedText
 
 TEXTS, STEPS = "stored_texts", "stored_steps"
+PROFILED = "storing texts"
+"""The name of this work in `Evaluator.profile`."""
 MOST_TEXTS = 2000
 """Texts of the sample."""
 MOST_CHARACTERS = 50_000

@@ -18,7 +18,7 @@ from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.score_direction import toward_change
-from attnfaith.evaluation.stored_texts import StepRecord, erased_of, smallest_rows, step_rows
+from attnfaith.evaluation.stored_texts import PROFILED, StepRecord, erased_of, smallest_rows, step_rows
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.erasure import comparison
 from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
@@ -165,10 +165,11 @@ class Erasure(Test):
         target = batch.target.tolist()
         all_scores = torch.stack([scores[index].double() for index in indices])
         if record is not None:
-            batch.stored_steps[eraser.level] = [
-                step_rows(eraser, rankings, all_scores, stacked, best, chosen, record),
-                smallest_rows(eraser, smallest.sets),
-            ]
+            with batch.profile.part(PROFILED):
+                batch.stored_steps[eraser.level] = [
+                    step_rows(eraser, rankings, all_scores, stacked, best, chosen, record),
+                    smallest_rows(eraser, smallest.sets),
+                ]
         undefined = (all_scores.isnan() & eraser.erasable).sum(-1).tolist()
         ranking_orders = orders[[owner.index(index) for index in indices]]
         ties = count_ties(all_scores, eraser.erasable, ranking_orders).tolist()
