@@ -33,6 +33,7 @@ OPTIONS = {
     "special_tokens": "--special-tokens",
     "split": "--split",
     "steps": "--steps",
+    "store_texts": "--no-texts",
     "subset": "--subset",
     "target": "--target",
     "tests": "--tests",

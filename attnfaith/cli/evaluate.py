@@ -64,6 +64,7 @@ def evaluate(
     confidence: options.Confidence = 0.95,
     output: options.Output = "attnfaith-run",
     report: options.Report = None,
+    no_texts: options.NoTexts = False,
     seed: options.Seed = 0,
     part: options.Part = None,
     json: options.Json = False,
@@ -148,6 +149,7 @@ def evaluate(
             precision=share,
             max_texts=max_texts,
             output_dir=output,
+            store_texts=not no_texts,
             quiet=quiet,
             part=chosen_part,
         )

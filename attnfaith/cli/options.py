@@ -256,6 +256,14 @@ Report = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Also write a report for a browser: one HTML file that loads nothing."),
 ]
+NoTexts = Annotated[
+    bool,
+    typer.Option(
+        "--no-texts",
+        help="Store no texts. By default the results hold up to 2,000 of them, with their scores, for the reader of "
+        "single texts in the report.",
+    ),
+]
 Rankings = Annotated[
     str,
     typer.Option(

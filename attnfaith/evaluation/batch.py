@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -45,6 +46,7 @@ class RunConfig:
         rankings: by erase level.
         left_out: by erase level, the rankings that the default leaves out because of what they cost.
         hiding: how tokens are hidden at the input level; None if nothing is erased there.
+        stored: the row numbers of the texts that the run stores, see `attnfaith.evaluation.stored_texts`.
         cache: what is computed once and used for every batch, by name.
     """
 
@@ -58,6 +60,7 @@ class RunConfig:
     rankings: dict[str, tuple[Ranking, ...]] = field(default_factory=dict)
     left_out: dict[str, tuple[Ranking, ...]] = field(default_factory=dict)
     hiding: Hiding | None = None
+    stored: Collection[int] = ()
     cache: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
@@ -72,6 +75,7 @@ class Batch:
         capture: the final attention of the texts.
         orders: the orders of removal that a test has computed already, by erase level and ranking.
         known_sets: by erase level, the logits of sets of items that were evaluated already, for all tests.
+        stored_steps: rows of the table of steps of the texts that the run stores, by erase level.
         inexact: how many texts have inexact scores, by ranking, for rankings that were used and judge it.
         profile: accounts for the time of each ranking.
     """
@@ -91,6 +95,7 @@ class Batch:
         self.inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
         self.orders: dict[tuple[str, Ranking], Tensor] = {}
         self.known_sets: dict[str, KnownSets] = {}
+        self.stored_steps: dict[str, list[pa.Table]] = {}
         self.inexact: dict[Ranking, InexactScores] = {}
         self.profile = Profile() if profile is None else profile
         self._scores: dict[Ranking, tuple[Scores, str]] = {}  # with the level of the items that are scored
@@ -99,6 +104,11 @@ class Batch:
     def logits(self) -> Tensor:
         """The original logits, ``[B, C]``."""
         return self.capture.logits
+
+    @cached_property
+    def stored(self) -> list[int]:
+        """The texts of the batch that the run stores."""
+        return [index for index, row in enumerate(self.rows) if row.number in self.config.stored]
 
     @cached_property
     def target(self) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from attnfaith.attribution.request import MethodOptions
 from attnfaith.data.labels import ModelLabels
 from attnfaith.data.source import DataOptions, DataSource
 from attnfaith.errors import InputError
+from attnfaith.evaluation import stored_texts
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
 from attnfaith.evaluation.keyed_sample import read_sample
@@ -30,6 +31,7 @@ from attnfaith.evaluation.run_progress import RunProgress, sample_of
 from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.sampling import BATCH, KEYED, SHARD, Sampling
 from attnfaith.evaluation.tests.base import Test, resolve_tests
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS
 from attnfaith.explanations.explained import Explained
 from attnfaith.functional.decision import KINDS, Decision, decision_of
@@ -142,6 +144,7 @@ class Evaluator:
         precision: float | None = None,
         max_texts: int | None = None,
         output_dir: str | os.PathLike[str] | None = None,
+        store_texts: bool = True,
         quiet: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Results:
@@ -186,6 +189,8 @@ class Evaluator:
                 precision, or neither, goes on from what is there.
             output_dir: where results are written during the run, a folder or an address (``s3://...``); a temporary
                 folder by default.
+            store_texts: store up to 2,000 texts, drawn at random, with their scores and what each erasure did, for the
+                reader of single texts; False for results that hold no text. They come from the erasure test.
             quiet: show no forecast and no progress. They are shown on standard error.
             part: ``(3, 16)`` evaluates the third of 16 parts of the data only, in an ``output_dir`` of its own; `merge`
                 joins the parts.
@@ -200,6 +205,7 @@ class Evaluator:
             confidence_level=confidence_level,
             output_dir=output_dir,
             sampling=Sampling(precision=precision, max_texts=max_texts),
+            store_texts=store_texts,
             quiet=quiet,
             part=part,
         )
@@ -242,6 +248,7 @@ class Evaluator:
             output=ranking_options.output,
             special_tokens=ranking_options.special_tokens,
             protect_deciding=ranking_options.protect_deciding,
+            stored=_stored(run_options, chosen_tests, source),
         )
         trial, config, notes = dry_run(
             first_text(config, self.encoder, source),
@@ -372,6 +379,12 @@ def _target(target: str | int, labels: ModelLabels, source: DataSource) -> str |
             f"{validation.short_repr(target)}."
         )
     return number
+
+
+def _stored(options: RunOptions, tests: Sequence[Test], source: DataSource) -> Collection[int]:
+    """The row numbers of the texts that are stored."""
+    erased = any(isinstance(test, Erasure) for test in tests)
+    return stored_texts.sample_of(source.rows, options.seed) if options.store_texts and erased else ()
 
 
 def _columns_read(options: DataOptions, source: DataSource) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from attnfaith import validation
 from attnfaith.addresses import is_address
 from attnfaith.errors import InputError
 from attnfaith.escaping import visible
+from attnfaith.evaluation import stored_texts
 from attnfaith.evaluation.manifest_schema import check_manifest
+from attnfaith.evaluation.run_manifest import STORED
 from attnfaith.evaluation.runner import schemas_of
 from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.tests.erasure.summary import curves
@@ -306,7 +308,8 @@ class Results:
 
     def _schemas(self) -> dict[str, pa.Schema]:
         """What columns each table must have; those of options that came later are missing in an older run."""
-        schemas = schemas_of(self.ran, Decision(kind=self.manifest["run"]["decision"]["kind"]))
+        decision = Decision(kind=self.manifest["run"]["decision"]["kind"])
+        schemas = schemas_of(self.ran, decision, stored=STORED in self.manifest["run"])
         for name, options in self.manifest["run"]["tests"].items():
             for option in tests[name].earlier.keys() - options.keys():
                 if option in schemas[name].names:
@@ -323,7 +326,8 @@ class _Tables(Mapping[str, pd.DataFrame]):
 
     def __init__(self, results: Results) -> None:
         self._results = results
-        self._names = ("texts", *results.tests, *results._store.concluded)
+        stored = stored_texts.SCHEMAS if STORED in results.manifest["run"] else ()
+        self._names = ("texts", *results.tests, *stored, *results._store.concluded)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self._results.table(name)

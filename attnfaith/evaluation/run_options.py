@@ -76,6 +76,7 @@ class RunOptions:
     confidence_level: float
     output_dir: str | os.PathLike[str] | None
     sampling: Sampling
+    store_texts: bool
     quiet: bool
     part: tuple[int, int] | None
 
@@ -86,6 +87,7 @@ class RunOptions:
             seed=validation.whole_number(self.seed, "seed", least=0, most=2**64 - 1),
             n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
             confidence_level=validation.share(self.confidence_level, "confidence_level"),
+            store_texts=validation.flag(self.store_texts, "store_texts"),
             quiet=validation.flag(self.quiet, "quiet"),
             part=None if self.part is None else _part(self.part),
         )

@@ -18,6 +18,7 @@ from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.score_direction import toward_change
+from attnfaith.evaluation.stored_texts import PROFILED, StepRecord, erased_of, smallest_rows, step_rows
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.erasure import comparison
 from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
@@ -181,12 +182,14 @@ class Erasure(Test):
             torch.tensor([all_rankings[index] in group for index in owner], device=orders.device)
             for group in (panel, rankings)
         )
+        record = StepRecord(_stored_orders(eraser, asked)) if erased_of(eraser) else None
         # An order that only the search reads (shared) can stop at the first flip that any order of the panel finds.
         flips = eraser.flips(
             orders,
             every_step=self.resolution == "exact",
             shared=in_panel & ~asked,
             triggers=in_panel & asked,
+            **({} if record is None else {"watch": record.watch}),
         )
         smallest = exact_sets
         if smallest is None:
@@ -198,6 +201,12 @@ class Erasure(Test):
         decided = decision_cells(batch.config.decision, batch.logits)
         target = batch.target.tolist()
         all_scores = torch.stack([scores[index].double() for index in indices])
+        if record is not None:
+            with batch.profile.part(PROFILED):
+                batch.stored_steps[eraser.level] = [
+                    step_rows(eraser, rankings, all_scores, stacked, best, chosen, record),
+                    smallest_rows(eraser, smallest.sets),
+                ]
         undefined = (all_scores.isnan() & eraser.erasable).sum(-1).tolist()
         ranking_orders = orders[[owner.index(index) for index in indices]]
         ties = count_ties(all_scores, eraser.erasable, ranking_orders).tolist()
@@ -238,6 +247,13 @@ def _panel(eraser: Eraser) -> list[Ranking]:
             continue
         supported.append(ranking)
     return supported
+
+
+def _stored_orders(eraser: Eraser, asked: Tensor) -> Tensor:
+    """``[O * B]`` bool, the orders whose steps are stored: those that were asked for, ``[O]``, of some texts."""
+    texts = torch.zeros(len(eraser.counts), dtype=torch.bool, device=asked.device)
+    texts[erased_of(eraser)] = True
+    return (asked.unsqueeze(1) & texts).flatten()
 
 
 def _is_optimal(ranking: Ranking) -> bool:
