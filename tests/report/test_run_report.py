@@ -69,6 +69,7 @@ def test_numbers_are_those_of_the_summary(page, results):
     for row in rows.itertuples():
         removed = percent(row.value) if row.texts < FEW else percent(row.value, row.low, row.high)
         assert f"{row.texts}{removed}" in section.text
+        assert row.texts >= FEW or f"{row.texts}{removed} [" not in section.text
 
 
 def test_the_scale_is_drawn_where_the_numbers_are(page, results):
