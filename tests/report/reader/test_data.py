@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from attnfaith.data.source import Row
+from attnfaith.errors import StorageError
 from attnfaith.evaluation import stored_texts
 from attnfaith.evaluation.stored_texts import STEPS, TEXTS
 from attnfaith.functional.keyed_order import rows_at
@@ -106,3 +107,12 @@ def test_long_words_and_invisible_characters_are_shown_short_and_escaped():
     assert r"\\x1b" in shown
     assert r"\\u202e" in shown
     assert len(results.table(TEXTS)) == 12
+
+
+@pytest.mark.parametrize(("name", "column", "value"), [(TEXTS, "names", "["), (TEXTS, "text_id", 10**6)])
+def test_tables_of_somebody_else_that_contradict_each_other_are_refused(name, column, value):
+    results = computed(*evaluator_of("multiclass"), "erasure")
+    results.table(name)
+    results._tables[name][column] = value
+    with pytest.raises(StorageError, match=r"'stored_texts' and 'stored_steps' .* contradict each other"):
+        reader_data(results)
