@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import AutoTokenizer, PreTrainedConfig
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig as FieldConfig
-elif dataclasses.is_dataclass(PreTrainedConfig):
+if TYPE_CHECKING or dataclasses.is_dataclass(PreTrainedConfig):
     FieldConfig = PreTrainedConfig  # since 5.4, every configuration is a dataclass
 else:
 
