@@ -72,7 +72,7 @@ class Method:
         averages_layers: whether it can average over all layers, with ``layer="mean"``.
         default_for: the kind of model that it explains unless another method is named: "affine" (what follows the final
             attention is affine: HAN, FLAN) or "other"; see `default_method`.
-        style: colour and marker in figures; None for a thin grey line.
+        style: colour and marker in figures; None for a free one where there are few rankings, else a thin grey line.
     """
 
     level: str

@@ -32,7 +32,9 @@ def survival(
 
     A curve that falls early belongs to a ranking that finds what the decision rests on. Dashed curves, with open
     markers, belong to rankings of the input level; dotted ones to random removal. The labels at the right stand in the
-    order in which the curves end; where they end together, the one that fell last is on top.
+    order in which the curves end; where they end together, the one that fell last is on top. A label that begins with
+    "=" is of the same line as the one above it. Of more than six rankings, those that are not highlighted are thin and
+    grey, without a label; `erasure_figure` draws each of them into a panel of its own.
 
     Args:
         curves: Columns ``erase_level``, ``ranking_level``, ``ranking``, ``fraction``, ``kept``, ``low``, ``high``
@@ -40,7 +42,8 @@ def survival(
         axis: Where to draw; new axes when None.
         erase_level: Which rows to draw; may be left out where there is only one level.
         unit: The plural noun for items, or such a noun for each erase level.
-        highlight: The names of the rankings to highlight; by default those that are registered with a style.
+        highlight: The names of the rankings to highlight; by default all if they are six or fewer, else those that are
+            registered with a style.
         texts: The number of texts, if ``curves`` has no column for it.
 
     Example:

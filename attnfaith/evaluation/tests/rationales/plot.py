@@ -69,7 +69,8 @@ def carried(
         erase_level: Which rows to draw; may be left out where there is only one level.
         unit: What an item is, in the plural; or that for each erase level.
         kind: Of the decision; of a "regression" the value's change is drawn.
-        highlight: Names of the rankings that stand out; None: those that are registered with a style.
+        highlight: The names of the rankings to highlight; by default all if they are six or fewer, else those that are
+            registered with a style.
 
     Example:
         >>> import pandas as pd

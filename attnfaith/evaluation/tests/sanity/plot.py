@@ -48,7 +48,8 @@ def sanity(
         summary: The long table of figures; rows of the slice "all" are drawn.
         axis: Where to draw; new axes when None.
         measure: "spearman", "spearman_absolute" or "tau".
-        highlight: Names of the rankings that stand out; None: those that are registered with a style.
+        highlight: The names of the rankings to highlight; by default all if they are six or fewer, else those that are
+            registered with a style.
 
     Example:
         >>> import pandas as pd
