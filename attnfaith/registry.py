@@ -47,4 +47,6 @@ class Registry(dict[Key, Value]):
 
     def __missing__(self, key: Key) -> Value:
         known = ", ".join(sorted(repr(name) for name in self)) or "none"
-        raise InputError(f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} Known: {known}.")
+        raise InputError(
+            f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} Known: {known}.", code="unknown-name"
+        )

@@ -133,12 +133,16 @@ def model_path(given: str) -> str:
     if not path.exists() and path.parent.is_dir():
         near = did_you_mean(path.name, (entry.name for entry in path.parent.iterdir() if entry.is_dir()))
     if path.is_file():
-        raise InputError(f"{given!r} is a file. Give the folder of a model that was saved with save_pretrained.")
+        raise InputError(
+            f"{given!r} is a file. Give the folder of a model that was saved with save_pretrained.",
+            code="model-not-found",
+        )
     only_path = given.startswith((".", "/", "~")) or given.count("/") > 1 or not given.strip()
     if not path.exists() and (only_path or near):
         raise InputError(
             f"There is no folder {given!r} to load a model from.{near} Give the folder of a classifier that was saved "
-            "with save_pretrained, or its name on the Hugging Face hub."
+            "with save_pretrained, or its name on the Hugging Face hub.",
+            code="model-not-found",
         )
     return str(path) if path.exists() else given
 

@@ -44,7 +44,9 @@ def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bo
         test, _, option = name.partition(".")
         if test not in kinds:
             tests[test]  # says which there are
-            raise InputError(f"The option {name!r} is of a test that is not run. Add {test!r} to --tests.")
+            raise InputError(
+                f"The option {name!r} is of a test that is not run. Add {test!r} to --tests.", code="unknown-name"
+            )
         given[test][option] = _typed(value, name, _types(kinds[test]), option)
     return [kind(**given[name]) for name, kind in kinds.items()]
 
@@ -58,7 +60,8 @@ def _typed(text: str, name: str, known: Mapping[str, Any], option: str) -> Any:
     if option not in known:
         raise InputError(
             f"There is no option {name!r}.{did_you_mean(option, known)} Known: {', '.join(known) or 'none'}. "
-            "Options are given as test.option=value."
+            "Options are given as test.option=value.",
+            code="unknown-name",
         )
     for kind in _members(known[option]):
         try:

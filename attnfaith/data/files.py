@@ -61,7 +61,9 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
                 header = cells
                 if len({*header}) < len(header):
                     twice = next(name for name in header if header.count(name) > 1)
-                    raise InputError(f"{str(file)!r} has two columns called {twice!r}. Rename one.")
+                    raise InputError(
+                        f"{str(file)!r} has two columns called {twice!r}. Rename one.", code="unreadable-data"
+                    )
             elif len(cells) != len(header):
                 start = ", ".join(cells)[:40]
                 bad.add(line, f"has {len(cells)} fields where the header has {len(header)} ({start!r})")
@@ -79,7 +81,8 @@ def _check_separator(file: Path, stream: Any) -> None:
         raise InputError(
             f"{str(file)!r}: the header looks separated by {other!r}, but a {file.suffix.lower()} file is read as "
             f"separated by {expected!r}. Save it with that separator (or, in Python, read it with pandas and give the "
-            "DataFrame)."
+            "DataFrame).",
+            code="unreadable-data",
         )
     stream.seek(0)
 
@@ -111,10 +114,13 @@ def _json_list(file: Path, text: str, before: int) -> Iterator[dict[str, Any]]:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = before + getattr(error, "lineno", 1)
-        raise InputError(f"{str(file)!r} is not JSON: line {line}: {error}.") from error
+        raise InputError(f"{str(file)!r} is not JSON: line {line}: {error}.", code="unreadable-data") from error
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
-            raise InputError(f"{str(file)!r}: entry {number} of its list is a {type(row).__name__}, not an object.")
+            raise InputError(
+                f"{str(file)!r}: entry {number} of its list is a {type(row).__name__}, not an object.",
+                code="unreadable-data",
+            )
         yield row
 
 
@@ -135,7 +141,9 @@ class _BadRows:
         if self.count:
             which = f"{self.count} bad row{'s' * (self.count > 1)}"
             which += f", the first {_MAX_NAMED}" if self.count > _MAX_NAMED else ""
-            raise InputError(f"{str(self.file)!r} has {which}: {'; '.join(self._reasons)}. {self.advice}")
+            raise InputError(
+                f"{str(self.file)!r} has {which}: {'; '.join(self._reasons)}. {self.advice}", code="unreadable-data"
+            )
 
 
 @contextmanager
@@ -146,9 +154,11 @@ def _text_of(file: Path, *, newline: str) -> Iterator[Any]:
         with file.open(encoding="utf-8-sig", newline=newline) as stream:
             yield stream
     except UnicodeDecodeError as error:
-        raise InputError(f"{str(file)!r} is not UTF-8: {_first_undecodable(file)}. Save it as UTF-8.") from error
+        raise InputError(
+            f"{str(file)!r} is not UTF-8: {_first_undecodable(file)}. Save it as UTF-8.", code="unreadable-data"
+        ) from error
     except OSError as error:
-        raise InputError(f"{str(file)!r} cannot be read: {error.strerror or error}.") from error
+        raise InputError(f"{str(file)!r} cannot be read: {error.strerror or error}.", code="unreadable-data") from error
     finally:
         csv.field_size_limit(before)
 
@@ -221,7 +231,8 @@ def _open_local(name: Any, subset: str | None, wanted: Sequence[str]) -> OpenedD
     if len(suffixes) > 1 or not suffixes <= {*SUFFIXES}:
         raise InputError(
             f"{_names(files)}: expected files of one kind, out of {', '.join(SUFFIXES)}. Save the data as one of "
-            "these (or, in Python, give a DataFrame or a datasets.Dataset)."
+            "these (or, in Python, give a DataFrame or a datasets.Dataset).",
+            code="unreadable-data",
         )
     suffix = suffixes.pop()
     if suffix == ".parquet":
@@ -242,7 +253,7 @@ def _files(name: Any) -> list[Path] | None:
             return [path]
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{short_repr(str(name), 80)} cannot be reached: {reason}.") from error
+        raise InputError(f"{short_repr(str(name), 80)} cannot be reached: {reason}.", code="data-not-found") from error
     if matches := sorted(glob.glob(str(path), recursive=True)):
         return [Path(file) for file in matches]
     if _looks_like_path(name):
@@ -279,7 +290,7 @@ def _no_such(path: Path) -> Path:
     folder = path.parent
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     hint = did_you_mean(path.name, names, lambda name: repr(str(folder / name)))
-    raise InputError(f"There is no file {short_repr(str(path), 400)}.{hint}")
+    raise InputError(f"There is no file {short_repr(str(path), 400)}.{hint}", code="data-not-found")
 
 
 def _folder(path: Path, subset: str | None) -> OpenedData:
@@ -287,7 +298,9 @@ def _folder(path: Path, subset: str | None) -> OpenedData:
         if any((path / name).exists() for name in ("state.json", "dataset_dict.json")):
             return OpenedData(datasets.load_from_disk(str(path)))
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        raise InputError(f"The data set saved in {str(path)!r} cannot be read: {error}") from error
+        raise InputError(
+            f"The data set saved in {str(path)!r} cannot be read: {error}", code="unreadable-data"
+        ) from error
     return _load(str(path), subset, local=True)
 
 
@@ -303,10 +316,13 @@ def _load(name: str, subset: str | None, *, local: bool = False) -> OpenedData:
         # `datasets` raises RuntimeError when it refuses to run a script beside the data
         reason = f"{error} {error.__cause__ or ''}".strip()
         if local:
-            raise InputError(f"The folder {name!r} holds no data that `datasets` can read: {reason}") from error
+            raise InputError(
+                f"The folder {name!r} holds no data that `datasets` can read: {reason}", code="data-not-found"
+            ) from error
         raise InputError(
             f"There is no file or folder {short_repr(name)}, and no data set of that name was found on the Hugging "
-            f"Face hub: {reason[:600]}. Check the name, or give a path."
+            f"Face hub: {reason[:600]}. Check the name, or give a path.",
+            code="data-not-found",
         ) from error
 
 
@@ -315,7 +331,7 @@ def _parquet(files: Sequence[Path]) -> OpenedData:
         try:
             pq.read_metadata(file)
         except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{str(file)!r} cannot be read as parquet: {error}") from error
+            raise InputError(f"{str(file)!r} cannot be read as parquet: {error}", code="unreadable-data") from error
     try:
         with _temporary_cache() as cache:
             names = [str(file.resolve()) for file in files]
@@ -323,7 +339,9 @@ def _parquet(files: Sequence[Path]) -> OpenedData:
     except StorageError:
         raise
     except (OSError, ValueError, datasets.exceptions.DatasetsError, pa.ArrowException) as error:
-        raise InputError(f"{_names(files)} cannot be read as parquet: {error.__cause__ or error}") from error
+        raise InputError(
+            f"{_names(files)} cannot be read as parquet: {error.__cause__ or error}", code="unreadable-data"
+        ) from error
 
 
 def _temporary_copy(
@@ -365,10 +383,10 @@ def _fetched(names: Sequence[Any]) -> Iterator[list[Path]]:
         try:
             yield list(copies)
         except InputError as error:
-            message = str(error)
+            message = error.message
             for copy, address in copies.items():
                 message = message.replace(str(copy), address)
-            raise InputError(message) from error
+            raise InputError(message, code=error.code) from error
 
 
 def _copy(name: str, folder: Path) -> dict[Path, str]:
@@ -381,14 +399,14 @@ def _copy(name: str, folder: Path) -> dict[Path, str]:
         try:
             found = sorted(system.glob(path)) if glob.has_magic(path) else [path]
             if not found:
-                raise InputError(f"There is no file {short_repr(address, 200)}.")
+                raise InputError(f"There is no file {short_repr(address, 200)}.", code="data-not-found")
             copies = {}
             for each in found:
                 copy = folder / each.rstrip("/").rpartition("/")[2]
                 system.get(each, str(copy), recursive=system.isdir(each))
                 copies[copy] = address if each == path else f"{scheme}{each.lstrip('/')}"
         except FileNotFoundError as error:
-            raise InputError(f"There is no file {short_repr(address, 200)}.") from error
+            raise InputError(f"There is no file {short_repr(address, 200)}.", code="data-not-found") from error
     return copies
 
 

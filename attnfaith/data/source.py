@@ -108,7 +108,7 @@ class DataSource:
         self._options, self._texts = options, options.text_columns
         self._table, self.notes = open_table(data, options)
         if self._table.empty:
-            raise InputError("The data set is empty: it has no rows.")
+            raise InputError("The data set is empty: it has no rows.", code="no-texts")
         rationale = [] if options.rationale_column is None else [options.rationale_column]
         check_columns(
             self._table.columns,
@@ -262,10 +262,11 @@ class DataSource:
             if not self._table.untyped or not is_number(value):
                 return
         if first is None:
-            raise InputError(f"The column {column!r} holds no text: every row of it is empty.")
+            raise InputError(f"The column {column!r} holds no text: every row of it is empty.", code="no-texts")
         raise InputError(
             f"The column {column!r} holds numbers only, from row {first[0]} (counted from 0) on: {first[1]!r}. "
-            f"Expected texts. Name their column with {parameter('input_column')}."
+            f"Expected texts. Name their column with {parameter('input_column')}.",
+            code="not-a-text",
         )
 
 
@@ -343,7 +344,8 @@ def open_table(data: Any, options: DataOptions) -> tuple[Table, tuple[str, ...]]
     elif split is not None:
         raise InputError(
             f"{parameter('split', split)} is for data with splits; these are of type {type(data).__name__}, which has "
-            f"none. Leave {parameter('split')} out."
+            f"none. Leave {parameter('split')} out.",
+            code="data-not-found",
         )
     if isinstance(data, datasets.Dataset):
         return DatasetTable(data, columns, cells), notes
@@ -386,15 +388,20 @@ def _choose_split(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tu
                 return splits[name], (
                     f"The split {name!r} was taken, out of {names}; choose another with {parameter('split')}.",
                 )
-        raise InputError(f"The data have the splits {names}. Choose one with {parameter('split')}.")
+        raise InputError(
+            f"The data have the splits {names}. Choose one with {parameter('split')}.", code="data-not-found"
+        )
     if split in splits:
         return splits[split], ()
     if not all(isinstance(part, datasets.Dataset) for part in splits.values()):
-        raise InputError(f"There is no split {split!r}; there are {names}. Of a stream, a split is taken as a whole.")
+        raise InputError(
+            f"There is no split {split!r}; there are {names}. Of a stream, a split is taken as a whole.",
+            code="data-not-found",
+        )
     try:
         parts = datasets.ReadInstruction.from_spec(split).to_absolute({name: len(splits[name]) for name in splits})
     except (ValueError, AssertionError, TypeError) as error:
-        raise InputError(_no_split(split, list(splits))) from error
+        raise InputError(_no_split(split, list(splits)), code="data-not-found") from error
     return datasets.concatenate_datasets(
         [splits[part.splitname].select(range(part.from_, part.to)) for part in parts]
     ), ()
@@ -424,7 +431,10 @@ def check_columns(columns: Sequence[Column], wanted: Mapping[str, Sequence[Colum
             if list(columns).count(name) == 1:
                 continue
             if name in columns:
-                raise InputError(f"The data have several columns {name!r} ({parameter(argument)}). Rename all but one.")
+                raise InputError(
+                    f"The data have several columns {name!r} ({parameter(argument)}). Rename all but one.",
+                    code="unknown-column",
+                )
             known = [str(column) for column in columns]
             hint = did_you_mean(name, known)
             if len(known) == 1 and any(sign in known[0] for sign in ";\t|"):
@@ -434,5 +444,7 @@ def check_columns(columns: Sequence[Column], wanted: Mapping[str, Sequence[Colum
                 )
             shown = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in known[:50])
             raise InputError(
-                f"The data have no column {short_repr(name)} ({parameter(argument)}).{hint} Columns: {shown or 'none'}."
+                f"The data have no column {short_repr(name)} ({parameter(argument)}).{hint} Columns: "
+                f"{shown or 'none'}.",
+                code="unknown-column",
             )

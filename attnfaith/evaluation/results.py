@@ -78,7 +78,7 @@ class Results:
     def table(self, name: str = "texts") -> pd.DataFrame:
         """The rows of a test, or of "texts"."""
         if name not in self.tables:
-            raise InputError(f"There is no table {name!r}. Known: {', '.join(self.tables)}.")
+            raise InputError(f"There is no table {name!r}. Known: {', '.join(self.tables)}.", code="unknown-name")
         if name not in self._tables:
             self._tables[name] = self._store.table(name)
         return self._tables[name].copy()
@@ -110,12 +110,14 @@ class Results:
             path: where to write it, as png, pdf or svg.
         """
         if test not in self.tests:
-            raise InputError(f"The test {test!r} was not run. There are: {', '.join(self.tests)}.")
+            raise InputError(f"The test {test!r} was not run. There are: {', '.join(self.tests)}.", code="unknown-name")
         figures = next(item for item in self.ran if item.name == test).figures(self)
         if not figures:
-            raise InputError(f"The test {test!r} has no figures.")
+            raise InputError(f"The test {test!r} has no figures.", code="unknown-name")
         if kind is not None and kind not in figures:
-            raise InputError(f"There is no figure {kind!r} of the test {test!r}. Kinds: {', '.join(figures)}.")
+            raise InputError(
+                f"There is no figure {kind!r} of the test {test!r}. Kinds: {', '.join(figures)}.", code="unknown-name"
+            )
         result = figures[kind or next(iter(figures))]()
         if path is not None:
             result.savefig(path)
