@@ -56,7 +56,7 @@ def _mathml(self, node):
     """Write a formula as MathML, which browsers show by themselves."""
     block = isinstance(node, math_block)
     formula = convert(node.astext(), display="block" if block else "inline")
-    self.body.append(f"<div class='math'>{formula}</div>" if block else formula)
+    self.body.append(f"<div>{formula}</div>" if block else formula)
     raise SkipNode
 
 

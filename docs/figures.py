@@ -17,7 +17,7 @@ import attnfaith as af
 
 IMAGES = Path(__file__).parent / "images"
 TEXTS = 200
-DPI = 110
+DPI = 140
 RANKINGS = ["attention", "gradient", "gradient_x_attention", "lrp", "occlusion", "optimal"]
 
 
