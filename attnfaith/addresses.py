@@ -56,8 +56,8 @@ def file_system(address: str) -> tuple[Any, str]:
     try:
         return url_to_fs(address)
     except ImportError as error:
-        known = known_implementations.get(protocol, {})
-        package = known.get("class", "").partition(".")[0].replace("_", "-")
+        implementation = known_implementations.get(protocol, {})
+        package = implementation.get("class", "").partition(".")[0].replace("_", "-")
         advice = f"pip install {package}" if package not in ("", "fsspec") else one_line(error)
         raise InputError(
             f"{short_repr(address, 200)} is on a file system whose package is not installed: {advice}.",
@@ -75,7 +75,7 @@ def reaching(address: str, kind: type[AttnFaithError], advice: str = "") -> Iter
 
     Args:
         address: for the message.
-        kind: of the error to raise.
+        kind: the kind of the error to raise.
         advice: what the user can do.
     """
     try:

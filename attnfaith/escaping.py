@@ -38,12 +38,12 @@ def visible(text: str, kept: str = "") -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    shown = []
+    characters = []
     for index, character in enumerate(text):
         joiner = character in _JOINERS and _joins(text, index)
         hidden = character not in kept and _is_hidden(character) and not joiner
-        shown.append(_escaped(character) if hidden else character)
-    return "".join(shown)
+        characters.append(_escaped(character) if hidden else character)
+    return "".join(characters)
 
 
 def visible_log(text: str) -> str:

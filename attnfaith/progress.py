@@ -16,7 +16,7 @@ _REDRAW_SECONDS = 0.2
 Item = TypeVar("Item")
 
 
-def progress(items: Sequence[Item] | Iterable[Item], what: str, *, quiet: bool = False) -> Iterator[Item]:
+def progress(items: Sequence[Item] | Iterable[Item], description: str, *, quiet: bool = False) -> Iterator[Item]:
     """Iterate over items, with a progress bar on standard error if that is a terminal.
 
     Example:
@@ -29,15 +29,15 @@ def progress(items: Sequence[Item] | Iterable[Item], what: str, *, quiet: bool =
     from rich.console import Console
     from rich.progress import track
 
-    yield from track(items, description=what, console=Console(stderr=True), transient=True)
+    yield from track(items, description=description, console=Console(stderr=True), transient=True)
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+def progress_bar(description: str, total: int | None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
     """A progress bar with an estimate of the time left; yields a function that advances it. Shown on a terminal only.
 
     Args:
-        what: the description of the work.
+        description: the description of the work.
         total: the amount of work; None if it is not known.
         quiet: show no bar.
 
@@ -59,9 +59,9 @@ def progress_bar(what: str, total: int | None, *, quiet: bool = False) -> Iterat
     )
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    left = (TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, *left, console=Console(stderr=True), transient=True, speed_estimate_period=300) as bar:
-        task = bar.add_task(what, total=total)
+    time_left = (TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, *time_left, console=Console(stderr=True), transient=True, speed_estimate_period=300) as bar:
+        task = bar.add_task(description, total=total)
         yield lambda amount: bar.advance(task, amount)
 
 
@@ -71,7 +71,7 @@ class ProgressLog:
     The estimate of the time left is made by the caller, who knows what is left to do.
 
     Args:
-        what: the description of the work.
+        description: the description of the work.
         quiet: show nothing.
         clock: the time in seconds.
         stream: where it is shown; standard error by default.
@@ -84,13 +84,13 @@ class ProgressLog:
 
     def __init__(
         self,
-        what: str,
+        description: str,
         *,
         quiet: bool = False,
         clock: Callable[[], float] = time.monotonic,
         stream: TextIO | None = None,
     ) -> None:
-        self._what, self._quiet, self._clock = what, quiet, clock
+        self._description, self._quiet, self._clock = description, quiet, clock
         self._stream = sys.stderr if stream is None else stream
         self._start = self._shown = clock()
         self._bar: Any = None
@@ -110,7 +110,7 @@ class ProgressLog:
                 console=Console(file=self._stream),
                 transient=True,
             )
-            self._task = self._bar.add_task(self._what, total=None, count="", left="")
+            self._task = self._bar.add_task(self._description, total=None, count="", left="")
             self._bar.start()
         return self
 
@@ -124,7 +124,7 @@ class ProgressLog:
         """Show how far the work is; seldom enough that it can be called at every step.
 
         Args:
-            share: of the work that is done, in [0, 1]; None if it is not known.
+            share: the share of the work that is done, in [0, 1]; None if it is not known.
             count: what is done, in words.
             left: the seconds that are left; None if they are not known.
         """
@@ -139,7 +139,7 @@ class ProgressLog:
             return
         parts = ["" if share is None else f"{share:.0%}".replace("%", " %"), count]
         parts += [f"after {duration(now - self._start, seconds_too=True)}", time_left]
-        self._print(f"{self._what}: {', '.join(part for part in parts if part)}")
+        self._print(f"{self._description}: {', '.join(part for part in parts if part)}")
 
     def say(self, line: str) -> None:
         """Write a line that stays."""
@@ -163,12 +163,12 @@ def duration(seconds: float, *, seconds_too: bool = False) -> str:
         >>> duration(200.0, seconds_too=True)
         '3 min 20 s'
     """
-    whole = max(1, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if seconds_too and whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    minutes = round(whole / 60)
+    rounded = max(1, round(seconds))
+    if rounded < 60:
+        return f"{rounded} s"
+    if seconds_too and rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60} s"
+    minutes = round(rounded / 60)
     if minutes < 60:
         return f"{minutes} min"
     if minutes < 24 * 60:

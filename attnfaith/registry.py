@@ -46,7 +46,7 @@ class Registry(dict[Key, Value]):
         return file
 
     def __missing__(self, key: Key) -> Value:
-        known = ", ".join(sorted(repr(name) for name in self)) or "none"
+        names = ", ".join(sorted(repr(name) for name in self)) or "none"
         raise InputError(
-            f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} Known: {known}.", code="unknown-name"
+            f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} Known: {names}.", code="unknown-name"
         )

@@ -75,15 +75,15 @@ def survey(model_types: Iterable[str] | None = None) -> Iterator[Family]:
         ('bert', 'supported', 'one position', '')
         ('fnet', 'refused', '', 'No attention was seen')
     """
-    known = known_types()
+    all_types = known_types()
     if isinstance(model_types, str):
         raise InputError(f"model_types is one string; expected several names, such as [{model_types!r}].")
-    chosen = known if model_types is None else list(model_types)
+    chosen = all_types if model_types is None else list(model_types)
     for name in chosen:
-        if name not in known:
+        if name not in all_types:
             raise InputError(
                 f"Transformers {transformers.__version__} has no text classifier of the model type {short_repr(name)}."
-                f"{did_you_mean(name, known)}",
+                f"{did_you_mean(name, all_types)}",
                 code="unknown-name",
             )
     return map(_try_family, chosen)
@@ -132,9 +132,11 @@ def summary(families: Sequence[Family]) -> str:
         '1 of 1 model types of Transformers ... can be cut.'
     """
     count = Counter(family.status for family in families)
-    others = "".join(f"; {count[status]} {status}" for status in ("refused", "not tried", "failed") if count[status])
+    other_counts = "".join(
+        f"; {count[status]} {status}" for status in ("refused", "not tried", "failed") if count[status]
+    )
     version = f"Transformers {transformers.__version__}"
-    return f"{count['supported']} of {len(families)} model types of {version} can be cut{others}."
+    return f"{count['supported']} of {len(families)} model types of {version} can be cut{other_counts}."
 
 
 def table_markdown(families: Sequence[Family]) -> str:
@@ -150,7 +152,7 @@ def table_markdown(families: Sequence[Family]) -> str:
         for family in families
         if family.supported
     ]
-    others = [
+    other_rows = [
         (f"`{family.model_type}`", f"`{family.class_name}`", family.status, family.reason)
         for family in families
         if not family.supported
@@ -158,8 +160,8 @@ def table_markdown(families: Sequence[Family]) -> str:
     parts = []
     if supported:
         parts.append(_table(("model type", "class", "tail", "decides", "mechanism"), supported))
-    if others:
-        parts.append(_table(("model type", "class", "result", "why"), others))
+    if other_rows:
+        parts.append(_table(("model type", "class", "result", "why"), other_rows))
     return "\n\n".join(parts)
 
 

@@ -29,11 +29,11 @@ def short_repr(value: Any, length: int = 60) -> str:
         "'aaaaaaaaaaaaaaaa..."
     """
     try:
-        shown = repr(value[: length + 1] if isinstance(value, str | bytes) else value)
+        short = repr(value[: length + 1] if isinstance(value, str | bytes) else value)
     except Exception:  # a repr of somebody else's may raise anything; an integer of 5,000 digits has none
         return f"a value of type {type(value).__name__}"
-    shown = " ".join(shown.split())
-    return shown if len(shown) <= length else shown[: length - 3] + "..."
+    short = " ".join(short.split())
+    return short if len(short) <= length else short[: length - 3] + "..."
 
 
 def did_you_mean(value: Any, known: Iterable[Any], shown: Callable[[str], str] = repr) -> str:
@@ -60,7 +60,7 @@ def whole_number(value: Any, name: str, *, least: int = -LARGEST, most: int = LA
 
     Args:
         value: what was given.
-        name: of the parameter.
+        name: the name of the parameter.
         least: the smallest that fits.
         most: the largest that fits.
         also: what else can be given, for the message.
@@ -73,10 +73,10 @@ def whole_number(value: Any, name: str, *, least: int = -LARGEST, most: int = LA
         attnfaith.errors.InputError: Expected steps to be a whole number of at least 1, got 0.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= int(value) <= most:
-        wanted = f"{also} or a whole number" if also else "a whole number"
-        wanted += f" of at least {least:,}" if least > -LARGEST else ""
-        wanted += f"{' and' if least > -LARGEST else ' of'} at most {most:,}" if most < LARGEST else ""
-        raise InputError(f"Expected {parameter(name)} to be {wanted}, got {short_repr(value)}.")
+        expected = f"{also} or a whole number" if also else "a whole number"
+        expected += f" of at least {least:,}" if least > -LARGEST else ""
+        expected += f"{' and' if least > -LARGEST else ' of'} at most {most:,}" if most < LARGEST else ""
+        raise InputError(f"Expected {parameter(name)} to be {expected}, got {short_repr(value)}.")
     return int(value)
 
 
@@ -90,8 +90,8 @@ def number(value: Any, name: str, *, above: float = -math.inf, least: float = -m
     if not is_number(value) or not (above < value and least <= value):
         limits = [f"above {above:g}"] if above > -math.inf else []
         limits += [f"of at least {least:g}"] if least > -math.inf else []
-        wanted = " ".join(["a finite number", " and ".join(limits)]).strip()
-        raise InputError(f"Expected {parameter(name)} to be {wanted}, got {short_repr(value)}.")
+        expected = " ".join(["a finite number", " and ".join(limits)]).strip()
+        raise InputError(f"Expected {parameter(name)} to be {expected}, got {short_repr(value)}.")
     return float(value)
 
 
@@ -104,10 +104,10 @@ def share(value: Any, name: str, *, zero: bool = False, one: bool = False) -> fl
     """
     if not is_share(value, zero=zero, one=one):
         if zero or one:
-            wanted = f"to be {'at least' if zero else 'above'} 0 and {'at most' if one else 'below'} 1"
+            expected = f"to be {'at least' if zero else 'above'} 0 and {'at most' if one else 'below'} 1"
         else:
-            wanted = "to be between 0 and 1"
-        raise InputError(f"Expected {parameter(name)} {wanted}; got {short_repr(value)}.")
+            expected = "to be between 0 and 1"
+        raise InputError(f"Expected {parameter(name)} {expected}; got {short_repr(value)}.")
     return float(value)
 
 

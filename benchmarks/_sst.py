@@ -1,4 +1,4 @@
-"""Jain & Wallace's models on the Stanford Sentiment Treebank: what they read, how they are trained, what they give."""
+"""Jain & Wallace's models on the Stanford Sentiment Treebank: their data, training and results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Settings:
         epochs: passes over the training texts.
         choose: take the weights of the epoch with the best validation accuracy, not the last one's.
         logits: 1 for a sigmoid, 2 for a softmax.
-        decay: of weights.
+        decay: the weight decay.
     """
 
     words_only: bool = True
@@ -56,11 +56,17 @@ BASE = Settings()
 
 @dataclass(frozen=True)
 class Bench:
-    """Where the data are, and where models and runs are kept; ``own`` is a file of word vectors in GloVe's place."""
+    """The data, and the models and runs that are made from them.
+
+    Attributes:
+        source: the folder of the data.
+        folder: where models and runs are kept.
+        vectors: a file of word vectors to use instead of GloVe.
+    """
 
     source: Path
-    kept: Path
-    own: Path | None = None
+    folder: Path
+    vectors: Path | None = None
 
     def texts(self, settings: Settings) -> dict[str, pd.DataFrame]:
         """The three splits, as the settings want them."""
@@ -77,16 +83,16 @@ class Bench:
         return texts.reset_index(drop=True)
 
     def tokenizer(self, settings: Settings) -> Any:
-        """Its words are those of all texts, the short ones too."""
+        """A tokenizer with the words of all texts, the short ones too."""
         texts = self.texts(replace(settings, at_least=0))
-        read = texts.values() if settings.every_split else [texts["train"]]
+        splits = texts.values() if settings.every_split else [texts["train"]]
         return af.models.WordTokenizer.train(
-            pd.concat([split["text"] for split in read]), min_count=settings.min_count, lowercase=settings.lowercase
+            pd.concat([split["text"] for split in splits]), min_count=settings.min_count, lowercase=settings.lowercase
         )
 
     def run(self, encoder: str, settings: Settings, seed: int, rankings: Sequence[str] = ()) -> af.Results:
         """The agreement of attention with the paper's measures (and more rankings); the model is trained if need be."""
-        folder = self.kept / encoder / name_of(settings) / str(seed)
+        folder = self.folder / encoder / name_of(settings) / str(seed)
         if not (folder / "model" / "config.json").exists():
             self.train(encoder, settings, seed, folder / "model")
         return af.Evaluator(folder / "model", device="cpu").compute(
@@ -100,7 +106,7 @@ class Bench:
         )
 
     def train(self, encoder: str, settings: Settings, seed: int, folder: Path) -> None:
-        """A model and its tokenizer, saved."""
+        """Train a model, and save it with its tokenizer."""
         texts, tokenizer = self.texts(settings), self.tokenizer(settings)
         vectors = self._vectors(tokenizer, settings)
         torch.manual_seed(seed)
@@ -126,34 +132,34 @@ class Bench:
         )
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
-        place = f"{encoder}, {name_of(settings)}, seed {seed}"
-        print(f"  {place}: epoch {history.best_epoch}, {history.seconds:.0f} s", flush=True)
+        label = f"{encoder}, {name_of(settings)}, seed {seed}"
+        print(f"  {label}: epoch {history.best_epoch}, {history.seconds:.0f} s", flush=True)
 
     def missing(self, settings: Settings) -> pd.Series:
         """How many words of each test text start without a pretrained vector."""
         tokenizer = self.tokenizer(settings)
-        known = set(self._vectors(tokenizer, settings).words)
+        known_words = set(self._vectors(tokenizer, settings).words)
         texts = self.texts(settings)["test"]["text"]
-        return texts.map(lambda text: sum(word not in known for word in tokenizer.tokenize(text)))
+        return texts.map(lambda text: sum(word not in known_words for word in tokenizer.tokenize(text)))
 
     def _vectors(self, tokenizer: Any, settings: Settings) -> af.models.WordVectors:
-        """Of the words that there are; GloVe's may be rotated into more numbers, as far apart as they were."""
+        """The vectors of the tokenizer's words; GloVe's may be rotated into more dimensions, at the same distances."""
         words = {form for word in tokenizer.get_vocab() for form in (word, word.lower())}
-        if self.own is not None:
-            return af.models.load_vectors(self.own, only=words)
+        if self.vectors is not None:
+            return af.models.load_vectors(self.vectors, only=words)
         folder = self.source / "glove-6b-50d"
         names = folder / "words-top40k.txt"
-        wanted = words & set(names.read_text(encoding="utf-8").splitlines()[: settings.vectors or None])
-        found = af.models.load_vectors(folder / "vectors-top40k.float16.npy", names, only=wanted)
-        size = found.matrix.shape[1]
+        needed_words = words & set(names.read_text(encoding="utf-8").splitlines()[: settings.vectors or None])
+        vectors = af.models.load_vectors(folder / "vectors-top40k.float16.npy", names, only=needed_words)
+        size = vectors.matrix.shape[1]
         if settings.width == size:
-            return found
+            return vectors
         rotation, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((settings.width, size)))
-        return replace(found, matrix=(found.matrix @ rotation.T).astype(np.float32))
+        return replace(vectors, matrix=(vectors.matrix @ rotation.T).astype(np.float32))
 
 
 def words_of(texts: pd.Series) -> pd.Series:
-    """Texts without punctuation: a space stands for what is no letter, digit or underscore.
+    """Texts without punctuation: every other sign than a letter, digit or underscore becomes a space.
 
     Example:
         >>> words_of(pd.Series(["It 's well-made ."])).tolist()
@@ -174,36 +180,36 @@ def name_of(settings: Settings) -> str:
 
 
 def register_definitions() -> list[str]:
-    """Other gradients than the paper's, as rankings; their names."""
-    made = {"signed": signed, "norm": norm, "through_attention": through_attention}
-    for name, function in made.items():
+    """Register other gradients than the paper's as rankings; return their names."""
+    gradients = {"signed": signed, "norm": norm, "through_attention": through_attention}
+    for name, function in gradients.items():
         af.register_method(name, level="input")(function)
-    return list(made)
+    return list(gradients)
 
 
 def signed(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
-    """As the paper's, but what speaks against the prediction is negative."""
-    vectors, gradient = _gradient(model, inputs, target, held=True)
+    """The paper's gradient with signs: what speaks against the prediction is negative."""
+    vectors, gradient = _gradient(model, inputs, target, hold_attention=True)
     return (vectors * gradient).sum(-1)
 
 
 def norm(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
     """The length of the gradient, not multiplied by the word's vector."""
-    return _gradient(model, inputs, target, held=True)[1].norm(dim=-1)
+    return _gradient(model, inputs, target, hold_attention=True)[1].norm(dim=-1)
 
 
 def through_attention(model: Any, inputs: dict[str, Tensor], target: Tensor) -> Tensor:
-    """As the paper's, but attention is not held constant."""
-    vectors, gradient = _gradient(model, inputs, target, held=False)
+    """The paper's gradient, but attention is not held constant."""
+    vectors, gradient = _gradient(model, inputs, target, hold_attention=False)
     return (vectors * gradient).sum(-1).abs()
 
 
-def _gradient(model: Any, inputs: dict[str, Tensor], target: Tensor, *, held: bool) -> tuple[Tensor, Tensor]:
+def _gradient(model: Any, inputs: dict[str, Tensor], target: Tensor, *, hold_attention: bool) -> tuple[Tensor, Tensor]:
     """Word vectors ``[B, N, E]``, and the gradient there of the predicted class's probability."""
     with torch.enable_grad():
         vectors = model.get_input_embeddings()(inputs["input_ids"]).detach().requires_grad_()
         attended = model.attend(inputs["input_ids"], inputs["attention_mask"], inputs_embeds=vectors)
-        weights = attended.weights.detach() if held else attended.weights
+        weights = attended.weights.detach() if hold_attention else attended.weights
         logits = model.decide(torch.einsum("bn,bnd->bd", weights, attended.values))[:, 0]
         (gradient,) = torch.autograd.grad(torch.sigmoid(logits * (2 * target - 1)).sum(), vectors)
     return vectors.detach(), gradient

@@ -60,8 +60,8 @@ def against_captum(model: Any, inputs: dict[str, torch.Tensor], cut: af.Cut, rou
     }
     for name, settings in theirs.items():
         ours = _method(cut, inputs, "input", name, target)
-        few = 1 if name == "occlusion" else rounds
-        values = ratios(few, ours, *settings, calls=1)
+        repetitions = 1 if name == "occlusion" else rounds
+        values = ratios(repetitions, ours, *settings, calls=1)
         line(f"{name}: captum's time relative to ours", min(values), 1.0, least=True)
 
 

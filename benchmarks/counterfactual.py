@@ -47,7 +47,7 @@ def permutation(rounds: int, texts: int) -> None:
         for batch in captured:
             Permutation().run(again(batch))
 
-    found = ratios(
+    costs = ratios(
         rounds,
         lambda: forward(model, inputs),
         lambda: batches(config, inputs),
@@ -56,9 +56,9 @@ def permutation(rounds: int, texts: int) -> None:
         clock=time.process_time,
     )
     print(f"{SHAPE}, {texts} texts of {LENGTH} tokens, in plain forward passes over the same texts")
-    line("100 permutations of each text, beyond the capture", found[1], 0.5)
-    line("times faster than 100 forward passes with edited attention", 100 / found[1], 200, least=True)
-    print(f"  (the capture: {found[0]:.3f})")
+    line("100 permutations of each text, beyond the capture", costs[1], 0.5)
+    line("times faster than 100 forward passes with edited attention", 100 / costs[1], 200, least=True)
+    print(f"  (the capture: {costs[0]:.3f})")
 
 
 def adversarial(rounds: int, texts: int) -> None:
@@ -77,8 +77,8 @@ def adversarial(rounds: int, texts: int) -> None:
             for batch in captured:
                 test.run(again(batch))
 
-        found = seconds(search, 1, time.process_time) / unit
-        line(f"5 x 500 steps for each text, {room}", found, 25)
+        cost = seconds(search, 1, time.process_time) / unit
+        line(f"5 x 500 steps for each text, {room}", cost, 25)
 
 
 PARTS: dict[str, Callable[[int, int], None]] = {"permutation": permutation, "adversarial": adversarial}

@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def length(options: argparse.Namespace) -> None:
-    """Passes for each text of a model of which no decision flips: the dearest case.
+    """Passes for each text of a model of which no decision flips: the most expensive case.
 
     How many sets are run does not depend on the width of the model, so it is a narrow one.
     """
@@ -71,14 +71,14 @@ def length(options: argparse.Namespace) -> None:
                 SingleWeight().run(batch)
             count.rows, count.positions = count.rows + part.rows, count.positions + part.positions
         passes[tokens] = count.rows / 2
-        whole = count.positions / (2 * tokens)
-        print(f"  {tokens} tokens: {passes[tokens]:.0f} passes a text, as many positions as {whole:.0f} whole texts")
+        in_texts = count.positions / (2 * tokens)
+        print(f"  {tokens} tokens: {passes[tokens]:.0f} passes a text, as many positions as {in_texts:.0f} whole texts")
     line("passes for a text of 512 tokens", passes[512], 400)
     line("passes at 1,024 tokens over those at 128", passes[1024] / passes[128], 1.25)
 
 
 def batches(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Iterator[Batch]:
-    """One batch, as the Evaluator makes it, for ids in the place of texts."""
+    """One batch, as the Evaluator makes it, from ids instead of texts."""
     cut = af.cut(model)
     config = RunConfig(cut, decision_of(model.config, 2), af.attribution.method.MethodOptions(pad_id=0))
     rows = [Row(number, "") for number in range(len(inputs["input_ids"]))]
@@ -93,13 +93,13 @@ def batches(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Iterator
 
 def names_at(level: str) -> list[str]:
     """The rankings that an evaluation runs at a level."""
-    usual = {f"{own}/{name}" for (own, name), method in methods.items() if not method.on_request}
-    fits = {one for one in NAMES if one in usual and not methods[tuple(one.split("/"))].needs_affine_tail}
-    return [one for one in NAMES if one in fits and (level == "input" or one.startswith("attention/"))]
+    usual = {f"{method_level}/{name}" for (method_level, name), method in methods.items() if not method.on_request}
+    fits = {name for name in NAMES if name in usual and not methods[tuple(name.split("/"))].needs_affine_tail}
+    return [name for name in NAMES if name in fits and (level == "input" or name.startswith("attention/"))]
 
 
 def schedule(options: argparse.Namespace) -> None:
-    """How often, and by how much, the schedule sees a flip later than every step does."""
+    """How often, and by how much, a flip is found later with the schedule than with every step."""
     if "ATTNFAITH_DATA" not in os.environ:
         print("real texts: left out (set ATTNFAITH_DATA)")
         return
@@ -109,28 +109,30 @@ def schedule(options: argparse.Namespace) -> None:
     words = texts.str.split().str.len()
     texts = texts[(words > LONG) & (words < 0.75 * options.longest)].sample(options.texts, random_state=0).tolist()
     encoded = evaluator.encoder.encode(texts)
-    found, passes = [], dict.fromkeys(("schedule", "exact"), 0)
-    for number, one in enumerate(encoded):
-        inputs = evaluator.encoder.collate([one])
+    joined_tables, passes = [], dict.fromkeys(("schedule", "exact"), 0)
+    for number, encoded_text in enumerate(encoded):
+        inputs = evaluator.encoder.collate([encoded_text])
         (batch,) = batches(evaluator.cut.model, inputs)
         tables = {}
         for resolution in passes:
             config = replace(batch.config, rankings={"input": batch.config.rankings["input"]})
-            batch = Batch(config, [Row(number, "")], [one], inputs)
+            batch = Batch(config, [Row(number, "")], [encoded_text], inputs)
             for ranking in batch.config.rankings["input"]:
                 batch.scores(ranking, "input")
             with count_passes() as count:
                 tables[resolution] = pd.DataFrame(Erasure(resolution=resolution).run(batch))
             passes[resolution] += count.rows
-        found.append(pd.concat((tables["exact"], tables["schedule"].add_suffix("_scheduled")), axis=1))
-    rows = pd.concat(found, ignore_index=True)
-    exact, seen = (rows[name].fillna(1.0) for name in ("fraction", "fraction_scheduled"))
-    other, gap = rows["removed"].fillna(-1) != rows["removed_scheduled"].fillna(-1), seen - exact
+        joined_tables.append(pd.concat((tables["exact"], tables["schedule"].add_suffix("_scheduled")), axis=1))
+    rows = pd.concat(joined_tables, ignore_index=True)
+    exact, scheduled = (rows[name].fillna(1.0) for name in ("fraction", "fraction_scheduled"))
+    differs, gap = rows["removed"].fillna(-1) != rows["removed_scheduled"].fillna(-1), scheduled - exact
     print(f"{options.model}, {options.data}, {len(encoded)} texts of {rows['items'].mean():.0f} tokens, all rankings")
     print(f"  exact by its own account: {(rows['resolution_scheduled'] == 'exact').mean():.1%} of the rows")
     missed = rows["censored"] < rows["censored_scheduled"]
-    print(f"  seen later than by every step: {other.mean():.1%}; never seen: {missed.mean():.1%}")
-    print(f"  share of the items removed, mean: {exact.mean():.4f} by every step, {seen.mean():.4f} by the schedule")
+    print(f"  seen later than by every step: {differs.mean():.1%}; never seen: {missed.mean():.1%}")
+    print(
+        f"  share of the items removed, mean: {exact.mean():.4f} by every step, {scheduled.mean():.4f} by the schedule"
+    )
     by_ranking = gap.groupby([rows["ranking_level"], rows["ranking"]]).mean()
     print(f"  largest difference of a ranking's mean {by_ranking.max():.4f}; of a text {gap.max():.3f}")
     smallest = [rows[name].fillna(np.inf) for name in ("minimum_high", "minimum_high_scheduled")]
@@ -152,8 +154,8 @@ def throughput(options: argparse.Namespace) -> None:
         with count_passes() as count:
             start = time.process_time()
             eraser.flips(orders)
-            took = time.process_time() - start
-        line(f"tokens in a second while erasing, {tokens} tokens", count.positions / took / best, 0.8, least=True)
+            duration = time.process_time() - start
+        line(f"tokens in a second while erasing, {tokens} tokens", count.positions / duration / best, 0.8, least=True)
 
 
 def plain(model: torch.nn.Module, inputs: dict[str, torch.Tensor], size: int) -> float:

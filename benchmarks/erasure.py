@@ -76,13 +76,13 @@ def llama() -> LlamaForSequenceClassification:
 
 
 def setup_for(model: Any, levels: Sequence[str], rankings: Sequence[str] = SEVEN) -> RunConfig:
-    """As the Evaluator makes it, for ids in the place of texts."""
+    """The configuration of a run, as the Evaluator makes it, for ids in the place of texts."""
     cut = af.cut(model)
     config = RunConfig(
         cut, decision_of(model.config, model.config.num_labels), MethodOptions(pad_id=model.config.pad_token_id)
     )
     affine = cut.adapter.tail == "affine"
-    found = {
+    rankings_by_level = {
         level: tuple(
             rankings_for(
                 level, [f"attention/{name}" for name in rankings if name != "random"], {}, by_token=True, affine=affine
@@ -90,7 +90,7 @@ def setup_for(model: Any, levels: Sequence[str], rankings: Sequence[str] = SEVEN
         )
         for level in levels
     }
-    return dataclasses.replace(config, rankings=found)
+    return dataclasses.replace(config, rankings=rankings_by_level)
 
 
 def batches(config: RunConfig, inputs: dict[str, Any], size: int = BATCH) -> list[Batch]:
@@ -99,7 +99,7 @@ def batches(config: RunConfig, inputs: dict[str, Any], size: int = BATCH) -> lis
     starts = range(0, count, size)
     pieces = [{name: value[start : start + size] for name, value in inputs.items()} for start in starts]
     return [
-        Batch(config, [Row(start + place, "") for place in range(len(piece["input_ids"]))], [], piece)
+        Batch(config, [Row(start + index, "") for index in range(len(piece["input_ids"]))], [], piece)
         for start, piece in zip(starts, pieces, strict=True)
     ]
 
@@ -114,8 +114,8 @@ def forward(model: Any, inputs: dict[str, Any], size: int = BATCH) -> None:
 def again(batch: Batch) -> Batch:
     """The same captured batch, with nothing else computed yet."""
     fresh = object.__new__(Batch)
-    kept = {name: vars(batch)[name] for name in ("config", "rows", "encoded", "inputs", "capture")}
-    vars(fresh).update(kept, orders={}, _scores={}, inexact={}, known_sets={})
+    copied = {name: vars(batch)[name] for name in ("config", "rows", "encoded", "inputs", "capture")}
+    vars(fresh).update(copied, orders={}, _scores={}, inexact={}, known_sets={})
     return fresh
 
 
@@ -124,11 +124,11 @@ def attention(rounds: int) -> None:
     inputs = text(TEXTS, LENGTH)
     for name, make in models().items():
         at_attention(name, make(), inputs, rounds, naive=LENGTH * (len(SEVEN) + 1))
-    found = real()
-    if found is None:
+    real_material = real()
+    if real_material is None:
         print("minilm-sst2: left out (set ATTNFAITH_DATA)")
     else:
-        model, inputs = found
+        model, inputs = real_material
         lengths = inputs["attention_mask"].sum(1)
         at_attention("minilm-sst2, real texts", model, inputs, rounds, naive=int(lengths.double().mean()) * 8)
 
@@ -175,7 +175,7 @@ def at_attention(name: str, model: Any, inputs: dict[str, Any], rounds: int, *, 
 
 
 def dear(rounds: int) -> None:
-    """What is run on request only."""
+    """Measure rankings and bounds that run on request only."""
     model, inputs = bert(*SHAPES["MiniLM (6 x 384)"]), text(8, LENGTH)
     captured = batches(setup_for(model, ["attention"], ["random"]), inputs)
 
@@ -187,9 +187,9 @@ def dear(rounds: int) -> None:
         for batch in captured:
             Erasure(bounds=True).run(again(batch))
 
-    found = ratios(1, lambda: forward(model, inputs), greedy, bounds, calls=1)
+    costs = ratios(1, lambda: forward(model, inputs), greedy, bounds, calls=1)
     print(f"MiniLM (6 x 384), 8 texts of {LENGTH} tokens, in plain forward passes; on request only")
-    print(f"  the greedy ranking {found[0]:.1f}; all pairs of items {found[1]:.1f}")
+    print(f"  the greedy ranking {costs[0]:.1f}; all pairs of items {costs[1]:.1f}")
 
 
 def at_input(rounds: int) -> None:
@@ -198,9 +198,9 @@ def at_input(rounds: int) -> None:
     for name, make in models().items():
         model = make()
         one_ranking(name, model, inputs, rounds, limit=0.65)
-    found = real()
-    if found is not None:
-        model, inputs = found
+    real_material = real()
+    if real_material is not None:
+        model, inputs = real_material
         longest = inputs["attention_mask"].sum(1).topk(4).indices
         one_ranking(
             "minilm-sst2, real texts", model, {name: value[longest] for name, value in inputs.items()}, rounds, 0.65
@@ -221,37 +221,37 @@ def one_ranking(name: str, model: Any, inputs: dict[str, Any], rounds: int, limi
     def naive() -> None:
         results["naive"] = []
         with torch.no_grad():
-            for place, count in enumerate(eraser.counts.tolist()):
-                keep = tokens[place] & (order[place].argsort() >= torch.arange(1, count + 1).unsqueeze(1))
-                keep[-1] = eraser.always_kept[place]
+            for row, count in enumerate(eraser.counts.tolist()):
+                keep = tokens[row] & (order[row].argsort() >= torch.arange(1, count + 1).unsqueeze(1))
+                keep[-1] = eraser.always_kept[row]
                 logits = []
                 for start in range(0, count, BATCH):
                     piece = keep[start : start + BATCH]
-                    given = {key: value[place].expand(len(piece), -1) for key, value in inputs.items()}
-                    logits.append(model(**{**given, "attention_mask": piece.long()}).logits)
-                flips = torch.cat(logits).argmax(-1) != batch.logits[place].argmax()
+                    repeated = {key: value[row].expand(len(piece), -1) for key, value in inputs.items()}
+                    logits.append(model(**{**repeated, "attention_mask": piece.long()}).logits)
+                flips = torch.cat(logits).argmax(-1) != batch.logits[row].argmax()
                 results["naive"].append([1 + int(flips.int().argmax())] if bool(flips.any()) else [])
 
     def ours() -> None:
-        found = TokenEraser(again(batch)).flips(order.unsqueeze(0))
-        removed = zip(found.removed[0].tolist(), found.flips[0].tolist(), strict=True)
+        flip_result = TokenEraser(again(batch)).flips(order.unsqueeze(0))
+        removed = zip(flip_result.removed[0].tolist(), flip_result.flips[0].tolist(), strict=True)
         results["ours"] = [[count] if flip else [] for count, flip in removed]
 
     (ratio,) = ratios(rounds, naive, ours, calls=1)
     flipped = sum(map(len, results["ours"])) / len(results["ours"])
     print(f"{name}, {len(tokens)} texts of up to {tokens.shape[1]} tokens, in naive loops over the same prefixes")
     line("one ranking at the input level", ratio, limit)
-    same = "the same decisions" if results["ours"] == results["naive"] else "OTHER DECISIONS"
-    print(f"  ({same}; {flipped:.0%} of decisions flipped)")
+    agreement = "the same decisions" if results["ours"] == results["naive"] else "OTHER DECISIONS"
+    print(f"  ({agreement}; {flipped:.0%} of decisions flipped)")
 
 
 def pooled(rounds: int) -> None:
     """Everything about the models of the papers, on long texts."""
     for name in ("FLANrnn", "HANrnn"):
-        captures, whole = everything_of(name, PRESET_TEXTS, min(rounds, 3))
+        captures, total = everything_of(name, PRESET_TEXTS, min(rounds, 3))
         print(f"{name}, {PRESET_TEXTS} texts of 400 words, in plain forward passes")
-        line("seven rankings, the exact optimum and single weights", whole - captures, 1.5)
-        print(f"  (the capture: {captures:.3f}; together {whole:.3f})")
+        line("seven rankings, the exact optimum and single weights", total - captures, 1.5)
+        print(f"  (the capture: {captures:.3f}; together {total:.3f})")
 
 
 def everything_of(name: str, count: int, rounds: int) -> tuple[float, float]:
@@ -274,8 +274,8 @@ def everything_of(name: str, count: int, rounds: int) -> tuple[float, float]:
                 Erasure().run(batch)
                 SingleWeight().run(batch)
 
-    captures, whole = ratios(rounds, lambda: forward(model, inputs), capture, everything, calls=1)
-    return captures, whole
+    captures, total = ratios(rounds, lambda: forward(model, inputs), capture, everything, calls=1)
+    return captures, total
 
 
 def memory(rounds: int) -> None:
@@ -296,7 +296,7 @@ def evaluated(count: int) -> int:
 
     def rows() -> Any:
         for number in range(count):
-            yield {"text": " ".join(words[(number * 7 + place * 13) % 500] for place in range(5 + number % 6))}
+            yield {"text": " ".join(words[(number * 7 + index * 13) % 500] for index in range(5 + number % 6))}
 
     data = datasets.IterableDataset.from_generator(rows)
     with tempfile.TemporaryDirectory() as folder:

@@ -41,7 +41,7 @@ class Result:
         family: the model type.
         status: "equal", "differs", "refused" (with a reason), or "failed" (an error that attnfaith does not document).
         detail: where it differs, or why it was refused.
-        notes: of the run.
+        notes: the notes of the run.
         flips: the share of the rows of the erasure test in which the decision flips; 0 would prove nothing.
     """
 
@@ -65,7 +65,7 @@ def main() -> None:
     logging.set_verbosity_error()
     torch.set_num_threads(1)
     dtype = torch.float32 if options.single else torch.float64
-    found = []
+    results = []
     for family in options.families or model_types():
         for side in options.sides:
             start = time.perf_counter()
@@ -74,14 +74,14 @@ def main() -> None:
             result = compare(family, dtype=dtype, **settings)
             if result.status == "refused" and not options.single:  # some families cannot compute in float64
                 result = compare(family, dtype=torch.float32, **settings)
-            found.append(result)
-            took = time.perf_counter() - start
+            results.append(result)
+            duration = time.perf_counter() - start
             flips = "" if math.isnan(result.flips) else f" flips {result.flips:.2f}"
-            print(f"{family:<24}{side:<6}{result.status:<9}{took:5.1f} s{flips}  {result.detail}", flush=True)
+            print(f"{family:<24}{side:<6}{result.status:<9}{duration:5.1f} s{flips}  {result.detail}", flush=True)
             for note in result.notes:
                 print(f"{'':<30}note: {note}", flush=True)
     for side in options.sides:
-        chosen = Counter(one.status for one in found[options.sides.index(side) :: len(options.sides)])
+        chosen = Counter(result.status for result in results[options.sides.index(side) :: len(options.sides)])
         print(f"padding on the {side}: " + ", ".join(f"{count} {status}" for status, count in chosen.most_common()))
 
 
@@ -105,7 +105,7 @@ def compare(
         sizes: the other batch sizes.
         side: where the tokenizer pads.
         rankings: as for `Evaluator.compute`.
-        dtype: of the model.
+        dtype: the dtype of the model.
         tolerance: how far floats may lie apart; by default as `TOLERANCES` says.
         attention: the implementation of its attention.
         scale: the gain of its weights.
@@ -116,15 +116,15 @@ def compare(
         model = tiny_model(family, dtype=dtype, attn_implementation=attention, scale=scale)
         evaluator = af.Evaluator(model, tokenizer_for(model, side))
         data = [{"text": text} for text in texts(lengths)]
-        asked: dict[str, Any] = {"rankings": rankings, "steps": 4, "n_resamples": 9, "level": "both", **options}
-        alone = evaluator.compute(data, batch_size=1, quiet=True, **asked)
+        settings: dict[str, Any] = {"rankings": rankings, "steps": 4, "n_resamples": 9, "level": "both", **options}
+        alone = evaluator.compute(data, batch_size=1, quiet=True, **settings)
         notes = tuple(alone.manifest["notes"])
         differs = [
             f"batch size {size}: {difference}"
             for size in sizes
             for difference in differences(
                 alone,
-                evaluator.compute(data, batch_size=size, quiet=True, **asked),
+                evaluator.compute(data, batch_size=size, quiet=True, **settings),
                 TOLERANCES[dtype] if tolerance is None else tolerance,
             )
         ]
@@ -145,15 +145,15 @@ def tokenizer_for(model: nn.Module, side: str) -> PreTrainedTokenizerFast:
         "[MASK]": 4,
         "[UNK]": 3,
     }
-    taken: dict[str, int] = {}
+    special_ids: dict[str, int] = {}
     for name, number in zip(ids, (0, 2, 1, 4, 3), strict=True):
-        own = ids[name]
-        taken[name] = own if isinstance(own, int) and 0 <= own < FIRST_WORD else number
-    vocabulary = {**taken, **{f"w{number}": number for number in range(FIRST_WORD, VOCABULARY)}}
+        configured = ids[name]
+        special_ids[name] = configured if isinstance(configured, int) and 0 <= configured < FIRST_WORD else number
+    vocabulary = {**special_ids, **{f"w{number}": number for number in range(FIRST_WORD, VOCABULARY)}}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     backend.post_processor = processors.TemplateProcessing(
-        single="[BOS] $A [EOS]", special_tokens=[("[BOS]", taken["[BOS]"]), ("[EOS]", taken["[EOS]"])]
+        single="[BOS] $A [EOS]", special_tokens=[("[BOS]", special_ids["[BOS]"]), ("[EOS]", special_ids["[EOS]"])]
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
@@ -170,36 +170,36 @@ def tokenizer_for(model: nn.Module, side: str) -> PreTrainedTokenizerFast:
 def texts(lengths: Sequence[int]) -> list[str]:
     """Texts of these lengths; no word twice in a text, as equal scores would be ordered by rounding."""
     draw = random.Random(0)
-    return [" ".join(f"w{one}" for one in draw.sample(range(FIRST_WORD, VOCABULARY), count)) for count in lengths]
+    return [" ".join(f"w{word}" for word in draw.sample(range(FIRST_WORD, VOCABULARY), count)) for count in lengths]
 
 
-def differences(one: af.Results, other: af.Results, tolerance: float) -> list[str]:
-    """Where two runs say something else: integers and labels in rows that are not marginal, floats beyond tolerance."""
-    found = []
+def differences(first: af.Results, second: af.Results, tolerance: float) -> list[str]:
+    """The differences between two runs: integers and labels in rows that are not marginal, floats beyond tolerance."""
+    messages = []
     for name in ("texts", "erasure", "single_weight"):
-        left, right = one.table(name), other.table(name)
+        left, right = first.table(name), second.table(name)
         if len(left) != len(right) or list(left.columns) != list(right.columns):
-            found.append(f"{name} has {len(left)} and {len(right)} rows")
+            messages.append(f"{name} has {len(left)} and {len(right)} rows")
             continue
         certain = ~(left["marginal"] | right["marginal"]) if "marginal" in left else pd.Series(True, left.index)
         for column in left.columns:
             wrong = [
-                place
-                for place, (a, b) in enumerate(zip(left[column], right[column], strict=True))
-                if certain.iloc[place] and not same(a, b, tolerance)
+                row
+                for row, (a, b) in enumerate(zip(left[column], right[column], strict=True))
+                if certain.iloc[row] and not same(a, b, tolerance)
             ]
             if wrong and column != "marginal":
                 a, b = left[column].iloc[wrong[0]], right[column].iloc[wrong[0]]
                 ranking = f" ({left['ranking'].iloc[wrong[0]]})" if "ranking" in left else ""
-                found.append(f"{name}.{column} in {len(wrong)} of {len(left)} rows, as {a} and {b}{ranking}")
-    return found
+                messages.append(f"{name}.{column} in {len(wrong)} of {len(left)} rows, as {a} and {b}{ranking}")
+    return messages
 
 
 def same(a: Any, b: Any, tolerance: float) -> bool:
     """Equal values, or floats within the tolerance; missing is equal to missing."""
     if isinstance(a, float) and isinstance(b, float):
         return (math.isnan(a) and math.isnan(b)) or abs(a - b) <= tolerance * max(1.0, abs(a))
-    missing = [one is None or one is pd.NA for one in (a, b)]
+    missing = [value is None or value is pd.NA for value in (a, b)]
     return all(missing) if any(missing) else bool(a == b)
 
 

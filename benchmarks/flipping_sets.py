@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def measure(evaluator: af.Evaluator, texts: list[str], level: str, options: argparse.Namespace) -> None:
-    """One level."""
+    """Measure the gap at one level, and print it."""
     rows, plain, searching, candidates = [], 0.0, 0.0, 0
     for batch in batches(evaluator, texts, level):
         start = time.perf_counter()
@@ -67,18 +67,19 @@ def measure(evaluator: af.Evaluator, texts: list[str], level: str, options: argp
             alone = Erasure().run(batch)
             searching += time.perf_counter() - start
         candidates += sum(calls)
-        found = dict(zip(alone["text_id"], alone["minimum_high"], strict=True))
-        best = best_known(batch, level, found, options)
+        search_sizes = dict(zip(alone["text_id"], alone["minimum_high"], strict=True))
+        best = best_known(batch, level, search_sizes, options)
         counts = dict(zip(alone["text_id"], alone["items"], strict=True))
-        rows += [(counts[text], found[text] or np.inf, best[text] or np.inf) for text in found]
-    items, sizes, least = np.array(rows, dtype=np.float64).T
-    both = np.isfinite(sizes)
-    gap = sizes[both] / least[both] - 1
+        rows += [(counts[text], search_sizes[text] or np.inf, best[text] or np.inf) for text in search_sizes]
+    items, sizes, best_sizes = np.array(rows, dtype=np.float64).T
+    flipped = np.isfinite(sizes)
+    gap = sizes[flipped] / best_sizes[flipped] - 1
     print(f"{options.model}, {len(rows)} texts of {items.mean():.0f} tokens, erased at the level {level!r}")
-    print(f"  flipped by the search {both.mean():.1%}, by anything {np.isfinite(least).mean():.1%}")
+    print(f"  flipped by the search {flipped.mean():.1%}, by anything {np.isfinite(best_sizes).mean():.1%}")
     line("median gap to the best set known", float(np.median(gap)), 0.1)
     print(f"  mean gap {gap.mean():.3f}; the best set known is reached on {(gap == 0).mean():.1%} of the flipped texts")
-    print(f"  mean efficiency with the best sets over that with the search's: {(least[both] / sizes[both]).mean():.3f}")
+    ratio = (best_sizes[flipped] / sizes[flipped]).mean()
+    print(f"  mean efficiency with the best sets over that with the search's: {ratio:.3f}")
     print(f"  cost: {candidates / len(rows):.0f} sets a text; {searching / plain:.1f} plain passes over the texts")
 
 
@@ -92,12 +93,12 @@ def batches(evaluator: af.Evaluator, texts: list[str], level: str) -> Iterator[B
     order = sorted(range(len(texts)), key=lambda text: -len(encoded[text].ids))
     for start in range(0, len(order), BATCH):
         chosen = order[start : start + BATCH]
-        rows, mine = [Row(text, texts[text]) for text in chosen], [encoded[text] for text in chosen]
+        rows, encoded_batch = [Row(text, texts[text]) for text in chosen], [encoded[text] for text in chosen]
         if level == "input" and config.hiding is None:
-            first = Batch(config, rows[:1], mine[:1], reader.collate(mine[:1]))
+            first = Batch(config, rows[:1], encoded_batch[:1], reader.collate(encoded_batch[:1]))
             hiding = hiding_for(cut, first.inputs, hide=None, mask_id=None, left=False)
             config = replace(config, hiding=hiding, protect_deciding=hiding.protects)
-        yield Batch(config, rows, mine, reader.collate(mine))
+        yield Batch(config, rows, encoded_batch, reader.collate(encoded_batch))
 
 
 @contextmanager
@@ -116,22 +117,22 @@ def counting(level: str) -> Iterator[list[int]]:
 
 
 def best_known(
-    batch: Batch, level: str, found: dict[int, int | None], options: argparse.Namespace
+    batch: Batch, level: str, search_sizes: dict[int, int | None], options: argparse.Namespace
 ) -> dict[int, int | None]:
     """The smallest size that the search, any ranking, or a beam search finds, by text."""
     eraser = ERASERS[level](batch)
     listed = [*rankings_for(level, "all", {}, by_token=True, affine=False), Ranking("greedy", "attention")]
-    none = eraser.items.shape[1] + 1
-    best = torch.tensor([found.get(row.number) or none for row in batch.rows])
+    unflipped = eraser.items.shape[1] + 1
+    best = torch.tensor([search_sizes.get(row.number) or unflipped for row in batch.rows])
     for ranking in dict.fromkeys(listed):
         try:
             scores = batch.scores(ranking, level)
         except UnsupportedModelError:
             continue
         flips = eraser.flips(eraser.order(scores).unsqueeze(0))
-        best = torch.minimum(best, torch.where(flips.flips[0], flips.removed[0], none))
+        best = torch.minimum(best, torch.where(flips.flips[0], flips.removed[0], unflipped))
     sizes = [beam(eraser, text, int(size), options) for text, size in enumerate(best)]
-    return {row.number: None if size == none else size for row, size in zip(batch.rows, sizes, strict=True)}
+    return {row.number: None if size == unflipped else size for row, size in zip(batch.rows, sizes, strict=True)}
 
 
 def beam(eraser: Eraser, text: int, best: int, options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The forecast of an evaluation against what it took, as a ratio; 1 is right, and 1.5 or 1 / 1.5 is the limit.
+"""The forecast of the time of an evaluation over the time it took; 1 is right, and 1.5 or 1 / 1.5 is the limit.
 
 python -m benchmarks.forecast [--only NAME ...] [--texts NUMBER]
 
@@ -30,13 +30,13 @@ Shape = tuple[Any, Any, Any, dict[str, Any]]
 
 
 def texts(count: int, length: int, spread: int = 0) -> list[dict[str, str]]:
-    """Made-up texts of about so many words."""
+    """Random texts of about ``length`` words."""
     generator = torch.Generator().manual_seed(0)
     rows = []
     for _ in range(count):
         size = length + (int(torch.randint(-spread, spread + 1, (), generator=generator)) if spread else 0)
-        places = torch.randint(len(WORDS), (size,), generator=generator).tolist()
-        rows.append({"text": " ".join(WORDS[place] for place in places)})
+        positions = torch.randint(len(WORDS), (size,), generator=generator).tolist()
+        rows.append({"text": " ".join(WORDS[position] for position in positions)})
     return rows
 
 
@@ -91,18 +91,18 @@ def main() -> None:
             continue
         model, tokenizer, data, options = shape
         evaluator = af.Evaluator(model, tokenizer)
-        begun = time.perf_counter()
+        start = time.perf_counter()
         evaluator.compute(data, label_column=None, n_resamples=99, **options)
-        taken = time.perf_counter() - begun
+        duration = time.perf_counter() - start
         progress = evaluator.progress
         if progress is None or progress.forecast is None:
-            print(f"{name}: {len(data)} texts took {taken:.1f} s, too short for a forecast")
+            print(f"{name}: {len(data)} texts took {duration:.1f} s, too short for a forecast")
             continue
         ratio = progress.forecast / progress.taken
         verdict = "within" if 1 / LIMIT <= ratio <= LIMIT else "BEYOND"
         print(
             f"{name}: {len(data)} texts, forecast {progress.forecast:.1f} s, took {progress.taken:.1f} s (with the dry "
-            f"run {taken:.1f} s); ratio {ratio:.2f}, {verdict} a factor of {LIMIT}"
+            f"run {duration:.1f} s); ratio {ratio:.2f}, {verdict} a factor of {LIMIT}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Jain & Wallace's correlations of attention with other measures on the Stanford Sentiment Treebank, trained anew.
+"""Correlations of attention with other measures, as in Jain & Wallace, on models retrained on Stanford Sentiment.
 
 python -m benchmarks.jain_wallace sst2
 python -m benchmarks.jain_wallace sst2 --models runs/
@@ -100,8 +100,8 @@ def main() -> None:
         print("left out (set ATTNFAITH_DATA)")
         return
     with tempfile.TemporaryDirectory() as temporary:
-        kept = Path(options.models or temporary) / (options.vectors.stem if options.vectors else "glove")
-        bench, seeds = Bench(Path(source), kept, options.vectors), range(options.seeds)
+        model_folder = Path(options.models or temporary) / (options.vectors.stem if options.vectors else "glove")
+        bench, seeds = Bench(Path(source), model_folder, options.vectors), range(options.seeds)
         print_texts(bench)
         print_table({encoder: summaries_of(bench, encoder, BASE, seeds) for encoder in ENCODERS})
         for name in options.experiment:
@@ -123,19 +123,20 @@ def print_texts(bench: Bench) -> None:
     print(f"vocabulary: {len(bench.tokenizer(BASE))} (published: {WORDS})")
 
 
-def print_table(found: Mapping[str, Sequence[pd.DataFrame]]) -> None:
-    """Published and found, side by side; ``found`` has the summaries by class of each encoder's models."""
-    seeds = len(next(iter(found.values())))
+def print_table(summaries: Mapping[str, Sequence[pd.DataFrame]]) -> None:
+    """Published and found, side by side; ``summaries`` holds those by class of each encoder's models."""
+    seeds = len(next(iter(summaries.values())))
     print(f"\nKendall's tau-b of attention: mean ± std over texts (share significant); means over {seeds} models")
     print(f"{'':<24}class  {'published':<21}{'found':<21}{'difference':<12}of single models")
     for (encoder, measure), published in PUBLISHED.items():
-        models = [lines_of(summary, MEASURES[measure]) for summary in found[encoder]]
+        models = [lines_of(summary, MEASURES[measure]) for summary in summaries[encoder]]
         for label, line in enumerate(published):
             mean, single = mean_of(models)[label], [lines[label].mean for lines in models]
-            apart = mean.mean - line.mean
+            difference = mean.mean - line.mean
+            mark = "" if abs(difference) <= NEAR else " !"
             print(
                 f"{encoder + ' ' + measure:<24}{label:>5}  {written(line):<21}{written(mean):<21}"
-                f"{f'{apart:+.3f}' + ('' if abs(apart) <= NEAR else ' !'):<12}{min(single):.2f} to {max(single):.2f}"
+                f"{f'{difference:+.3f}' + mark:<12}{min(single):.2f} to {max(single):.2f}"
             )
 
 
@@ -143,8 +144,8 @@ def print_experiment(bench: Bench, seeds: Sequence[int], variants: Mapping[str, 
     """Mean taus with and without each factor."""
     rows = [("published", list(PUBLISHED.values()))]
     for label, settings in {"as in the table": BASE, **variants}.items():
-        found = {encoder: summaries_of(bench, encoder, settings, seeds) for encoder in ENCODERS}
-        lines = {key: [lines_of(one, MEASURES[key[1]]) for one in found[key[0]]] for key in PUBLISHED}
+        summaries = {encoder: summaries_of(bench, encoder, settings, seeds) for encoder in ENCODERS}
+        lines = {key: [lines_of(summary, MEASURES[key[1]]) for summary in summaries[key[0]]] for key in PUBLISHED}
         rows.append((label, [mean_of(models) for models in lines.values()]))
     print_rows([" ".join(key) for key in PUBLISHED], rows)
 
@@ -152,10 +153,12 @@ def print_experiment(bench: Bench, seeds: Sequence[int], variants: Mapping[str, 
 def print_definitions(bench: Bench, seeds: Sequence[int]) -> None:
     """Mean taus with other gradients of the same models."""
     names = register_definitions()
-    found = [summaries_of(bench, encoder, BASE, seeds, names) for encoder in ENCODERS]
+    summaries_by_encoder = [summaries_of(bench, encoder, BASE, seeds, names) for encoder in ENCODERS]
     rows = [("published", [PUBLISHED[encoder, "gradient"] for encoder in ENCODERS])]
     for name in (MEASURES["gradient"], *names):
-        rows.append((name, [mean_of([lines_of(one, name) for one in summaries]) for summaries in found]))
+        rows.append(
+            (name, [mean_of([lines_of(summary, name) for summary in summaries]) for summaries in summaries_by_encoder])
+        )
     print_rows(list(ENCODERS), rows)
 
 
@@ -186,18 +189,20 @@ def print_rows(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Lines]
 
 def lines_of(summary: pd.DataFrame, measure: str) -> Lines:
     """Attention with a measure, from a summary by class."""
-    own = summary[(summary["ranking"] == "attention") & (summary["other"] == f"input/{measure}")]
-    figures = own.set_index(["slice", "figure"])["value"]
+    of_attention = summary[(summary["ranking"] == "attention") & (summary["other"] == f"input/{measure}")]
+    figures = of_attention.set_index(["slice", "figure"])["value"]
     low, high = (Line(*(figures[f"class={label}", figure] for figure in FIGURES)) for label in (0, 1))
     return low, high
 
 
 def lines_on(table: pd.DataFrame, measure: str, chosen: pd.Series) -> Lines:
     """Attention with a measure on chosen texts, from the rows of a run."""
-    own = table[(table["ranking"] == "attention") & (table["other"] == measure)]
-    own = own[chosen[own["text_id"]].to_numpy()]
-    low, high = (own[own["prediction"] == label] for label in (0, 1))
-    first, second = (Line(one["tau"].mean(), one["tau"].std(ddof=0), (one["p"] <= 0.05).mean()) for one in (low, high))
+    of_attention = table[(table["ranking"] == "attention") & (table["other"] == measure)]
+    of_attention = of_attention[chosen[of_attention["text_id"]].to_numpy()]
+    low, high = (of_attention[of_attention["prediction"] == label] for label in (0, 1))
+    first, second = (
+        Line(rows["tau"].mean(), rows["tau"].std(ddof=0), (rows["p"] <= 0.05).mean()) for rows in (low, high)
+    )
     return first, second
 
 

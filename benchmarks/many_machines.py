@@ -1,4 +1,4 @@
-"""What very many texts take on several machines, reckoned from a measured run, and what does not scale.
+"""The cost of very many texts on several machines, extrapolated from a measured run, and what does not scale.
 
 python -m benchmarks.many_machines ./my-model reviews.csv
 python -m benchmarks.many_machines ./my-model reviews.csv --texts 200 --sizes 1000 10000 100000
@@ -40,14 +40,14 @@ GOAL, MACHINES = 100_000_000, 100
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one step: seconds of a core, and the memory of the process at its highest, in bytes."""
+    """The cost of one step: seconds of a core, and the peak memory of the process in bytes."""
 
     seconds: float
     memory: int
 
 
 def main() -> None:
-    """Print the costs that were measured, and what they come to for many texts."""
+    """Print the measured costs, and those extrapolated to many texts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="the folder of a classifier")
     parser.add_argument("data", help="its texts: csv, tsv, JSON lines or parquet")
@@ -67,10 +67,10 @@ def main() -> None:
         print(f"evaluating: {seconds / options.texts:.3f} s of a core for each text ({options.texts} texts)")
         rows = []
         for size in options.sizes:
-            place = Path(folder) / str(size)
-            repeated(results, size, place)
-            costs = {name: in_a_process(name, place, options) for name in STEPS}
-            rows.append((size, stored(place / "all") / size, costs))
+            run_folder = Path(folder) / str(size)
+            repeated(results, size, run_folder)
+            costs = {name: in_a_process(name, run_folder, options) for name in STEPS}
+            rows.append((size, stored(run_folder / "all") / size, costs))
             print(line(*rows[-1]), flush=True)
         print(reckoned(seconds / options.texts, rows, options))
 
@@ -88,7 +88,7 @@ def repeated(results: af.Results, size: int, folder: Path) -> None:
     tables = {name: results._store.table(name) for name in (TEXTS, *results.tests)}
     schemas = {name: next(results._store._parts(name, None)).schema for name in tables}
     count = len(tables[TEXTS])
-    places = {name: table["text_id"].to_numpy() for name, table in tables.items()}
+    first_ids = {name: table["text_id"].to_numpy() for name, table in tables.items()}
     for part in (1, 2):
         manifest = {**unfinished(results.manifest), "rows": size, "shard_size": SHARD}
         manifest["part"] = {"number": part, "of": 2, "data": "0" * 64}
@@ -97,18 +97,18 @@ def repeated(results: af.Results, size: int, folder: Path) -> None:
             ids = np.arange(shard * SHARD, min((shard + 1) * SHARD, size))
             store.write(
                 shard,
-                {name: _repeated(tables[name], places[name], ids, count, schemas[name]) for name in tables},
+                {name: _repeated(tables[name], first_ids[name], ids, count, schemas[name]) for name in tables},
                 f"rows {shard}",
             )
         finish(store, results.ran, seed=0, quiet=True)
 
 
-def _repeated(table: pd.DataFrame, places: Any, ids: Any, count: int, schema: pa.Schema) -> pa.Table:
+def _repeated(table: pd.DataFrame, text_ids: Any, ids: Any, count: int, schema: pa.Schema) -> pa.Table:
     """The rows of texts ``ids % count``, with the numbers ``ids``.
 
-    Numbers with a point get digits of their own far behind it: equal ones would take less room than real ones.
+    Floats get distinct last digits: repeated values would be stored in less space than those of a real run.
     """
-    starts, ends = np.searchsorted(places, ids % count), np.searchsorted(places, ids % count, side="right")
+    starts, ends = np.searchsorted(text_ids, ids % count), np.searchsorted(text_ids, ids % count, side="right")
     rows = np.concatenate([np.arange(start, end) for start, end in zip(starts, ends, strict=True)])
     chosen = table.iloc[rows].assign(text_id=np.repeat(ids, ends - starts))
     for name in chosen.select_dtypes("float"):
@@ -147,14 +147,14 @@ def measured(step: Callable[[], Any]) -> Cost:
 def in_a_process(name: str, folder: Path, options: argparse.Namespace) -> Cost:
     """A step in a process of its own, because the highest use of memory is that of a process."""
     command = [sys.executable, "-m", "benchmarks.many_machines", options.model, options.data]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "--step", name, str(folder)],
         check=True,
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    return Cost(**json.loads(done.stdout.splitlines()[-1]))
+    return Cost(**json.loads(process.stdout.splitlines()[-1]))
 
 
 def stored(folder: Path) -> int:
@@ -196,11 +196,12 @@ def reckoned(seconds: float, rows: Sequence[tuple[int, float, dict[str, Cost]]],
     for name in STEPS:
         costs = [row[2][name] for row in rows]
         power = exponent(sizes, [cost.seconds for cost in costs])
-        grown = costs[-1].seconds * (options.goal / sizes[-1]) ** power
+        extrapolated = costs[-1].seconds * (options.goal / sizes[-1]) ** power
         extra = [cost.memory for cost in costs]
         memory = extra[-1] + (extra[-1] - extra[0]) / max(sizes[-1] - sizes[0], 1) * (options.goal - sizes[-1])
         lines.append(
-            f"| {name}, on one core (texts to the power {power:.2f}) | {duration(grown)}, {memory / 1e9:,.0f} GB |"
+            f"| {name}, on one core (texts to the power {power:.2f}) | {duration(extrapolated)}, "
+            f"{memory / 1e9:,.0f} GB |"
         )
     return "\n".join(lines)
 

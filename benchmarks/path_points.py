@@ -32,7 +32,7 @@ Scores = dict[tuple[int, ...], list[float]]
 
 
 def main() -> None:
-    """Print what is claimed with its limit, and what it is made of."""
+    """Print every claim with its limit, and the numbers behind it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="minilm-sst2")
     parser.add_argument("--data", default="sst2-dev")
@@ -60,8 +60,8 @@ def scores(attributor: af.Attributor, texts: Sequence[str], name: str, steps: in
             warnings.simplefilter("ignore")  # of gaps: they are printed here
             _, scored = attributor.score(attributor.encoder.collate([encoded[index] for index in batch]), steps=steps)
         assert scored.gap is not None
-        whole = (scored.values.sum(-1) + scored.gap).abs().clamp_min(1e-2)
-        gaps += (scored.gap.abs() / whole).tolist()
+        full_change = (scored.values.sum(-1) + scored.gap).abs().clamp_min(1e-2)
+        gaps += (scored.gap.abs() / full_change).tolist()
         passes += [float(steps)] * len(batch) if scored.passes is None else scored.passes.tolist()
         for row, index in enumerate(batch):
             result[tuple(encoded[index].ids)] = scored.values[row][scored.mask[row]].tolist()
@@ -79,7 +79,9 @@ def compare(model: Path, texts: Sequence[str], by_rule: dict[str, Scores]) -> No
     results = af.Evaluator(model).compute(
         list(texts),
         rankings=["attention"],
-        explanations={name: lambda encoded, found=found: found[tuple(encoded.ids)] for name, found in by_rule.items()},
+        explanations={
+            name: lambda encoded, by_text=by_text: by_text[tuple(encoded.ids)] for name, by_text in by_rule.items()
+        },
         level="input",
         tests=["erasure"],
         n_resamples=999,
@@ -88,16 +90,18 @@ def compare(model: Path, texts: Sequence[str], by_rule: dict[str, Scores]) -> No
     table = results.summary()
     table = table[table["low"].notna() & (table["slice"] == "all") & (table["other"] == "")]  # no comparisons
     of_dense = table[table["ranking"] == str(DENSE)].set_index("figure")
-    for name, found in by_rule.items():
+    for name, by_text in by_rule.items():
         if name == str(DENSE):
             continue
-        taus = [kendalltau(values, dense[ids]).statistic for ids, values in found.items()]
+        taus = [kendalltau(values, dense[ids]).statistic for ids, values in by_text.items()]
         print(f"  {name}: Kendall's tau to {DENSE} points: mean {np.mean(taus):.4f}, least {min(taus):.3f}")
-        own = table[table["ranking"] == name].set_index("figure").loc[of_dense.index]
+        of_rule = table[table["ranking"] == name].set_index("figure").loc[of_dense.index]
         widths = (of_dense["high"] - of_dense["low"]).clip(lower=1e-12)
-        relative = (own["value"] - of_dense["value"]).abs() / widths
+        relative = (of_rule["value"] - of_dense["value"]).abs() / widths
         for figure, share in relative.items():
-            print(f"    {figure}: {own['value'][figure]:.4f}, {of_dense['value'][figure]:.4f} ({share:.3f} intervals)")
+            print(
+                f"    {figure}: {of_rule['value'][figure]:.4f}, {of_dense['value'][figure]:.4f} ({share:.3f} intervals)"
+            )
         line(f"{name}: largest difference, in widths of its interval", float(relative.max()), 0.1)
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation costs, as ratios within one run; the figures are kept, and docs/performance.md is made from them.
+"""What an evaluation costs, as ratios within one run; the figures are stored, and make docs/performance.md.
 
 python -m benchmarks.performance
 python -m benchmarks.performance --size full --only default,length
@@ -26,7 +26,7 @@ PAGE = Path("docs/performance.md")
 
 
 def main() -> None:
-    """Measure what is asked for and keep it, or write the page from what is kept."""
+    """Measure the requested parts and store the figures, or write the page from the stored figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="usual", help="how much is measured")
     parser.add_argument("--small", action="store_const", const="small", dest="size", help="short for --size small")
@@ -34,26 +34,26 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--store", type=Path, default=STORE, help="where figures are kept, part by part")
     parser.add_argument("--page", type=Path, nargs="?", const=PAGE, help="measure nothing; write the page")
-    given = parser.parse_args()
-    chosen = given.only.split(",") if given.only else list(PARTS)
+    options = parser.parse_args()
+    chosen = options.only.split(",") if options.only else list(PARTS)
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    if given.page is not None:
-        given.page.write_text(page.written(kept(given.store)), encoding="utf-8")
-        print(f"written: {given.page}")
+    if options.page is not None:
+        options.page.write_text(page.written(kept(options.store)), encoding="utf-8")
+        print(f"written: {options.page}")
         return
-    torch.set_num_threads(given.threads)
+    torch.set_num_threads(options.threads)
     warnings.simplefilter("ignore")
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     for name in chosen:
         start, rows = time.perf_counter(), []
         print(f"{PARTS[name].title} ({name})", flush=True)
-        for row in PARTS[name].run(Size(given.size)):
+        for row in PARTS[name].run(Size(options.size)):
             rows.append(row)
             print(row, flush=True)
         print(f"  ({time.perf_counter() - start:.0f} s)", flush=True)
-        keep({name: rows}, given.size, given.store)
+        keep({name: rows}, options.size, options.store)
 
 
 if __name__ == "__main__":

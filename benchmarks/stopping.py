@@ -1,4 +1,4 @@
-"""What stopping at a precision does to the intervals and the label, where the true values are known.
+"""The effect of stopping at a precision on the intervals and the label, where the true values are known.
 
 python -m benchmarks.stopping
 python -m benchmarks.stopping --run attnfaith-run/ --precisions 0.03 0.05 --repetitions 2000
@@ -52,7 +52,7 @@ class Population:
     """Texts to draw from.
 
     Attributes:
-        name: of the row in the table.
+        name: the name of the row in the table.
         grid: the texts; drawn from with replacement.
         truth: the estimates of all of them.
     """
@@ -62,21 +62,21 @@ class Population:
     truth: SummaryLookup
 
     def draw(self, count: int, rng: np.random.Generator) -> ErasureMatrix:
-        """So many texts, numbered from 0."""
+        """Draw a number of texts, numbered from 0."""
         drawn = self.grid.take(rng.integers(len(self.grid.text_ids), size=count))
         return replace(drawn, text_ids=np.arange(count))
 
 
 def lookup(grid: ErasureMatrix, texts: int, resamples: int, seed: int) -> SummaryLookup:
-    """What a run that has read the first texts says of them."""
-    about = pd.DataFrame({"text_id": np.arange(texts), "aside": None})
+    """The estimates of a run that has read the first texts."""
+    texts_table = pd.DataFrame({"text_id": np.arange(texts), "aside": None})
     part = grid.take(np.arange(texts))
-    summary = summarise("erasure", [quantities_of(part)], about, n_resamples=resamples, seed=seed)
+    summary = summarise("erasure", [quantities_of(part)], texts_table, n_resamples=resamples, seed=seed)
     return SummaryLookup(summary)
 
 
 def planted_population(skill: float) -> Population:
-    """A planted one; the same texts in every process."""
+    """A population with a planted skill; the same texts in every process."""
     attention = Attention("graded", skill, strength_of(skill))
     (grid,) = grids(table_of(simulate(attention, LARGE, np.random.default_rng(3))))
     return Population(f"planted, skill {skill:g}", grid, lookup(grid, LARGE, 1, 0))
@@ -112,11 +112,11 @@ def estimates(figures: SummaryLookup, level: str) -> dict[str, SummaryValue]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is said of one simulated run.
+    """The outcome of one simulated run.
 
     Attributes:
-        texts: that were read.
-        covered: of each estimate in `PRINTED`, whether its interval contains the true value.
+        texts: the number of texts that were read.
+        covered: for each estimate in `PRINTED`, whether its interval contains the true value.
         wrong: whether the label names no range that contains the true skill.
     """
 
@@ -128,8 +128,8 @@ class Outcome:
 def outcome(population: Population, figures: SummaryLookup, texts: int) -> Outcome:
     """Compare what a run says with the truth."""
     level = population.grid.level
-    true, said = (estimates(each, level) for each in (population.truth, figures))
-    covered = tuple(said[name].low - 1e-9 <= true[name].value <= said[name].high + 1e-9 for name in PRINTED)
+    true, estimated = (estimates(source, level) for source in (population.truth, figures))
+    covered = tuple(estimated[name].low - 1e-9 <= true[name].value <= estimated[name].high + 1e-9 for name in PRINTED)
     label = str(judge(figures, level, figures.key_of(level, "attention")).label)
     return Outcome(texts, covered, is_wrong(label, true["skill"].value))
 
@@ -158,20 +158,22 @@ def cell(task: tuple[float | Path, float, int, int, int]) -> Iterator[str]:
     source, precision, repetitions, resamples, seed = task
     population = population_of(source) if isinstance(source, Path) else planted_population(source)
     keys = [(seed, round(1000 * precision), number) for number in range(repetitions)]
-    ended = [stopped(population, precision, resamples, (*key, 0, key[-1])) for key in keys]
-    low, median, high = (int(np.quantile([each.texts for each in ended], at)) for at in (0.05, 0.5, 0.95))
-    even = [fixed(population, median, resamples, (*key, 1, key[-1])) for key in keys]
+    stopped_runs = [stopped(population, precision, resamples, (*key, 0, key[-1])) for key in keys]
+    low, median, high = (
+        int(np.quantile([single_run.texts for single_run in stopped_runs], share)) for share in (0.05, 0.5, 0.95)
+    )
+    fixed_runs = [fixed(population, median, resamples, (*key, 1, key[-1])) for key in keys]
     points = f"{100 * precision:g}"
     return [
-        row(population.name, points, f"{median} ({low} to {high})", ended),
-        row(population.name, "none", str(median), even),
+        row(population.name, points, f"{median} ({low} to {high})", stopped_runs),
+        row(population.name, "none", str(median), fixed_runs),
     ]
 
 
 def row(name: str, precision: str, texts: str, outcomes: Sequence[Outcome]) -> str:
     """A row of the table, in per cent of the runs."""
-    shares: NDArray[Any] = 100 * np.mean([each.covered for each in outcomes], axis=0)
-    wrong = 100 * np.mean([each.wrong for each in outcomes])
+    shares: NDArray[Any] = 100 * np.mean([single_run.covered for single_run in outcomes], axis=0)
+    wrong = 100 * np.mean([single_run.wrong for single_run in outcomes])
     return "| " + " | ".join([name, precision, texts, *(f"{share:.1f}" for share in shares), f"{wrong:.1f}"]) + " |"
 
 
@@ -192,7 +194,11 @@ def main() -> None:
     print("| texts from | precision (points) | texts read | " + " | ".join(PRINTED) + " | label wrong |")
     print("|---|---:|---:|" + "---:|" * (len(PRINTED) + 1))
     settings = (options.repetitions, options.resamples, options.seed)
-    tasks = [(each, precision, *settings) for each in options.run or options.skills for precision in options.precisions]
+    tasks = [
+        (population, precision, *settings)
+        for population in options.run or options.skills
+        for precision in options.precisions
+    ]
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         for rows in pool.map(cell, tasks):
             print("\n".join(rows), flush=True)

@@ -71,8 +71,8 @@ def ratios(
     measured: list[list[float]] = [[] for _ in others]
     for _ in range(rounds):
         unit = seconds(base, calls, clock)
-        for place, function in enumerate(others):
-            measured[place].append(seconds(function, calls, clock) / unit)
+        for index, function in enumerate(others):
+            measured[index].append(seconds(function, calls, clock) / unit)
     return [statistics.median(values) for values in measured]
 
 

@@ -94,9 +94,9 @@ class Simulated:
 
     def efficiency(self, ranking: str) -> float:
         """As the package defines it: 0 where the ranking never flips, without the texts that no set flips."""
-        there = self.smallest > 0
-        removed = self.removed[ranking][there]
-        return float(np.where(removed > 0, self.smallest[there] / np.maximum(removed, 1), 0.0).mean())
+        has_set = self.smallest > 0
+        removed = self.removed[ranking][has_set]
+        return float(np.where(removed > 0, self.smallest[has_set] / np.maximum(removed, 1), 0.0).mean())
 
     @property
     def skill(self) -> float:
@@ -107,8 +107,8 @@ class Simulated:
 
 def simulate(attention: Attention, count: int, rng: np.random.Generator) -> Simulated:
     """Draw texts and what both rankings remove of them."""
-    at = rng.random(count) * (len(LENGTHS) - 1)
-    items = np.rint(np.interp(at, np.arange(len(LENGTHS)), LENGTHS)).astype(np.int64)
+    position = rng.random(count) * (len(LENGTHS) - 1)
+    items = np.rint(np.interp(position, np.arange(len(LENGTHS)), LENGTHS)).astype(np.int64)
     smallest = np.minimum(rng.geometric(0.5, count), np.maximum(items // 3, 1))
     deciding = np.minimum(smallest + rng.binomial(items, 0.05), items)
 
@@ -135,8 +135,8 @@ def steps(items: Places, needed: Places, deciding: Places, strength: Array, rng:
     The k-th of d deciding items comes at the time at which 1 - exp(-time e^b) is the k-th smallest of d uniform draws,
     and each other item has come before with the probability 1 - exp(-time).
     """
-    come = rng.beta(needed, deciding - needed + 1)
-    before = -np.expm1(np.log1p(-come) * np.exp(-strength))
+    arrival = rng.beta(needed, deciding - needed + 1)
+    before = -np.expm1(np.log1p(-arrival) * np.exp(-strength))
     return needed + rng.binomial(items - deciding, before)
 
 
@@ -160,8 +160,8 @@ def strength_of(skill: float) -> float:
     low, high = -6.0, 10.0
     while high - low > 1e-3:
         middle = (low + high) / 2
-        found = simulate(Attention("graded", skill, middle), LARGE // 10, np.random.default_rng(1)).skill
-        low, high = (middle, high) if found < skill else (low, middle)
+        skill_at_middle = simulate(Attention("graded", skill, middle), LARGE // 10, np.random.default_rng(1)).skill
+        low, high = (middle, high) if skill_at_middle < skill else (low, middle)
     return (low + high) / 2
 
 
@@ -177,13 +177,13 @@ def table_of(simulated: Simulated) -> pd.DataFrame:
         "minimum_high": smallest,
         "flippable": simulated.smallest > 0,
     }
-    same = {"ranking_level": "attention", "erase_level": "attention", "mass": 0.5}
-    same |= {"marginal": False, "ties": 0, "undefined": 0}
-    lots = [
+    constants = {"ranking_level": "attention", "erase_level": "attention", "mass": 0.5}
+    constants |= {"marginal": False, "ties": 0, "undefined": 0}
+    tables = [
         pd.DataFrame({**shared, "ranking": name, "removed": np.where(sizes > 0, sizes, np.nan), "censored": sizes == 0})
         for name, sizes in simulated.removed.items()
     ]
-    return pd.concat(lots, ignore_index=True).assign(**same)
+    return pd.concat(tables, ignore_index=True).assign(**constants)
 
 
 FACTS: dict[str, Any] = {
@@ -202,10 +202,10 @@ FACTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is said of one simulated run.
+    """The verdict and the estimates of one simulated run.
 
     Attributes:
-        label: of the verdict.
+        label: the label of the verdict.
         low: end of the interval of skill.
         high: the other end.
         better: whether the planned comparison says that attention is better than a random order.
@@ -220,11 +220,14 @@ class Outcome:
 def judged(attention: Attention, texts: int, resamples: int, key: Sequence[int]) -> Outcome:
     """Simulate a run, and judge it."""
     simulated = simulate(attention, texts, np.random.default_rng(key))
-    about = pd.DataFrame({"text_id": np.arange(texts), "aside": None})
-    tables = {"erasure": table_of(simulated), "texts": about}
+    texts_table = pd.DataFrame({"text_id": np.arange(texts), "aside": None})
+    tables = {"erasure": table_of(simulated), "texts": texts_table}
     summary = Erasure().summarise(tables.__getitem__, by=None, n_resamples=resamples, seed=key[-1])
-    own = summary[summary["ranking"] == "attention"].set_index("figure")
-    skill, gap = own.loc["skill"], own.loc["mean_difference"]  # the only pair: attention and the random order
+    of_attention = summary[summary["ranking"] == "attention"].set_index("figure")
+    skill, gap = (
+        of_attention.loc["skill"],
+        of_attention.loc["mean_difference"],
+    )  # the only pair: attention and the random order
     label = verdict(summary, {**FACTS, "texts": texts}).label
     return Outcome(label, float(skill["low"]), float(skill["high"]), bool(gap["high"] < 0))
 
@@ -248,15 +251,15 @@ Task = tuple[Attention, int, int, int, int]
 def outcomes_of(task: Task) -> list[Outcome]:
     """All repetitions of one skill and one number of texts."""
     attention, texts, repetitions, resamples, seed = task
-    place = round(1000 * attention.skill) + 1000  # seeds are not negative
-    return [judged(attention, texts, resamples, (seed, place, texts, number)) for number in range(repetitions)]
+    skill_key = round(1000 * attention.skill) + 1000  # seeds are not negative
+    return [judged(attention, texts, resamples, (seed, skill_key, texts, number)) for number in range(repetitions)]
 
 
-def line(skill: float, shown: float, texts: int, outcomes: Sequence[Outcome], labels: Sequence[str]) -> str:
+def line(skill: float, true_skill: float, texts: int, outcomes: Sequence[Outcome], labels: Sequence[str]) -> str:
     """A row of the table, in per cent of the repetitions."""
     counted = Counter(outcome.label for outcome in outcomes)
     wrong = sum(is_wrong(outcome.label, skill) for outcome in outcomes)
-    covered = sum(outcome.low - 1e-9 <= shown <= outcome.high + 1e-9 for outcome in outcomes)
+    covered = sum(outcome.low - 1e-9 <= true_skill <= outcome.high + 1e-9 for outcome in outcomes)
     better = sum(outcome.better for outcome in outcomes)
     numbers = [counted[label] for label in labels] + [wrong, covered, better]
     shares = [f"{100 * number / len(outcomes):.0f}" if number else "" for number in numbers]
@@ -266,21 +269,21 @@ def line(skill: float, shown: float, texts: int, outcomes: Sequence[Outcome], la
 def report(
     shape: str, skills: Sequence[float], texts: Sequence[int], *, repetitions: int, resamples: int, seed: int
 ) -> Iterator[str]:
-    """The table in Markdown, after what it is a table of."""
+    """The table in Markdown, after a line that describes it."""
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        known = list(pool.map(partial(planted, shape), skills))
-        cells = [(attention, true, count) for attention, true in known for count in texts]
+        attentions = list(pool.map(partial(planted, shape), skills))
+        cells = [(attention, true, count) for attention, true in attentions for count in texts]
         tasks = [(attention, count, repetitions, resamples, seed) for attention, _, count in cells]
-        found = list(pool.map(outcomes_of, tasks))
-    given = {outcome.label for outcomes in found for outcome in outcomes}
-    labels = [label for label in ORDER if label in given] + sorted(given - set(ORDER))
+        outcomes_by_cell = list(pool.map(outcomes_of, tasks))
+    seen_labels = {outcome.label for outcomes in outcomes_by_cell for outcome in outcomes}
+    labels = [label for label in ORDER if label in seen_labels] + sorted(seen_labels - set(ORDER))
     yield f"Shape {shape!r}, {repetitions} repetitions, {resamples} resamples, seed {seed}. Per cent of repetitions; an"
     yield "empty cell is 0. Wrong: no range that the label names contains the true skill. Covered: the 95 % interval of"
     yield "skill contains it. Better: the planned comparison says that attention is better than a random order."
     yield ""
     yield "| true skill | texts | " + " | ".join([*labels, "wrong", "covered", "better"]) + " |"
     yield "|---" * (len(labels) + 5) + "|"
-    for (attention, true, count), outcomes in zip(cells, found, strict=True):
+    for (attention, true, count), outcomes in zip(cells, outcomes_by_cell, strict=True):
         yield line(attention.skill, true, count, outcomes, labels)
 
 
@@ -295,8 +298,8 @@ def main() -> None:
     parser.add_argument("--shape", choices=SHAPES, default="graded", help="how attention's skill is spread over texts")
     options = parser.parse_args()
     statistics = {"repetitions": options.repetitions, "resamples": options.resamples, "seed": options.seed}
-    for said in report(options.shape, options.skills, options.texts, **statistics):
-        print(said)
+    for row in report(options.shape, options.skills, options.texts, **statistics):
+        print(row)
 
 
 if __name__ == "__main__":

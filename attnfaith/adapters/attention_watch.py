@@ -83,8 +83,8 @@ class AttentionCall:
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """The sizes ``(B, H, Q, N)``."""
-        like = self.layout.values(self.query) if self.query is not None else self.layout.read(self.output)
-        batch, heads, queries, _ = like.shape
+        queries_or_output = self.layout.values(self.query) if self.query is not None else self.layout.read(self.output)
+        batch, heads, queries, _ = queries_or_output.shape
         return batch, heads, queries, self.layout.values(self.raw_values).shape[-2]
 
     def values(self) -> Tensor:
@@ -128,6 +128,8 @@ class AttentionCall:
             bias = torch.ones(total, key.shape[-2], dtype=torch.bool, device=query.device).tril()
         if bias is None:
             return scores
+        # Bring the bias to [B, H, Q, N]. Its dimensions may be missing on the left or have size 1, as in broadcasting;
+        # with three of them, it has the layout of the queries.
         if self.layout.kind == "merged" and bias.dim() == 3 and bias.shape[0] != 1:
             bias = self.layout.values(bias)
         elif self.layout.kind == "single" and bias.dim() == 3:
@@ -230,6 +232,7 @@ class AttentionWatch(FunctionInterceptor):
         return output
 
     def _replaced(self, attention: AttentionCall) -> Tensor:
+        """The result of an attention that the model goes on with."""
         replacement = self.on_attention(attention)
         return attention.output if replacement is None else replacement
 
@@ -241,10 +244,10 @@ class AttentionWatch(FunctionInterceptor):
         scores, lineage = self.known_weights[id(source)].scores, self.known_weights[id(source)].lineage
         if name in ("mul", "multiply") and output.shape != source.shape:
             # weights [B, N, 1] times values [B, N, D]: the first half of an attention that a sum completes
-            other = next(arg for arg in args if arg is not source)
+            values = next(arg for arg in args if arg is not source)
             multiplies_values = source.dim() == output.dim() == 3 and source.shape[-1] == 1
-            if isinstance(other, Tensor) and multiplies_values and len(source) == self.batch:
-                self.weighted_values[id(output)] = (output, source, other)
+            if isinstance(values, Tensor) and multiplies_values and len(source) == self.batch:
+                self.weighted_values[id(output)] = (output, source, values)
             return
         # The scores follow the weights through reshaping, so that log-weights can be computed from them later.
         aligned = None
@@ -259,6 +262,7 @@ class AttentionWatch(FunctionInterceptor):
         """Describe a matrix product or einsum as an attention; None unless one of its operands holds its weights."""
         equation = args[0].replace(" ", "") if name == "einsum" else ""
         operands = list(args[1:] if equation else args)
+        # The operands may be positional, keywords, or, of an einsum, one list.
         if not operands:
             operands = [kwargs.get("input"), kwargs.get("other", kwargs.get("mat2"))]
         elif len(operands) == 1 and not isinstance(operands[0], Tensor):
@@ -267,11 +271,13 @@ class AttentionWatch(FunctionInterceptor):
             operands.append(kwargs.get("other", kwargs.get("mat2")))
         if len(operands) != 2:
             return None
+        # The weights are usually the first operand. In an einsum the two can simply be exchanged, with their letters.
         weights, values = operands
         if equation and id(weights) not in self.known_weights and id(values) in self.known_weights:
             left, right = equation.split("->")[0].split(",")
             equation = f"{right},{left}->{equation.split('->')[1]}"
             weights, values = values, weights
+        # A product with the weights second computes (weights^T values)^T: values [B, D, N] times weights [B, N, Q].
         weights_second = id(values) in self.known_weights and id(weights) not in self.known_weights and not equation
         if weights_second and values.dim() == 3 and isinstance(weights, Tensor) and weights.dim() == 3:
             weights, values = values, weights
@@ -300,17 +306,20 @@ class AttentionWatch(FunctionInterceptor):
     def _layout(self, equation: str, weights: Tensor, values: Tensor, output: Tensor) -> AttentionLayout | None:
         """The layout of a product of weights and values; None where it is not known."""
         if equation:
-            inputs, out = equation.split("->")
+            # An attention sums over one dimension (the items), and the values add one that the weights do not have
+            # (the width). All other einsums are no attention.
+            inputs, output_letters = equation.split("->")
             left, right = inputs.split(",")
-            contracted = [letter for letter in left if letter in right and letter not in out]
-            outside = [letter for letter in right if letter not in left]
-            simple = len(contracted) == 1 and len(outside) == 1 and "." not in equation
-            return AttentionLayout("einsum", equation=(left, right, out)) if simple else None
+            contracted = [letter for letter in left if letter in right and letter not in output_letters]
+            only_in_values = [letter for letter in right if letter not in left]
+            simple = len(contracted) == 1 and len(only_in_values) == 1 and "." not in equation
+            return AttentionLayout("einsum", equation=(left, right, output_letters)) if simple else None
         if weights.dim() == 4 and output.dim() == 4:
             return AttentionLayout("heads")
         if weights.dim() == 3 and output.dim() == 3 and values.dim() == 3:
-            heads, rest = divmod(weights.shape[0], self.batch)
-            if rest:
+            # Three dimensions: either there is one head, or heads are merged with the batch, which is then a multiple.
+            heads, remainder = divmod(weights.shape[0], self.batch)
+            if remainder:
                 return None
             return AttentionLayout("single") if heads == 1 else AttentionLayout("merged", heads)
         return None
@@ -402,7 +411,11 @@ class AttentionLayout:
         return tensor.unflatten(0, (-1, self.heads))
 
     def _order(self, operand: str) -> list[str]:
-        """The einsum letters of batch, heads, and the two last dimensions of an operand; "1" for a missing one."""
+        """The einsum letters of batch, heads, and the two last dimensions of an operand; "1" for a missing one.
+
+        In ``bhqn,bhnd->bhqd``, b and h are in all three operands, n is summed over, q is not in the values, and d is
+        not in the weights.
+        """
         weights, values, output = self.equation
         shared = [letter for letter in weights if letter in values and letter in output]
         contracted = next(letter for letter in weights if letter in values and letter not in output)

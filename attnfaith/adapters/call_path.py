@@ -96,7 +96,7 @@ class _Call:
         self.attentions = 0  # how many happened directly inside
         self.lineage: frozenset[int] = frozenset()
         self.output: Any = None
-        self.done = False
+        self.completed = False
 
     def chain(self) -> list[_Call]:
         """The open calls down to this one, without the model itself."""
@@ -110,7 +110,7 @@ class _RecordedAttention:
     call: _Call
     chain: list[_Call]
     ordinal: int
-    done: list[tuple[int, _Call]]  # completed calls, each with its depth
+    completed: list[tuple[int, _Call]]  # the calls that were complete at that moment, each with its depth
     shape: tuple[int, int, int, int]
     fused: bool
     lineage: frozenset[int]
@@ -163,7 +163,7 @@ class _Recorder:
                 call.output = original(*args, **kwargs)
             finally:
                 self.open_calls.pop()
-            call.done = True
+            call.completed = True
             return call.output
 
         return forward
@@ -172,17 +172,19 @@ class _Recorder:
         call = self.open_calls[-1]
         ordinal, call.attentions = call.attentions, call.attentions + 1
         chain = call.chain()
-        done = [
+        # The open calls contain the attention. What they have completed cannot depend on its result, so it can be
+        # stored, and restored when the attention is edited.
+        completed = [
             (depth, child)
-            for depth, around in enumerate([self.root, *chain])
-            for child in around.children
-            if child.done
+            for depth, open_call in enumerate([self.root, *chain])
+            for child in open_call.children
+            if child.completed
         ]
         # A traced run counts the attentions within a call to find its own, so it must run the modules behind the
         # earlier ones again. Their lineage is kept, so that these modules are not cached.
         call.lineage = call.lineage | attention.lineage
         self.attentions.append(
-            _RecordedAttention(call, chain, ordinal, done, attention.shape, attention.fused, call.lineage)
+            _RecordedAttention(call, chain, ordinal, completed, attention.shape, attention.fused, call.lineage)
         )
         return self.on_attention(attention)
 
@@ -191,10 +193,10 @@ class _Recorder:
         # came from storage, the product would not be connected to its softmax, and the attention not be recognised.
         cached_calls = tuple(
             _cached_call(depth, child, self.length)
-            for depth, child in attention.done
+            for depth, child in attention.completed
             if not any(id(leaf) in attention.lineage for leaf in pytree.tree_leaves(child.output))
         )
-        chain = tuple(around.step for around in attention.chain)
+        chain = tuple(open_call.step for open_call in attention.chain)
         layers = [] if self.has_fast_path else [depth for depth, step in enumerate(chain) if step.module in self.layers]
         block = layers[0] if layers else None
         name = self.names.get(attention.call.step.module, "?") or "the model"
@@ -228,16 +230,17 @@ def find_call_paths(
 
 
 def _cached_call(depth: int, call: _Call, length: int) -> CachedCall:
+    """Describe a completed call by the form of its result, which is a tensor or any nesting of tensors and values."""
     leaves, structure = pytree.tree_flatten(call.output)
     dims = tuple(_dims(leaf.shape, length) if isinstance(leaf, Tensor) else None for leaf in leaves)
     dtypes = tuple(leaf.dtype if isinstance(leaf, Tensor) else None for leaf in leaves)
-    others = tuple(None if isinstance(leaf, Tensor) else leaf for leaf in leaves)
+    non_tensors = tuple(None if isinstance(leaf, Tensor) else leaf for leaf in leaves)
     device = next((leaf.device for leaf in leaves if isinstance(leaf, Tensor)), None)
-    return CachedCall(depth, call.step, structure, others, dims, dtypes, device)
+    return CachedCall(depth, call.step, structure, non_tensors, dims, dtypes, device)
 
 
 def _dims(shape: torch.Size, length: int) -> Dims:
-    """Name the dimensions of a tensor seen with one text: the first of size 1 is the batch (or broadcasts over it)."""
+    """Name the dimensions of a tensor in a pass of one text: the first of size 1 is the batch, or broadcast over it."""
     names: list[str | int] = ["N" if size == length else size for size in shape]
     if 1 in names:
         names[names.index(1)] = "B"
@@ -269,8 +272,8 @@ class TracedRun:
         self.path, self.batch, self.on_attention = path, batch, on_attention
         self.store, self.restore, self.on_block = store or {}, restore, on_block
         self.depth = 0  # how many calls of the chain are open
-        self.off_path = 0  # how many open calls are not in the chain; nothing inside them is looked at
-        self.seen = 0  # attentions met directly inside the innermost call
+        self.off_path = 0  # how many open calls are not in the chain; what happens inside them is ignored
+        self.attentions = 0  # attentions so far, directly inside the innermost call
         self.reached = False
         self.counts: list[Counter[int]] = [Counter()]  # for each open call, how often it has called each module
         self.index_by_call = {
@@ -294,8 +297,8 @@ class TracedRun:
     def _on_attention(self, attention: AttentionCall) -> Tensor | None:
         if self.off_path or self.depth != len(self.path.chain):
             return None
-        self.seen += 1
-        if self.seen - 1 != self.path.ordinal:
+        self.attentions += 1
+        if self.attentions - 1 != self.path.ordinal:
             return None
         self.reached = True
         return self.on_attention(attention)
@@ -310,7 +313,7 @@ class TracedRun:
             self.counts[-1][id(module)] += 1
             if self._is_next_step(module, count):
                 return self._enter(original, watch, args, kwargs)
-            # what follows the attention may call the same module as often again: only calls before it are cached
+            # Only calls before the attention are cached. What follows it may call the same module again.
             index = None if self.reached else self.index_by_call.get((self.depth, id(module), count))
             if index is not None and self.restore is not None:
                 return pytree.tree_unflatten(self.restore(index), self.path.cached_calls[index].structure)

@@ -115,21 +115,23 @@ def _choose(record: _Record, layer: int | None) -> int:
         if not -len(call_paths) <= layer < len(call_paths):
             raise InputError(f"layer={layer} is out of range: there are {len(call_paths)} attentions ({listing}).")
         return layer % len(call_paths)
-    read = [index for index, yes in enumerate(_depends_on(mix_logits(record.logits), record.leaves)) if yes]
-    if not read:
+    influential = [
+        index for index, depends in enumerate(_depends_on(mix_logits(record.logits), record.leaves)) if depends
+    ]
+    if not influential:
         raise UnsupportedModelError(
             f"No logit depends on any attention of this model ({listing}), as far as gradients tell. If its layers are "
             "quantised to integers they have no gradient: load it without quantisation.",
             code="no-attention",
         )
-    final = read[-1]
+    final = influential[-1]
     # Other attentions that the logits read (through the residual stream) are fine if the final one reads them too: it
     # is then downstream of them. One that it does not read stands beside it, and either could be meant.
     attention = record.attentions[final]
     operands = [attention.raw_values, attention.weights, attention.query, attention.key]
     total = torch.stack([operand.double().sum() for operand in operands if operand is not None]).sum()
     upstream = _depends_on(total, record.leaves)
-    rivals = [index for index in read[:-1] if not upstream[index]]
+    rivals = [index for index in influential[:-1] if not upstream[index]]
     if rivals:
         raise UnsupportedModelError(
             f"Several attentions could be the final one: besides {final} ({call_paths[final].name}) the logits read "
@@ -140,7 +142,7 @@ def _choose(record: _Record, layer: int | None) -> int:
 
 
 def _depends_on(quantity: Tensor, leaves: list[Tensor]) -> list[bool]:
-    """For each leaf, whether a quantity depends on it: whether its gradient in the leaf is not zero."""
+    """For each leaf, whether a quantity depends on it: whether its gradient with respect to the leaf is not zero."""
     if not quantity.requires_grad:
         return [False] * len(leaves)
     gradients: tuple[Tensor | None, ...] = torch.autograd.grad(quantity, leaves, allow_unused=True, retain_graph=True)

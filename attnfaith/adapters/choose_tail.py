@@ -67,13 +67,13 @@ def choose_tail(
     scale, tolerance = scale_of(capture.logits), tolerance_of(capture.logits)
     weights = reference_logits = None
     reasons: dict[str, str] = {}
-    for tail in TAILS:
+    for tail in TAILS:  # from the fastest to the full forward pass; the loop ends at the first that passes all checks
         try:
             fast, trimmed = _with_needed_tensors(stores_everything, capture, tail)
             with torch.no_grad():
                 weights = trial_weights(trimmed, fast)[0] if weights is None else weights
                 logits = fast.rerun(trimmed, weights)
-                if reference_logits is None:
+                if reference_logits is None:  # the same for all tails
                     reference_logits = reference.rerun(capture, weights)
                     passes += weights.shape[1]
         except FAILURES as error:
@@ -95,7 +95,7 @@ def choose_tail(
             reasons[tail] = f"identity {identity:.0e}, edit {edit:.0e}"
             continue
         try:
-            padding, batched, more = _compare_in_batch(
+            padding, batched, extra_passes = _compare_in_batch(
                 fast, one_text, trimmed, weights, reference_logits, scale * effect
             )
         except FAILURES as error:
@@ -104,7 +104,7 @@ def choose_tail(
             reasons[tail] = f"in a padded batch, {one_line(error)}"
             passes += 2
             continue
-        passes += more
+        passes += extra_passes
         if math.isnan(batched) or batched <= tolerance:  # NaN: the model cannot be padded
             break
         reasons[tail] = f"in a padded batch, edit {batched:.0e}"
@@ -120,17 +120,19 @@ def choose_tail(
 def _every_token_decides(reference: TracedAdapter, one_text: dict[str, Any], decided: Tensor | None) -> bool:
     """Whether every token must be treated as deciding.
 
-    That is so where every token decides, and also where an edit changes which rows decide. The gradient at the original
+    This holds if every token decides already, or if an edit changes which rows decide. The gradient at the original
     text shows only the rows that decide now: under a maximum over positions, or behind rectified gates, other rows take
     over once the attention is edited. If they were not edited too, the edit would silently be incomplete.
     """
+    # A rectified gate that the noise closes is opened by the negative of the noise, so any row read in one of the two
+    # passes may decide.
     rows = reference.rows_read_under_noise(one_text, original=decided is None)
     before = rows[0] if decided is None else decided
-    read = rows.any(0) | before
+    may_decide = rows.any(0) | before
     tokens = one_text["attention_mask"][0].bool()
-    if read.equal(before) and not (read.shape == tokens.shape and bool(read[tokens].all())):
+    if may_decide.equal(before) and not (may_decide.shape == tokens.shape and bool(may_decide[tokens].all())):
         return False
-    if read.shape != tokens.shape:
+    if may_decide.shape != tokens.shape:
         raise UnsupportedModelError(
             f"An edit of the attention in {reference.call_path.name} changes which of its rows the decision depends "
             "on, and these rows are not tokens. It is then unknown which rows to edit. Write an adapter "
@@ -176,7 +178,7 @@ def _with_needed_tensors(
         return fast, trimmed
     leaves: dict[tuple[int, int], Tensor] = {}
     cached: dict[int, list[Tensor | None]] = {}
-    kept: dict[int, set[int]] = {}  # by cached call, the leaves of its result
+    needed: dict[int, set[int]] = {}  # by cached call, the indices of the leaves of its result
     for call, tensors in trimmed.state.cached.items():
         cached[call] = list(tensors)
         for index, tensor in enumerate(tensors):
@@ -185,14 +187,16 @@ def _with_needed_tensors(
             if tensor.is_floating_point():
                 leaves[call, index] = cached[call][index] = tensor.detach().requires_grad_()
             else:
-                kept.setdefault(call, set()).add(index)
+                needed.setdefault(call, set()).add(index)
+    # The gradients say which leaves the logits depend on. They are looked at for None, which means that the tail never
+    # read the leaf: a leaf whose gradient happens to be zero is still needed.
     logits = fast.rerun(replace(trimmed, state=replace(trimmed.state, cached=cached)), capture.weights.unsqueeze(1))
     if logits.requires_grad:
         gradients = torch.autograd.grad(logits.sum(), list(leaves.values()), allow_unused=True)
         for (call, index), gradient in zip(leaves, gradients, strict=True):
             if gradient is not None:
-                kept.setdefault(call, set()).add(index)
-    for call, indices in kept.items():
+                needed.setdefault(call, set()).add(index)
+    for call, indices in needed.items():
         for index in indices:
             dims = stores_everything.call_path.cached_calls[call].dims[index] or ()
             if "N" in dims and "B" not in dims:
@@ -200,7 +204,7 @@ def _with_needed_tensors(
                     "a module that runs before the tail returns positions without a batch dimension, so texts cannot "
                     "differ in them"
                 )
-    needed_leaves = {call: frozenset(indices) for call, indices in kept.items()}
+    needed_leaves = {call: frozenset(indices) for call, indices in needed.items()}
     fast = fast.with_tail(tail, needed_leaves=needed_leaves)
     cached = {
         call: [tensor if index in needed_leaves.get(call, ()) else None for index, tensor in enumerate(tensors)]
@@ -231,7 +235,9 @@ def _compare_in_batch(
     differences, passes = [], 0
     for left in (False, True):
         batch = with_longer_text(one_text, pad_id, left=left)
-        if half_precision:  # compared below with a pass that has noise at the padding, not with a longer text beside it
+        # In half precision the padded text runs alone: the tolerance is too wide to see a leaking mask beside a longer
+        # text. `_check_padding_is_ignored` puts noise at the padding instead.
+        if half_precision:
             batch = first_unpadded(batch, padding=True)
         passes += len(batch["input_ids"])
         try:
@@ -268,6 +274,8 @@ def _weights_in_batch(weights: Tensor, capture: Capture, together: Capture) -> T
     count = weights.shape[1]
     moved = together.weights.unsqueeze(1).repeat(1, count, 1, 1)
     moved[0] = 0
+    # In a batch, G = heads * R counts the deciding rows of the text that has most of them, so R may have grown. The
+    # items of the text may be shifted by padding on the left; the mask says where they are.
     rows, longest = capture.state.rows.shape[1], together.state.rows.shape[1]
     by_row = moved[0].unflatten(1, (-1, longest))[:, :, :rows]  # [K, H, R, N], a view
     by_row[..., together.mask[0]] = weights[0].unflatten(1, (-1, rows))[..., capture.mask[0]]
@@ -347,9 +355,9 @@ def _unsqueezed(tensor: Tensor | None) -> Tensor | None:
 def _check_capture(adapter: Adapter, capture: Capture) -> None:
     batch, _, items = capture.shape
     for name, expected in {"mask": (batch, items), "logits": (batch, capture.logits.shape[-1])}.items():
-        got = tuple(getattr(capture, name).shape)
-        if got != expected:
-            raise UnsupportedModelError(f"{type(adapter).__name__}.capture: {name} is {got}, expected {expected}.")
+        shape = tuple(getattr(capture, name).shape)
+        if shape != expected:
+            raise UnsupportedModelError(f"{type(adapter).__name__}.capture: {name} is {shape}, expected {expected}.")
     leaked = (capture.weights * ~capture.mask.unsqueeze(1)).abs().max().item()
     refuse_unless(leaked == 0, f"padding has attention weights (up to {leaked:.1e}).")
 

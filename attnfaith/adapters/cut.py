@@ -187,8 +187,8 @@ class Cut:
                 f"With nothing removed, the fast path is off by {difference:.1e} of the logits' scale on this batch, "
                 "so it cannot be trusted here. Was the model changed after the capture? Cut and capture again."
             )
-        rest = capture.shape[2] - longest
-        return logits if rest == 0 else torch.cat((logits, logits[:, -1:].expand(-1, rest, -1)), dim=1)
+        padding = capture.shape[2] - longest
+        return logits if padding == 0 else torch.cat((logits, logits[:, -1:].expand(-1, padding, -1)), dim=1)
 
     def _room(self, capture: Capture) -> int:
         """The largest number of candidates to run at once."""
@@ -220,7 +220,7 @@ def cut(
     """Cut a classifier at its final attention, and prove the cut.
 
     Args:
-        model: any text classifier: of Transformers, of attnfaith, or your own torch module. Of a data-parallel or
+        model: any text classifier: of Transformers, of attnfaith, or your own torch module. In a data-parallel or
             compiled wrapper the module inside is cut, and compared with what the wrapper computes.
         layer: the number of the attention in the forward pass (negative from the end); by default the final one.
         heads: the heads to cut; all by default. The others keep their weights.

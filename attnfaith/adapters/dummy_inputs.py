@@ -1,6 +1,6 @@
-"""Dummy inputs that any family of models accepts, made from its configuration: a cut is checked on them.
+"""Dummy inputs that any family of models accepts, made from its configuration; a cut is checked on them.
 
-Also what a configuration says of a model in general: values wherever they stand (`config_value`, `text_configs`), and
+Also readers of configurations: values at whatever level they are (`config_value`, `text_configs`), and
 how many tokens the model takes (`position_limit`).
 """
 

@@ -58,18 +58,18 @@ def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor,
     ids: an encoder-decoder looks its input up a second time, shifted by one, and gets the same vectors shifted; a model
     with the length first looks up the transpose; other lookups (a start token, token types) are left alone.
     """
-    read = False
+    replaced = False
 
     def replacing(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal read
+            nonlocal replaced
             output = original(*args, **kwargs)
             looked_up = args[0] if args else next(iter(kwargs.values()), None)
             if isinstance(looked_up, Tensor) and torch.equal(looked_up, ids):
-                read = True
+                replaced = True
                 return _with_vectors(output, vectors)
             if isinstance(looked_up, Tensor) and torch.equal(looked_up, ids.T):
-                read = True
+                replaced = True
                 return _with_vectors(output, vectors.transpose(0, 1))
             if not isinstance(looked_up, Tensor) or looked_up.shape != ids.shape:
                 return output
@@ -83,7 +83,7 @@ def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor,
         for module in find_lookups(model):
             patch_forward(undo, module, replacing)
         output = forward()
-    if not read:
+    if not replaced:
         raise UnsupportedModelError(
             f"{type(model).__name__} does not look its input_ids up in its word vectors, so nothing can be attributed "
             f"to them. Use {parameter('level', 'attention')}.",

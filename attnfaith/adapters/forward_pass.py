@@ -47,7 +47,7 @@ def observe(
     run: Callable[[], Tensor],
     call_path: CallPath,
     batch: int,
-    wanted: Sequence[int],
+    stored_calls: Sequence[int],
     at_block: bool,
     tokens: Tensor | None = None,
     rows_second: bool = True,
@@ -62,7 +62,7 @@ def observe(
         run: runs the forward pass, and returns logits.
         call_path: the call path of the attention.
         batch: the batch size.
-        wanted: the indices of the cached calls whose results are stored.
+        stored_calls: the indices of the cached calls whose results are stored.
         at_block: whether the gradient is taken at the layer's result.
         tokens: ``[B, L]``; if given, all of these rows are taken as deciding.
         rows_second: whether the layer's result is ``[B, Q, ...]``; otherwise it is ``[Q, B, ...]``.
@@ -98,7 +98,7 @@ def observe(
         call_path,
         batch,
         on_attention,
-        store={index: partial(stored.__setitem__, index) for index in wanted},
+        store={index: partial(stored.__setitem__, index) for index in stored_calls},
         on_block=on_block if at_block else note_states if rows_are_not_tokens else None,
     )
     logits = traced.run(run)
@@ -111,15 +111,15 @@ def observe(
         )
     gradients = torch.autograd.grad(mix_logits(logits), [*leaves, *states], allow_unused=True)
     gradients, state_gradients = gradients[: len(leaves)], gradients[len(leaves) :]
-    read = read_rows(gradients, attentions[0], batch, call_path.name, "QB"[rows_second] if at_block else None)
-    count = read.sum(-1)
+    is_read = read_rows(gradients, attentions[0], batch, call_path.name, "QB"[rows_second] if at_block else None)
+    count = is_read.sum(-1)
     if not bool(count.all()):
         text = int((count == 0).nonzero()[0])
         raise UnsupportedModelError(
             f"No logit of text {text} of the batch depends on the attention in {call_path.name}: its gradient is zero.",
             code="no-attention",
         )
-    rows, row_mask = pack_rows(read if tokens is None else tokens)
+    rows, row_mask = pack_rows(is_read if tokens is None else tokens)
     return Observation(
         logits.detach(),
         attentions[0],
@@ -135,12 +135,16 @@ def _deciding_token(gradients: Sequence[Tensor | None], batch: int, items: int) 
     present = [gradient for gradient in gradients if gradient is not None]
     if len(present) != 1 or present[0].dim() < 3 or present[0].shape[:2] != (batch, items):
         return None
-    read = (present[0] != 0).flatten(2).any(-1)
-    return read.int().argmax(-1) if bool((read.sum(-1) == 1).all()) else None
+    has_gradient = (present[0] != 0).flatten(2).any(-1)
+    return has_gradient.int().argmax(-1) if bool((has_gradient.sum(-1) == 1).all()) else None
 
 
 def read_rows(
-    gradients: Sequence[Tensor | None], attention: AttentionCall, batch: int, name: str, first: str | None = None
+    gradients: Sequence[Tensor | None],
+    attention: AttentionCall,
+    batch: int,
+    name: str,
+    first_dimension: str | None = None,
 ) -> Tensor:
     """Which query rows the logits read, ``[B, Q]``: those with a gradient that is not zero.
 
@@ -149,39 +153,39 @@ def read_rows(
         attention: the attention.
         batch: the batch size.
         name: the name of the attention's module.
-        first: the first dimension of the layer's results, "B" or "Q"; None for the attention's result.
+        first_dimension: the first dimension of the layer's results, "B" or "Q"; None for the attention's result.
     """
     queries = attention.shape[2]
-    read = torch.zeros(batch, queries, dtype=torch.bool, device=attention.raw_values.device)
+    is_read = torch.zeros(batch, queries, dtype=torch.bool, device=attention.raw_values.device)
     for gradient in gradients:
         if gradient is None:
             continue
         touched = gradient != 0
-        if first is None:
-            read |= attention.layout.read(touched).any(-1).any(1)
-        elif first == "B" and gradient.shape[:2] == (batch, queries):
-            read |= touched.flatten(2).any(-1)
-        elif first == "Q" and gradient.dim() > 2 and gradient.shape[:2] == (queries, batch):
-            read |= touched.flatten(2).any(-1).T
+        if first_dimension is None:
+            is_read |= attention.layout.read(touched).any(-1).any(1)
+        elif first_dimension == "B" and gradient.shape[:2] == (batch, queries):
+            is_read |= touched.flatten(2).any(-1)
+        elif first_dimension == "Q" and gradient.dim() > 2 and gradient.shape[:2] == (queries, batch):
+            is_read |= touched.flatten(2).any(-1).T
         else:
             raise UnsupportedModelError(
                 f"The layer around {name} does not return a vector for each position, so it is unknown which positions "
                 "decide. Write an adapter (register_adapter)."
             )
-    return read
+    return is_read
 
 
-def pack_rows(read: Tensor) -> tuple[Tensor, Tensor]:
+def pack_rows(mask: Tensor) -> tuple[Tensor, Tensor]:
     """Turn a mask of rows ``[B, Q]`` into positions ``[B, R]`` (0 where a text has fewer), and which of them exist."""
-    count = read.sum(-1)
+    count = mask.sum(-1)
     width = int(count.max())
-    rows = read.int().argsort(dim=-1, descending=True, stable=True)[:, :width]
+    rows = mask.int().argsort(dim=-1, descending=True, stable=True)[:, :width]
     exists = torch.arange(width, device=rows.device) < count.unsqueeze(-1)
     return torch.where(exists, rows, 0), exists
 
 
 def check_attended(logs: Tensor, exists: Tensor, mask: Tensor) -> None:
-    """Refuse a batch in which a deciding row attends padding, or nothing: such a row stands on padding itself."""
+    """Refuse a batch in which a deciding row attends padding, or nothing: such a row is itself padding."""
     attended = logs > -torch.inf
     attends_padding = (attended & ~mask[:, None, None]).any(-1)
     wrong = (exists & (attends_padding | ~attended.any(-1))).flatten(1).any(-1).nonzero().flatten().tolist()

@@ -34,8 +34,8 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
     inputs = {name: value for name, value in inputs.items() if name != "labels" and value is not None}
     ids = inputs.get("input_ids")
     if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
-        got = type(ids).__name__ if not isinstance(ids, Tensor) else f"{ids.dtype} of shape {tuple(ids.shape)}"
-        raise InputError(f"Expected input_ids as a tensor of token ids [batch, length], got {got}.")
+        actual = type(ids).__name__ if not isinstance(ids, Tensor) else f"{ids.dtype} of shape {tuple(ids.shape)}"
+        raise InputError(f"Expected input_ids as a tensor of token ids [batch, length], got {actual}.")
     if ids.numel() == 0:
         raise InputError(f"input_ids is empty, of shape {tuple(ids.shape)}: expected at least one text and one token.")
     size = vocabulary_of(model)
@@ -56,8 +56,8 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
             )
         mask = torch.ones_like(ids)
     if not isinstance(mask, Tensor) or mask.shape != ids.shape:
-        got = type(mask).__name__ if not isinstance(mask, Tensor) else str(tuple(mask.shape))
-        raise InputError(f"Expected attention_mask of the shape of input_ids, {tuple(ids.shape)}, got {got}.")
+        actual = type(mask).__name__ if not isinstance(mask, Tensor) else str(tuple(mask.shape))
+        raise InputError(f"Expected attention_mask of the shape of input_ids, {tuple(ids.shape)}, got {actual}.")
     if not bool(((mask == 0) | (mask == 1)).all()):  # NaN is neither, and PyTorch would take it for 1
         odd = mask[(mask != 0) & (mask != 1)].flatten()[0].item()
         raise InputError(f"Expected attention_mask of 1 (a token) and 0 (padding), got {odd}.")
@@ -71,38 +71,38 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
             "model.config.pad_token_id to the tokenizer's pad_token_id, or pass texts of one length.",
             code="missing-padding-token",
         )
-    others = {name: value for name, value in inputs.items() if name not in ("input_ids", "attention_mask")}
-    _check_others(model, others, ids)
+    extra_inputs = {name: value for name, value in inputs.items() if name not in ("input_ids", "attention_mask")}
+    _check_others(model, extra_inputs, ids)
     device = next((parameter.device for parameter in model.parameters()), ids.device)
     inputs["attention_mask"] = mask
     return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
 
 
-def _check_others(model: nn.Module, others: dict[str, Any], ids: Tensor) -> None:
+def _check_others(model: nn.Module, extra_inputs: dict[str, Any], ids: Tensor) -> None:
     """Check the inputs beside ids and mask: the model has such an input, and its values fit the tokens."""
     parameters = inspect.signature(model.forward).parameters.values()
-    known = {parameter.name for parameter in parameters}
+    accepted = {parameter.name for parameter in parameters}
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     types = next((count for part in text_configs(getattr(model, "config", None)) if (count := _types_of(part))), None)
-    for name, value in others.items():
-        if "input_ids" in known and name not in known and not open_ended:
+    for name, value in extra_inputs.items():
+        if "input_ids" in accepted and name not in accepted and not open_ended:
             raise InputError(
-                f"{type(model).__name__} has no input {short_repr(name)}. It has: {', '.join(sorted(known))}.",
+                f"{type(model).__name__} has no input {short_repr(name)}. It has: {', '.join(sorted(accepted))}.",
                 code="unknown-name",
             )
         if name not in ("token_type_ids", "position_ids"):
             continue
-        whole = isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
+        is_integer = isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
         # TAPAS has several numbers for each token, in a third dimension
-        if not whole or tuple(value.shape[:2]) not in (tuple(ids.shape), (1, ids.shape[1])):
-            got = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short_repr(value)
+        if not is_integer or tuple(value.shape[:2]) not in (tuple(ids.shape), (1, ids.shape[1])):
+            actual = f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short_repr(value)
             shape = tuple(ids.shape)
-            raise InputError(f"Expected {name} as whole numbers of the shape of input_ids, {shape}, got {got}.")
+            raise InputError(f"Expected {name} as whole numbers of the shape of input_ids, {shape}, got {actual}.")
         positions = min((table.num_embeddings for table in position_tables(model)), default=None)
-        count, least, most = types if name == "token_type_ids" else positions, int(value.min()), int(value.max())
-        if least < 0 or (count is not None and most >= count):
+        count, smallest, largest = types if name == "token_type_ids" else positions, int(value.min()), int(value.max())
+        if smallest < 0 or (count is not None and largest >= count):
             expected = "0 or more" if count is None else f"0 to {count - 1}"
-            raise InputError(f"{name} holds values from {least} to {most}; the model expects {expected}.")
+            raise InputError(f"{name} holds values from {smallest} to {largest}; the model expects {expected}.")
 
 
 def _types_of(part: Any) -> int | None:
@@ -147,8 +147,8 @@ def check_keep(capture: Capture, keep: Any) -> Tensor:
     check_capture(capture)
     batch, _, items = capture.shape
     if not isinstance(keep, Tensor) or keep.dim() != 3 or (keep.shape[0], keep.shape[2]) != (batch, items):
-        got = tuple(keep.shape) if isinstance(keep, Tensor) else type(keep).__name__
-        raise InputError(f"Expected keep of shape [batch, candidates, items] = [{batch}, K, {items}], got {got}.")
+        actual = tuple(keep.shape) if isinstance(keep, Tensor) else type(keep).__name__
+        raise InputError(f"Expected keep of shape [batch, candidates, items] = [{batch}, K, {items}], got {actual}.")
     if keep.dtype != torch.bool:
         raise InputError(f"Expected keep as bool (True = the item stays), got {keep.dtype}. Use keep.bool().")
     keep = keep.to(capture.mask.device)
@@ -164,10 +164,10 @@ def check_weights(capture: Capture, weights: Any) -> Tensor:
     batch, groups, items = capture.shape
     expected = (batch, groups, items)
     if not isinstance(weights, Tensor) or weights.dim() != 4 or (weights.shape[0], *weights.shape[2:]) != expected:
-        got = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+        actual = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
         raise InputError(
             f"Expected weights of shape [batch, candidates, distributions, items] = [{batch}, K, {groups}, {items}], "
-            f"got {got}."
+            f"got {actual}."
         )
     if not weights.is_floating_point():
         raise InputError(f"Expected weights as floating-point numbers, got {weights.dtype}. Use weights.float().")
@@ -188,10 +188,10 @@ def check_order(capture: Capture, order: Any) -> Tensor:
     """Check that ``order`` is ``[B, N]``, each row a permutation with padding last; return it on the same device."""
     check_capture(capture)
     batch, _, items = capture.shape
-    whole = isinstance(order, Tensor) and order.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
-    if not isinstance(order, Tensor) or order.shape != (batch, items) or not whole:
-        got = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
-        raise InputError(f"Expected order as positions of shape [batch, items] = [{batch}, {items}], got {got}.")
+    is_integer = isinstance(order, Tensor) and order.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
+    if not isinstance(order, Tensor) or order.shape != (batch, items) or not is_integer:
+        actual = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
+        raise InputError(f"Expected order as positions of shape [batch, items] = [{batch}, {items}], got {actual}.")
     order = order.to(capture.mask.device).long()
     positions = torch.arange(items, device=order.device)
     inside = bool(((order >= 0) & (order < items)).all())

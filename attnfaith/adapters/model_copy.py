@@ -34,7 +34,7 @@ class _Node:
 
     owner: Any
     copy: Any
-    seen: list[dict[Any, Any]]
+    attributes: list[dict[Any, Any]]
 
 
 class SharedCopy:
@@ -110,7 +110,7 @@ class SharedCopy:
 
     def _is_current(self) -> bool:
         return all(_share_memory(*pair) for pair in self._aliases.values()) and all(
-            _identical(_attributes(node.owner), node.seen) for node in self._nodes.values()
+            _identical(_attributes(node.owner), node.attributes) for node in self._nodes.values()
         )
 
     def _build(self) -> None:
@@ -151,11 +151,11 @@ def _attributes(owner: Any) -> list[dict[Any, Any]]:
     return [attributes, *[dict(value) for value in attributes.values() if isinstance(value, dict) and value]]
 
 
-def _identical(now: list[dict[Any, Any]], then: list[dict[Any, Any]]) -> bool:
-    """Whether the very same objects have the same names."""
-    if len(now) != len(then):
+def _identical(now: list[dict[Any, Any]], before: list[dict[Any, Any]]) -> bool:
+    """Whether two lists of dictionaries hold the same objects under the same names."""
+    if len(now) != len(before):
         return False
-    for left, right in zip(now, then, strict=True):
+    for left, right in zip(now, before, strict=True):
         if len(left) != len(right) or not all(map(is_, left.values(), right.values())) or left.keys() != right.keys():
             return False
     return True
@@ -180,18 +180,19 @@ class _Translation:
         """
         if id(owner) in self.nodes:
             return self.nodes[id(owner)].copy
-        known = self.known_nodes.get(id(owner))
-        made = known.copy if known is not None and known.owner is owner else previous
-        if made is None or id(made) in self.used:
-            made = _blank(owner)
-        elif type(made) is not type(owner):
-            made.__class__ = type(owner)
-        self.used.add(id(made))
-        seen = _attributes(owner)
-        self.nodes[id(owner)] = _Node(owner, made, seen)  # before its attributes: they may refer back to it
-        children = vars(made).get("_modules", {})
+        previous_node = self.known_nodes.get(id(owner))
+        owner_copy = previous_node.copy if previous_node is not None and previous_node.owner is owner else previous
+        if owner_copy is None or id(owner_copy) in self.used:
+            owner_copy = _blank(owner)
+        elif type(owner_copy) is not type(owner):
+            owner_copy.__class__ = type(owner)
+        self.used.add(id(owner_copy))
+        owner_attributes = _attributes(owner)
+        # Noted before the attributes are translated, since they may refer back to the owner.
+        self.nodes[id(owner)] = _Node(owner, owner_copy, owner_attributes)
+        children = vars(owner_copy).get("_modules", {})
         attributes: dict[str, Any] = {}
-        for name, value in seen[0].items():
+        for name, value in owner_attributes[0].items():
             if name == "_modules":
                 attributes[name] = {key: child and self.node(child, children.get(key)) for key, child in value.items()}
             elif name.endswith("config") and hasattr(value, "__dict__"):
@@ -200,9 +201,9 @@ class _Translation:
                 attributes[name] = self.translate(value)
                 if attributes[name] is value and isinstance(owner, nn.Module) and isinstance(value, dict | set):
                     attributes[name] = copy.copy(value)  # a forward pass may register buffers and hooks
-        vars(made).clear()
-        vars(made).update(attributes)
-        return made
+        vars(owner_copy).clear()
+        vars(owner_copy).update(attributes)
+        return owner_copy
 
     def alias(self, parameter: nn.Parameter) -> nn.Parameter:
         """The copy's parameter: it shares the owner's memory, without gradients and without its version counter.
@@ -211,9 +212,9 @@ class _Translation:
         forward pass.
         """
         if id(parameter) not in self.aliases:
-            known = self.known_aliases.get(id(parameter))
-            if known is not None and known[0] is parameter and _share_memory(*known):
-                alias = known[1]
+            entry = self.known_aliases.get(id(parameter))
+            if entry is not None and entry[0] is parameter and _share_memory(*entry):
+                alias = entry[1]
             elif type(parameter) is nn.Parameter:
                 alias = nn.Parameter(parameter.data, requires_grad=False)
                 alias.__dict__.update(parameter.__dict__)
@@ -253,9 +254,9 @@ class _Translation:
             arguments, keywords = self.translate(value.args), self.translate(value.keywords)
             if function is value.func and arguments is value.args and keywords is value.keywords:
                 return value
-            made = type(value)(function, *arguments, **keywords)
-            vars(made).update(vars(value))
-            return made
+            partial_copy = type(value)(function, *arguments, **keywords)
+            vars(partial_copy).update(vars(value))
+            return partial_copy
         if isinstance(value, types.FunctionType):
             return self._function(value)
         if isinstance(value, weakref.ref):
@@ -269,10 +270,10 @@ class _Translation:
         parts = {key: self.translate(part) for key, part in items.items()}
         if all(map(is_, parts.values(), items.values())):
             return value
-        made = copy.copy(value)
+        container_copy = copy.copy(value)
         for key, part in parts.items():
-            made[key] = part
-        return made
+            container_copy[key] = part
+        return container_copy
 
     def _function(self, value: types.FunctionType) -> types.FunctionType:
         cells = value.__closure__ or ()
@@ -286,10 +287,12 @@ class _Translation:
             else cell
             for cell in cells
         )
-        made = types.FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, closure)
-        made.__kwdefaults__ = value.__kwdefaults__
-        made.__dict__.update(value.__dict__)
-        return made
+        function_copy = types.FunctionType(
+            value.__code__, value.__globals__, value.__name__, value.__defaults__, closure
+        )
+        function_copy.__kwdefaults__ = value.__kwdefaults__
+        function_copy.__dict__.update(value.__dict__)
+        return function_copy
 
 
 def _cell_content(cell: Any) -> Any:

@@ -152,8 +152,8 @@ class OriginalRun:
                 return self.logits(model, batch)
         except Exception as error:
             raise UnsupportedModelError(
-                "It cannot be checked that attnfaith runs this model as you do: the check replaces the attention by "
-                f"another one, and then the forward pass fails ({one_line(error)}).",
+                "attnfaith cannot check that it runs this model as you do: the check replaces the attention by another "
+                f"one, and the forward pass then fails ({one_line(error)}).",
                 code="not-reproduced",
             ) from error
 
@@ -199,11 +199,11 @@ class _SideEffects(FunctionInterceptor):
 
 
 def inspect_copy(shared: SharedCopy, inputs: Mapping[str, Any]) -> None:
-    """Run the copy once: is the owner's model used by it (then it is lent instead), and are random numbers drawn?"""
-    with ExitStack() as undo, _SideEffects(shared.aliased(), undo) as seen, torch.no_grad(), suppress(Exception):
+    """Run the copy once: note whether it draws random numbers, and lend the owner's model if the copy uses it."""
+    with ExitStack() as undo, _SideEffects(shared.aliased(), undo) as effects, torch.no_grad(), suppress(Exception):
         shared.root(**first_unpadded(inputs))  # an error is raised again, with its reason, by `OriginalRun`
-    shared.draws |= seen.draws
-    if seen.leaks:
+    shared.draws |= effects.draws
+    if effects.leaks:
         shared.lend()
 
 
@@ -232,10 +232,10 @@ def prove_copy(run: OriginalRun, shared: SharedCopy) -> None:
         if not reasons[-1]:
             return
     shared.replace_attention(*before)
-    tried = "; ".join(f"{name}: {reason}" for name, reason in zip(WATCHABLE, reasons, strict=True))
+    attempts = "; ".join(f"{name}: {reason}" for name, reason in zip(WATCHABLE, reasons, strict=True))
     raise UnsupportedModelError(
         f"The attention implementation {', '.join(hidden)} does not return its weights, and no implementation that "
-        f"does is proved equal to it on this model ({tried}). Load the model with attn_implementation='eager'.",
+        f"does is proved equal to it on this model ({attempts}). Load the model with attn_implementation='eager'.",
         code="hidden-weights",
     )
 

@@ -55,9 +55,9 @@ def relative_difference(left: Tensor, right: Tensor, scale: float) -> float:
 def scale_of(logits: Tensor) -> float:
     """The scale of logits: half of their range over classes, for the text where it is largest.
 
-    The size of the logits would not do: an offset shared by all classes changes no decision, and differences would look
-    small beside it. Near a tie, where rounding is large relative to the range, the scale is a hundredth of the size of
-    the logits; with a single class it is their size.
+    The size of the logits is no measure: an offset shared by all classes changes no decision, and would make
+    differences look small. Near a tie, where rounding is large relative to the range, the scale is a hundredth of the
+    size of the logits; with a single class it is their size.
     """
     values = logits.detach().double()
     size = values.abs().max().item()
@@ -120,7 +120,7 @@ def first_unpadded(inputs: Mapping[str, Any], *, padding: bool = False) -> dict[
 def with_longer_text(inputs: Mapping[str, Any], pad_id: int, *, left: bool = False) -> dict[str, Any]:
     """Batch a text with a longer one, so that the text is padded on one side.
 
-    The longer text is the text twice, with one start and one end token: a text that any model accepts.
+    The longer text is the text twice, with one start and one end token, which any model accepts.
     """
     ids = inputs["input_ids"]
     length = ids.shape[1]

@@ -86,13 +86,13 @@ def run_tail(
 
     def on_attention(attention: AttentionCall) -> Tensor:
         if tail == ONE_POSITION:
-            whole = context
+            every_row = context
         elif tail == LAST_BLOCK:
             assert state.context is not None
-            whole = replace_query_rows(state.context[texts], context, rows, row_mask)
+            every_row = replace_query_rows(state.context[texts], context, rows, row_mask)
         else:
-            whole = replace_query_rows(attention.layout.read(attention.output), context, rows, row_mask)
-        return attention.layout.write(whole)
+            every_row = replace_query_rows(attention.layout.read(attention.output), context, rows, row_mask)
+        return attention.layout.write(every_row)
 
     def restore(index: int) -> list[Any]:
         length = rows.shape[1] if tail == ONE_POSITION else state.length

@@ -83,42 +83,44 @@ class TracedAdapter(Adapter):
 
     def capture(self, **inputs: Any) -> Capture:
         """Run the model once, and watch its final attention."""
-        wanted = {
+        stored_calls = {
             ONE_POSITION: [call for call, indices in self.needed_leaves.items() if indices],
             LAST_BLOCK: range(len(self.call_path.cached_calls)),
             FULL_FORWARD: [],
         }[self.tail]
         tokens = inputs["attention_mask"].bool()
-        seen = observe(
+        observation = observe(
             lambda: self.forward(inputs),
             self.call_path,
             len(tokens),
-            wanted,
+            stored_calls,
             self.at_block,
             tokens if self.every_row else None,
             self.rows_second,
         )
         # whatever asked for gradients inside the model (input gradients for checkpointing), a capture has no graph
-        weights, logs = (tensor.detach() for tensor in seen.attention.distributions(seen.rows))
+        weights, logs = (tensor.detach() for tensor in observation.attention.distributions(observation.rows))
         mask, items = attended_items(tokens, logs, self.call_path.name)
         heads = list(range(weights.shape[1])) if self.heads is None else list(self.heads)
         weights, logs = (tensor[:, heads, :, : mask.shape[1]] for tensor in (weights, logs))
-        exists = seen.row_mask[:, None, :].expand(weights.shape[:3])
+        exists = observation.row_mask[:, None, :].expand(weights.shape[:3])
         check_attended(logs, exists, mask)
         state = TracedState(
             inputs=inputs,
-            rows=seen.rows,
-            row_mask=seen.row_mask,
-            values=seen.attention.values()[:, :, : mask.shape[1]].detach(),
-            context=seen.attention.layout.read(seen.attention.output).detach(),
-            cached={call: self._needed_tensors(call, leaves) for call, leaves in seen.stored.items()},
-            shapes={call: [getattr(leaf, "shape", None) for leaf in leaves] for call, leaves in seen.stored.items()},
-            token=seen.token if items.kind == "tokens" else None,
+            rows=observation.rows,
+            row_mask=observation.row_mask,
+            values=observation.attention.values()[:, :, : mask.shape[1]].detach(),
+            context=observation.attention.layout.read(observation.attention.output).detach(),
+            cached={call: self._needed_tensors(call, leaves) for call, leaves in observation.stored.items()},
+            shapes={
+                call: [getattr(leaf, "shape", None) for leaf in leaves] for call, leaves in observation.stored.items()
+            },
+            token=observation.token if items.kind == "tokens" else None,
         )
         return Capture(
             weights=torch.where(exists.unsqueeze(-1), weights, 0).flatten(1, 2),
             mask=mask,
-            logits=seen.logits,
+            logits=observation.logits,
             items=items,
             groups=exists.flatten(1, 2),
             log_weights=torch.where(exists.unsqueeze(-1), logs, -torch.inf).flatten(1, 2),
@@ -163,16 +165,16 @@ class TracedAdapter(Adapter):
             ``[2, Q]``, with ``original`` ``[3, Q]``.
         """
         count = 2 + original
-        seen: list[tuple[AttentionCall, Tensor]] = []
+        observed: list[tuple[AttentionCall, Tensor]] = []
 
         def disturb(attention: AttentionCall) -> Tensor:
-            whole = attention.layout.read(attention.output).clone()
+            contexts = attention.layout.read(attention.output).clone()
             generator = torch.Generator().manual_seed(0)
-            noise = torch.rand(whole[0].shape, generator=generator, dtype=torch.float64) - 0.5
-            whole[-2] = (4 * noise).to(whole) * whole.abs().amax()
-            whole[-1] = -whole[-2]
-            leaf = attention.layout.write(whole).detach().requires_grad_()
-            seen.append((attention, leaf))
+            noise = torch.rand(contexts[0].shape, generator=generator, dtype=torch.float64) - 0.5
+            contexts[-2] = (4 * noise).to(contexts) * contexts.abs().amax()
+            contexts[-1] = -contexts[-2]
+            leaf = attention.layout.write(contexts).detach().requires_grad_()
+            observed.append((attention, leaf))
             return leaf.clone()
 
         traced = TracedRun(self.call_path, count, disturb)
@@ -181,7 +183,7 @@ class TracedAdapter(Adapter):
             raise UnsupportedModelError(
                 f"No logit depends on the attention in {self.call_path.name}.", code="no-attention"
             )
-        attention, leaf = seen[0]
+        attention, leaf = observed[0]
         gradients = torch.autograd.grad(mix_logits(logits), [leaf], allow_unused=True)
         return read_rows(gradients, attention, count, self.call_path.name)
 
@@ -204,7 +206,8 @@ class TracedAdapter(Adapter):
             present, counts = texts[chunk].unique_consecutive(return_counts=True)
             sets = keep[chunk].split(counts.tolist())
             contexts = [
-                self._erased_context(capture, text, kept) for text, kept in zip(present.tolist(), sets, strict=True)
+                self._erased_context(capture, text, sets_of_text)
+                for text, sets_of_text in zip(present.tolist(), sets, strict=True)
             ]
             parts.append(self._tail(state, torch.cat(contexts), texts[chunk]))
         logits = torch.cat(parts)
@@ -220,9 +223,9 @@ class TracedAdapter(Adapter):
         top = logs.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
         shares = (logs - top).exp().to(values.dtype)  # [H, N], relative to the largest
         mass = weights.double().sum(-1).to(values.dtype)
-        kept = keep.to(values.dtype)
-        total = kept @ shares.T  # [K, H]
-        sums = kept @ (shares.unsqueeze(-1) * values).transpose(0, 1).flatten(1)  # [K, H * D]
+        indicator = keep.to(values.dtype)
+        total = indicator @ shares.T  # [K, H]
+        sums = indicator @ (shares.unsqueeze(-1) * values).transpose(0, 1).flatten(1)  # [K, H * D]
         context = sums.unflatten(1, (len(shares), -1)) * (mass / total).nan_to_num(0.0, 0.0).unsqueeze(-1)
         small = (total < 1e-20).any(1)
         if bool(small.any()):
@@ -237,9 +240,9 @@ class TracedAdapter(Adapter):
     def _tail(self, state: TracedState, context: Tensor, texts: Tensor) -> Tensor:
         if self.heads is not None:
             assert state.context is not None
-            whole = select_query_rows(state.context, state.rows)[texts]
-            whole[:, list(self.heads)] = context.to(whole.dtype)
-            context = whole
+            every_head = select_query_rows(state.context, state.rows)[texts]
+            every_head[:, list(self.heads)] = context.to(every_head.dtype)
+            context = every_head
         pad = getattr(getattr(self.model, "config", None), "pad_token_id", None)
         return run_tail(
             self.forward, self.call_path, self.tail, state, context, texts, 0 if pad is None else max(pad, 0)
@@ -251,23 +254,23 @@ class TracedAdapter(Adapter):
         """Stop the forward pass at the attention, and run the tail on the deciding rows alone."""
         if self.tail != ONE_POSITION or self.every_row or self.heads is not None:
             return super().logits_at(rows, inputs, vectors)
-        seen: list[AttentionCall] = []
+        attentions: list[AttentionCall] = []
         stored: dict[int, list[Any]] = {}
 
         def stop(attention: AttentionCall) -> None:
-            seen.append(attention)
+            attentions.append(attention)
             raise _StopForward
 
-        wanted = {call: partial(stored.__setitem__, call) for call, indices in self.needed_leaves.items() if indices}
+        store = {call: partial(stored.__setitem__, call) for call, indices in self.needed_leaves.items() if indices}
         ids = inputs["input_ids"]
-        traced = TracedRun(self.call_path, len(ids), stop, store=wanted)
+        traced = TracedRun(self.call_path, len(ids), stop, store=store)
 
         def run() -> Tensor:
             return traced.run(lambda: self.forward(inputs))
 
         with suppress(_StopForward):
             run() if vectors is None else run_on_vectors(self.model, run, ids, vectors)
-        values = seen[0].values()
+        values = attentions[0].values()
         state = TracedState(
             inputs=inputs,
             rows=rows[0],
@@ -277,7 +280,7 @@ class TracedAdapter(Adapter):
             cached={call: self._needed_tensors(call, leaves) for call, leaves in stored.items()},
             shapes={},
         )
-        context = seen[0].distributions(rows[0])[0].to(values.dtype) @ values
+        context = attentions[0].distributions(rows[0])[0].to(values.dtype) @ values
         return self._tail(self.for_tail(state), context, torch.arange(len(ids), device=ids.device))
 
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:

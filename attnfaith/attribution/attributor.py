@@ -61,7 +61,7 @@ class Attributor(Attribution):
         epsilon: the stabiliser of LRP.
         max_length: texts are truncated to this many tokens, with a note; by default to the limit of the model.
         batch_size: the number of texts in a pass.
-        seed: of random rankings.
+        seed: the seed of random rankings.
 
     Example:
         >>> import attnfaith as af
@@ -110,14 +110,14 @@ class Attributor(Attribution):
         model, tokenizer = load_model(model, tokenizer)
         averages_layers = chosen is not None and chosen.averages_layers
         average = layer == "mean" and head is None and averages_layers
-        elsewhere = (layer, head) != ("final", None) and not (average and level == "input")
-        if elsewhere and (isinstance(model, Cut) or level != "attention"):
+        another_attention = (layer, head) != ("final", None) and not (average and level == "input")
+        if another_attention and (isinstance(model, Cut) or level != "attention"):
             raise InputError(
                 f"layer and head choose the attention to cut at. They need {parameter('level', 'attention')} and a "
                 "model that is not cut yet; leave them out."
             )
-        place = where_to_cut(layer, head, averages_layers=averages_layers)
-        self.cut = model if isinstance(model, Cut) else cut(model, **place)
+        cut_options = where_to_cut(layer, head, averages_layers=averages_layers)
+        self.cut = model if isinstance(model, Cut) else cut(model, **cut_options)
         self.method: Method = chosen or default_method(affine=self.cut.adapter.may_be_affine, level=level)
         super().__init__(self.cut.model)
         self.output = output or self.method.default_output
@@ -200,14 +200,14 @@ class Attributor(Attribution):
                 f"Expected input_ids alone, got {len(input_tensors)} inputs; pass the others as a dict, in "
                 "additional_forward_args."
             )
-        whole = check_inputs(self.cut.model, {"input_ids": input_tensors[0], **extra_inputs(additional_forward_args)})
+        batch = check_inputs(self.cut.model, {"input_ids": input_tensors[0], **extra_inputs(additional_forward_args)})
         changes: dict[str, Any] = {"steps": validation.positive_int(n_steps, "n_steps", most=MOST_STEPS)}
         changes["baseline"] = None if baselines is None else _baseline(baselines, "baselines")
         validation.flag(return_convergence_delta, "return_convergence_delta")
         changes["chunk"] = validation.positive_int(internal_batch_size, "internal_batch_size")
         settings = {name: value for name, value in changes.items() if value is not None}
         values, gaps = [], []
-        for piece, chosen, rows in self._pieces(whole, target, internal_batch_size or self.batch_size):
+        for piece, chosen, rows in self._pieces(batch, target, internal_batch_size or self.batch_size):
             if isinstance(baselines, Tensor) and baselines.dim() == 3 and len(baselines) == len(input_tensors[0]):
                 settings["baseline"] = baselines[rows.start : rows.stop]
             request, scores = self.score(piece, chosen, text_ids=tuple(rows), **settings)
@@ -302,10 +302,10 @@ class Attributor(Attribution):
         if isinstance(target, Tensor) and target.numel() == 1 and not target.is_floating_point():
             target = target.item()
         if isinstance(target, bool) or not isinstance(target, int) or not 0 <= target < count:
-            known = f" or one of {', '.join(map(short_repr, list(names)[:20]))}" if names else ""
+            class_names = f" or one of {', '.join(map(short_repr, list(names)[:20]))}" if names else ""
             raise InputError(
                 f"{parameter('target')} of text {text} is {short_repr(target)}, which is no class of the model; "
-                f"expected 0..{count - 1}{known}."
+                f"expected 0..{count - 1}{class_names}."
             )
         return int(target)
 
@@ -356,8 +356,8 @@ class Attributor(Attribution):
 def _baseline(baseline: Any, name: str) -> str | Tensor:
     if isinstance(baseline, Tensor):
         return baseline
-    known: str = validation.one_of(baseline, ("zero", "pad", "mask"), f"{name} (or a tensor of word vectors)")
-    return known
+    replacement: str = validation.one_of(baseline, ("zero", "pad", "mask"), f"{name} (or a tensor of word vectors)")
+    return replacement
 
 
 def _digits(value: float) -> str:

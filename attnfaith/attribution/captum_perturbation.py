@@ -38,9 +38,9 @@ def perturb_tokens(
         torch.Size([1, 4])
     """
     share = validation.share(share, "share", one=True)
-    most = 2**63 - 1
+    largest = 2**63 - 1
     generator = (
-        None if seed is None else torch.Generator().manual_seed(validation.whole_number(seed, "seed", most=most))
+        None if seed is None else torch.Generator().manual_seed(validation.whole_number(seed, "seed", most=largest))
     )
     choices = _ids(replacement, "replacement").unique()
     if not len(choices):
@@ -51,18 +51,18 @@ def perturb_tokens(
         single = ids[0] if isinstance(ids, tuple) else ids
         if not isinstance(single, Tensor) or single.dtype not in (torch.int64, torch.int32):
             raise InputError(f"Expected token ids, got {getattr(single, 'dtype', type(single).__name__)}.")
-        known = choices.to(single)
+        candidates = choices.to(single)
         free = ~torch.isin(single, stays.to(single.device))
         if len(choices) == 1:
-            free &= single != known  # it would be replaced by itself
+            free &= single != candidates  # it would be replaced by itself
         draws = torch.rand(single.shape, generator=generator).to(single.device).masked_fill(~free, 2.0)
         first = draws == draws.amin(-1, keepdim=True)
         chosen = free & ((draws < share) | first)
         drawn = torch.randint(len(choices), single.shape, generator=generator)
-        others = torch.randint(1, max(len(choices), 2), single.shape, generator=generator)
-        same = known[drawn] == single  # a token must not be replaced by itself: draw another one
-        drawn = torch.where(same.cpu(), (drawn + others) % len(choices), drawn)
-        return chosen, torch.where(chosen, known[drawn], single)
+        offsets = torch.randint(1, max(len(choices), 2), single.shape, generator=generator)
+        unchanged = candidates[drawn] == single  # a token must not be replaced by itself: draw another one
+        drawn = torch.where(unchanged.cpu(), (drawn + offsets) % len(choices), drawn)
+        return chosen, torch.where(chosen, candidates[drawn], single)
 
     def perturb(ids: Any, *_: Any) -> Any:
         perturbed = change(ids)[1]

@@ -26,7 +26,7 @@ class ColouredPiece:
 
     Attributes:
         text: its characters, as they are in the original.
-        score: of the item; None for characters between items.
+        score: the score of the item; None for characters between items.
         unread: whether the model did not read it, because the text was cut off.
     """
 
@@ -39,7 +39,7 @@ def coloured_pieces(explanation: Explanation, pieces: Sequence[Piece]) -> list[l
     """The text, or both texts of a pair, each cut into pieces; together the pieces are the original text.
 
     Args:
-        explanation: whose texts are shown.
+        explanation: the explanation whose texts are shown.
         pieces: the items with their scores, in any order. Where items overlap, the earlier one is shown.
     """
     encoded = explanation.encoded
@@ -48,20 +48,20 @@ def coloured_pieces(explanation: Explanation, pieces: Sequence[Piece]) -> list[l
 
 
 def _cut(explanation: Explanation, text: str, pieces: Sequence[Piece], segment: int) -> Iterator[ColouredPiece]:
-    read, at = _read_range(explanation, text, segment), 0
+    read_range, at = _read_range(explanation, text, segment), 0
     inside = [piece for piece in pieces if piece.segment == segment and piece.start is not None]
     for piece in sorted(inside, key=lambda piece: piece.start or 0):
         start, end = max(at, piece.start or 0), piece.end or 0
         if start < end:
-            yield from _between(text, at, start, read)
+            yield from _between(text, at, start, read_range)
             yield ColouredPiece(text[start:end], piece.score)
             at = end
-    yield from _between(text, at, len(text), read)
+    yield from _between(text, at, len(text), read_range)
 
 
-def _between(text: str, start: int, end: int, read: Span) -> Iterator[ColouredPiece]:
+def _between(text: str, start: int, end: int, read_range: Span) -> Iterator[ColouredPiece]:
     """Characters that belong to no item, cut where the model began and stopped reading."""
-    first, last = read
+    first, last = read_range
     cuts = sorted({start, min(max(first, start), end), min(max(last, start), end), end})
     for a, b in pairwise(cuts):
         yield ColouredPiece(text[a:b], unread=(b <= first or a >= last) and bool(text[a:b].strip()))
@@ -71,12 +71,12 @@ def _read_range(explanation: Explanation, text: str, segment: int) -> Span:
     encoded = explanation.encoded
     if not encoded.truncated:
         return 0, len(text)
-    spans = [span for span, own in zip(encoded.offsets, encoded.segments, strict=True) if span and own == segment]
+    spans = [span for span, number in zip(encoded.offsets, encoded.segments, strict=True) if span and number == segment]
     return min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=0)
 
 
 def largest_score(pieces: Sequence[Piece]) -> float:
-    """The largest size of a score: it has the full colour."""
+    """The largest absolute value of a score, which gets the full colour."""
     return max((abs(piece.score) for piece in pieces if math.isfinite(piece.score)), default=0.0)
 
 

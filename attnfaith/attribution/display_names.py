@@ -15,7 +15,7 @@ def display_name(key: Sequence[str], keys: Collection[Sequence[str]] = (), *, sh
 
     Args:
         key: the ranking, as (ranking_level, ranking).
-        keys: the rankings that it is named beside. A name that reads like another one's is left as it is.
+        keys: the rankings shown beside it. If another of them has the same words, the registered name is returned.
         short: whether it is for a label in a figure.
 
     Example:
@@ -26,7 +26,7 @@ def display_name(key: Sequence[str], keys: Collection[Sequence[str]] = (), *, sh
     """
     level, name = key
     words = _words(level, name, short=short)
-    if any(other != name and _words(at, other, short=short) == words for at, other in keys):
+    if any(other != name and _words(other_level, other, short=short) == words for other_level, other in keys):
         words = name
     return f"{words} ({level} level)" if sum(other == name for _, other in keys) > 1 else words
 

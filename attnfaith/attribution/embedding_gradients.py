@@ -72,14 +72,14 @@ def derivatives_on_path(
     numbers, derivatives = [], []
     with inference_state(request.cut.model), torch.backends.cudnn.flags(enabled=False):  # see `vector_gradient`
         for index, point in zip(texts.split(request.settings.chunk), points.split(request.settings.chunk), strict=True):
-            way = difference[index]
-            leaf = (vectors[index] - (1 - point).to(vectors)[:, None, None] * way).requires_grad_()
+            path = difference[index]
+            leaf = (vectors[index] - (1 - point).to(vectors)[:, None, None] * path).requires_grad_()
             with request.rules():
                 logits = request.cut.adapter.forward_on(leaf.clone(), select_texts(request.inputs, len(vectors), index))
             number = request.decision.quantity(logits, request.target.to(logits.device)[index], request.output)
             (gradient,) = torch.autograd.grad(number.sum(), leaf)
             numbers.append(number.detach())
-            derivatives.append((gradient * way).sum(-1))
+            derivatives.append((gradient * path).sum(-1))
     return torch.cat(numbers), torch.cat(derivatives)
 
 

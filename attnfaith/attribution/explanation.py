@@ -49,7 +49,7 @@ class Explanation:
     Attributes:
         encoded: the text as the model read it.
         spans: the half-open range of tokens of each item.
-        scores: of the items; higher speaks more for ``target``. NaN where undefined.
+        scores: the scores of the items; higher speaks more for ``target``. NaN where undefined.
         unit: "token" or "sentence", the kind of items.
         method: the name of the ranking.
         level: "attention" or "input".

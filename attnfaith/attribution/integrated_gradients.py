@@ -24,9 +24,9 @@ from attnfaith.functional.path_integral import FEWEST_POINTS, Evaluate, integrat
 from attnfaith.parameter_names import parameter
 
 TAILS = 4  # a tail costs at most 1 / TAILS of a pass through the model
-TOLERANCE = 0.02  # of completeness, relative to the difference explained: where no more points are needed
-LARGE_GAP = 0.05  # relative to the difference explained: what is warned of
-LEAST_DIFFERENCE = 1e-2  # a smaller difference counts as this one in both
+TOLERANCE = 0.02  # points are added until the completeness gap is below this share of the difference explained
+LARGE_GAP = 0.05  # a gap above this share of the difference explained is reported as inexact
+LEAST_DIFFERENCE = 1e-2  # both shares are of this number where the difference explained is smaller
 MOST_POINTS = 129
 _LEGGAUSS = lru_cache(np.polynomial.legendre.leggauss)
 _FACTS: dict[str, Any] = {
@@ -60,9 +60,9 @@ def integrated_at_attention(request: Request) -> Scores:
         return _as_needed(request, partial(_derivatives_at_attention, request, size), capture.mask, capture.weights)
     points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
     values = (capture.weights * mean_gradient(request, points, parts, size)).sum(1)
-    nothing = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
-    whole = request.quantity(capture.logits) - request.quantity(nothing)
-    return request.scores(values, **_completeness(whole, values, capture.mask, steps))
+    without_attention = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
+    change = request.quantity(capture.logits) - request.quantity(without_attention)
+    return request.scores(values, **_completeness(change, values, capture.mask, steps))
 
 
 @method("input", "integrated_gradients", **_FACTS)
@@ -85,8 +85,8 @@ def integrated_at_input(request: Request) -> Scores:
     return request.scores(values, request.tokens, **completeness)
 
 
-def _as_needed(request: Request, derivatives: Evaluate, mask: Tensor, like: Tensor) -> Scores:
-    """Scores, of the type of ``like``, by as many points of its path as each text needs to be complete."""
+def _as_needed(request: Request, derivatives: Evaluate, mask: Tensor, reference: Tensor) -> Scores:
+    """Scores with as many points on the path of each text as completeness needs; ``reference`` has their dtype."""
     integrals = integrate_paths(
         derivatives,
         len(mask),
@@ -95,12 +95,12 @@ def _as_needed(request: Request, derivatives: Evaluate, mask: Tensor, like: Tens
         most_points=MOST_POINTS,
         device=mask.device,
     )
-    completeness = _completeness(integrals.change.to(like), integrals.values.to(like), mask, MOST_POINTS)
-    return request.scores(integrals.values.to(like), mask, passes=integrals.points, **completeness)
+    completeness = _completeness(integrals.change.to(reference), integrals.values.to(reference), mask, MOST_POINTS)
+    return request.scores(integrals.values.to(reference), mask, passes=integrals.points, **completeness)
 
 
 def _derivatives_at_attention(request: Request, size: int, texts: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-    """See `Evaluate`; from no attention to the model's. Every text of the batch runs as many points as the neediest."""
+    """See `Evaluate`; the path leads from no attention to the model's. All texts run as many points as the neediest."""
     weights = request.capture.weights
     index = index_within_text(texts, len(weights))
     grid = torch.ones(len(weights), int(index.max()) + 1, dtype=weights.dtype, device=weights.device)
@@ -113,10 +113,10 @@ def _derivatives_at_attention(request: Request, size: int, texts: Tensor, points
     return torch.cat(numbers, dim=1)[texts, index], torch.cat(derivatives, dim=1)[texts, index]
 
 
-def _completeness(whole: Tensor, values: Tensor, mask: Tensor, steps: int) -> dict[str, Any]:
-    """The completeness gap: the difference between the ends of the path minus the sum; and whether it is too large."""
-    gap = (whole - (values * mask).sum(-1)).detach()
-    large = gap.abs() > LARGE_GAP * whole.detach().abs().clamp_min(LEAST_DIFFERENCE)
+def _completeness(change: Tensor, values: Tensor, mask: Tensor, steps: int) -> dict[str, Any]:
+    """The completeness gap (the change over the path minus the sum of the scores), and whether it is too large."""
+    gap = (change - (values * mask).sum(-1)).detach()
+    large = gap.abs() > LARGE_GAP * change.detach().abs().clamp_min(LEAST_DIFFERENCE)
     note = (
         f"their sum is more than {100 * LARGE_GAP:.0f} % away from the difference that they explain; more steps than "
         f"{steps} ({parameter('steps')}, or n_steps in attribute) make the gap smaller"

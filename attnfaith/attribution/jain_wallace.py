@@ -19,21 +19,21 @@ class DetachedAttention(FunctionInterceptor):
     """While entered, attention weights are constants for gradients: the result of every softmax is detached.
 
     Attributes:
-        seen: whether there was a softmax.
+        attention_found: whether there was a softmax or a fused attention.
     """
 
-    seen = False
+    attention_found = False
 
     def handle(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         """Detach the result of a softmax; for a fused attention its query and key."""
         if name == "scaled_dot_product_attention":
-            self.seen = True
+            self.attention_found = True
             named = {key: value.detach() if key in ("query", "key") else value for key, value in kwargs.items()}
             return func(*(arg.detach() for arg in args[:2]), *args[2:], **named)
         output = func(*args, **kwargs)
         if name not in SOFTMAX:
             return output
-        self.seen = True
+        self.attention_found = True
         return output.detach()
 
 
@@ -55,7 +55,7 @@ def gradient_attention_fixed(request: Request) -> Scores:
     gradient = vector_gradient(
         replace(request, rules=lambda: detached, known_capture=request.capture), vectors.unsqueeze(1)
     )[:, 0]
-    if not detached.seen:
+    if not detached.attention_found:
         raise UnsupportedModelError(
             "This method holds the attention weights constant and finds them by their softmax; the attention of this "
             "model has none. Use 'gradient_x_input', which also differentiates through the attention.",
@@ -80,5 +80,5 @@ def leave_one_out(request: Request) -> Scores:
 
     Special tokens cannot be left out, as for `omission`; their score is undefined.
     """
-    whole, shorter = request.shortened
-    return deletion_scores(request, request.decision.distance(whole.unsqueeze(1).expand_as(shorter), shorter).double())
+    full, shorter = request.shortened
+    return deletion_scores(request, request.decision.distance(full.unsqueeze(1).expand_as(shorter), shorter).double())

@@ -76,10 +76,10 @@ def where_to_cut(layer: int | str, head: int | None, *, averages_layers: bool) -
     if isinstance(layer, str) and layer not in ("final", "mean"):
         raise InputError(f"Expected layer to be 'final', 'mean' or a number, got {short_repr(layer)}.")
     if layer == "mean" and (not averages_layers or head is not None):
-        able = ", ".join(sorted({repr(name) for (_, name), entry in methods.items() if entry.averages_layers}))
+        supporting = ", ".join(sorted({repr(name) for (_, name), entry in methods.items() if entry.averages_layers}))
         raise InputError(
-            f"layer='mean' is for the method {able} without head; every other method needs one attention. Give layer a "
-            "number, or 'final'."
+            f"layer='mean' is for the method {supporting} without head; every other method needs one attention. "
+            "Give layer a number, or 'final'."
         )
     return {"layer": layer if isinstance(layer, int) else None, "heads": None if head is None else [head]}
 
@@ -169,10 +169,10 @@ def _check_sizes(folder: Path) -> None:
             code="broken-model",
         )
     for name, value in _numbers(config):
-        most = MAX_LABELS if name == "num_labels" else MAX_LAYERS if re.search(r"layers|depth", name) else None
-        if most is not None and value > most:
+        limit = MAX_LABELS if name == "num_labels" else MAX_LAYERS if re.search(r"layers|depth", name) else None
+        if limit is not None and value > limit:
             raise InputError(
-                f"{str(file)!r} has {name} = {short_repr(value)}; expected at most {most:,}. Correct the file.",
+                f"{str(file)!r} has {name} = {short_repr(value)}; expected at most {limit:,}. Correct the file.",
                 code="broken-model",
             )
     weights = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]

@@ -15,8 +15,8 @@ ROUNDINGS = 8
 @method("attention", "occlusion", passes=1, passes_per="item", reference="Serrano & Smith 2019, section 4")
 def occlusion_at_attention(request: Request) -> Scores:
     """d(w) - d(w without item i, rescaled)."""
-    whole = request.quantity(request.capture.logits).unsqueeze(-1)
-    return request.scores(fall(whole, request.quantity(request.without_each)))
+    full = request.quantity(request.capture.logits).unsqueeze(-1)
+    return request.scores(fall(full, request.quantity(request.without_each)))
 
 
 @method(
@@ -34,17 +34,17 @@ def greedy_at_attention(request: Request) -> Scores:
     """At each step the item whose removal lowers the margin of the decision most; the first removed has the score N."""
     capture = request.capture
     before = capture.logits.unsqueeze(1)
-    left = capture.mask.clone()
-    values = torch.zeros(capture.mask.shape, dtype=torch.float64, device=left.device)
-    alone = torch.eye(capture.shape[2], dtype=torch.bool, device=left.device)
+    remaining = capture.mask.clone()
+    values = torch.zeros(capture.mask.shape, dtype=torch.float64, device=remaining.device)
+    alone = torch.eye(capture.shape[2], dtype=torch.bool, device=remaining.device)
     for step in range(int(capture.lengths.max())):
-        logits = request.cut.rerun(capture, keep=left.unsqueeze(1) & ~alone)
-        margin = request.decision.margin(before.expand_as(logits), logits).masked_fill(~left, torch.inf)
+        logits = request.cut.rerun(capture, keep=remaining.unsqueeze(1) & ~alone)
+        margin = request.decision.margin(before.expand_as(logits), logits).masked_fill(~remaining, torch.inf)
         first = margin.argmin(-1, keepdim=True)
-        still = left.gather(-1, first)
+        is_present = remaining.gather(-1, first)
         score = (capture.lengths - step).double().unsqueeze(-1)  # by the length of the text, not of the batch
-        values.scatter_(-1, first, torch.where(still, score, values.gather(-1, first)))
-        left = left.scatter(-1, first, False)
+        values.scatter_(-1, first, torch.where(is_present, score, values.gather(-1, first)))
+        remaining = remaining.scatter(-1, first, False)
     return request.scores(values)
 
 
@@ -58,8 +58,8 @@ def occlusion_at_input(request: Request) -> Scores:
     for piece in pieces(request, length):
         alone = torch.eye(length, dtype=torch.bool, device=vectors.device)[piece, :, None]
         columns.append(values_on(request, torch.where(alone, absent.unsqueeze(1), vectors.unsqueeze(1))))
-    whole = values_on(request, vectors.unsqueeze(1))
-    return request.scores(fall(whole, torch.cat(columns, dim=1)), request.tokens)
+    full = values_on(request, vectors.unsqueeze(1))
+    return request.scores(fall(full, torch.cat(columns, dim=1)), request.tokens)
 
 
 @method("input", "omission", passes=1, passes_per="item", reference="Jain & Wallace 2019, leave-one-out")
@@ -68,9 +68,9 @@ def omission(request: Request) -> Scores:
 
     Special tokens cannot be left out, because the rest would be no valid input; their score is undefined.
     """
-    whole, shorter = request.shortened
-    before, after = request.quantity(whole.double()).unsqueeze(-1), request.quantity(shorter.double())
-    return deletion_scores(request, fall(before, after, precision=whole.dtype))
+    full, shorter = request.shortened
+    before, after = request.quantity(full.double()).unsqueeze(-1), request.quantity(shorter.double())
+    return deletion_scores(request, fall(before, after, precision=full.dtype))
 
 
 def deletion_scores(request: Request, values: Tensor) -> Scores:
@@ -80,14 +80,14 @@ def deletion_scores(request: Request, values: Tensor) -> Scores:
     return request.scores(values.masked_fill(~request.removable, torch.nan), request.tokens, note=note)
 
 
-def fall(whole: Tensor, without: Tensor, *, precision: torch.dtype | None = None) -> Tensor:
+def fall(full: Tensor, without: Tensor, *, precision: torch.dtype | None = None) -> Tensor:
     """The explained number minus its value without an item; 0 if the two differ by rounding only.
 
     Rounding depends on the shape of the batch. An item that changes nothing (outside an attention window, say) would
     get a rank from rounding, and another rank in another batch.
 
     Args:
-        whole: ``[B, 1]``.
+        full: ``[B, 1]``.
         without: ``[B, N]``.
         precision: the precision of the model; that of ``without`` by default.
 
@@ -95,6 +95,6 @@ def fall(whole: Tensor, without: Tensor, *, precision: torch.dtype | None = None
         >>> fall(torch.tensor([[0.5]]), torch.tensor([[0.5 + 1e-7, 0.25]])).tolist()
         [[0.0, 0.25]]
     """
-    difference = whole - without
-    rounding = ROUNDINGS * torch.finfo(precision or without.dtype).eps * torch.maximum(whole.abs(), without.abs())
+    difference = full - without
+    rounding = ROUNDINGS * torch.finfo(precision or without.dtype).eps * torch.maximum(full.abs(), without.abs())
     return torch.where(difference.abs() <= rounding, torch.zeros_like(difference), difference)

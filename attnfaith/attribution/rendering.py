@@ -51,8 +51,8 @@ def html(explanation: Explanation) -> str:
     blocks = []
     for number, parts in enumerate(texts):
         title = f'<div style="{_MUTED}">{("First text", "Second text")[number]}</div>' if len(texts) > 1 else ""
-        shown = "".join(_shown(explanation, part, size) for part in parts)
-        blocks.append(f'{title}<div dir="auto" style="{_TEXT}">{shown}</div>')
+        highlighted = "".join(_shown(explanation, part, size) for part in parts)
+        blocks.append(f'{title}<div dir="auto" style="{_TEXT}">{highlighted}</div>')
     chips = [piece for piece in _unplaced(explanation) if finite(piece.score)]
     if chips:
         marked = " ".join(_mark(explanation, _safe(piece.text), piece.score, size, number=True) for piece in chips)

@@ -17,29 +17,29 @@ def logits_when_shorter(cut: Cut, inputs: Mapping[str, Any], leave: Tensor, chun
 
     Args:
         cut: the model, cut.
-        inputs: of the model.
+        inputs: the model's inputs.
         leave: ``[B, L]``, the tokens to delete, one at a time; for the others the logits are NaN.
         chunk: the largest number of texts in one pass.
     """
     adapter, mask = cut.adapter, inputs["attention_mask"]
     with inference_state(cut.model, gradients=False):
-        whole = adapter.forward(inputs)
-        without = torch.full((*leave.shape, whole.shape[-1]), torch.nan, dtype=whole.dtype, device=whole.device)
+        full = adapter.forward(inputs)
+        without = torch.full((*leave.shape, full.shape[-1]), torch.nan, dtype=full.dtype, device=full.device)
         longest = mask.sum(1).argsort(descending=True, stable=True)
         row, deleted = leave[longest].nonzero(as_tuple=True)  # similar lengths together: less padding
         parts = zip(longest[row].split(chunk), deleted.split(chunk), strict=True)
         for text, index in parts if len(deleted) else ():  # split gives one empty part for an empty tensor
-            rest = torch.arange(leave.shape[1] - 1, device=leave.device)
-            rest = rest + (rest >= index.unsqueeze(1)).long()  # [K, L - 1], the positions that stay
-            used = mask[text.unsqueeze(1), rest].bool().any(0).nonzero()
-            rest = rest[:, : int(used.max()) + 1]  # left padding stays: some models count positions from it
-            shorter = {name: _pick(value, text, rest, leave.shape) for name, value in inputs.items()}
+            positions = torch.arange(leave.shape[1] - 1, device=leave.device)
+            positions = positions + (positions >= index.unsqueeze(1)).long()  # [K, L - 1], the positions that stay
+            used = mask[text.unsqueeze(1), positions].bool().any(0).nonzero()
+            positions = positions[:, : int(used.max()) + 1]  # left padding stays: some models count positions from it
+            shorter = {name: _pick(value, text, positions, leave.shape) for name, value in inputs.items()}
             without[text, index] = adapter.forward(shorter)
-    return whole, without
+    return full, without
 
 
-def _pick(value: Any, text: Tensor, rest: Tensor, shape: torch.Size) -> Any:
+def _pick(value: Any, text: Tensor, positions: Tensor, shape: torch.Size) -> Any:
     """A model input of some texts at the positions that stay."""
     if not isinstance(value, Tensor) or not value.dim() or len(value) != shape[0]:
         return value
-    return value[text.unsqueeze(1), rest] if value.shape[:2] == shape else value[text]
+    return value[text.unsqueeze(1), positions] if value.shape[:2] == shape else value[text]

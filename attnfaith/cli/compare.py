@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnfaith.addresses import is_address
-from attnfaith.cli import options as given
+from attnfaith.cli import options
 from attnfaith.cli.evaluate import place_of
 from attnfaith.cli.terminal import print_lines
 from attnfaith.escaping import visible
@@ -35,10 +35,10 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    resamples: given.Resamples = 9999,
-    confidence: given.Confidence = 0.95,
-    seed: given.Seed = 0,
-    json: given.Json = False,
+    resamples: options.Resamples = 9999,
+    confidence: options.Confidence = 0.95,
+    seed: options.Seed = 0,
+    json: options.Json = False,
 ) -> None:
     """Compare two runs: their settings, and every estimate with its interval.
 
@@ -68,10 +68,10 @@ def compare(
     from attnfaith.evaluation.results import load_results
 
     first, second = load_results(run_a), load_results(run_b)
-    same = first.same_data(second)
-    together = same if paired is None else paired
+    same_data = first.same_data(second)
+    together = same_data if paired is None else paired
     names = _names(run_a, run_b)
-    found = comparison.compare(
+    differences = comparison.compare(
         first.tables,
         second.tables,
         paired=together,
@@ -82,32 +82,40 @@ def compare(
         confidence_level=confidence,
         seed=seed,
     )
-    told = [*_how(same, paired), *map(visible, comparison.sentences(found, names))]
-    apart = list(_apart(_settings(first), _settings(second)))
+    sentences = [*_how(same_data, paired), *map(visible, comparison.sentences(differences, names))]
+    changed_settings = list(_apart(_settings(first), _settings(second)))
     if json:
         from attnfaith.cli.json_output import rows_of, write
 
-        settings = [{"setting": name, "a": a, "b": b} for name, a, b in apart]
+        settings = [{"setting": name, "a": a, "b": b} for name, a, b in changed_settings]
         runs = {"a": place_of(first), "b": place_of(second)}
-        write({"sentences": told, "paired": together, "settings": settings, "figures": rows_of(found), "runs": runs})
+        write(
+            {
+                "sentences": sentences,
+                "paired": together,
+                "settings": settings,
+                "figures": rows_of(differences),
+                "runs": runs,
+            }
+        )
         return
-    _print_settings(apart, names)
-    print_lines("\n".join(told))
-    _print_figures(found, names)
+    _print_settings(changed_settings, names)
+    print_lines("\n".join(sentences))
+    _print_figures(differences, names)
 
 
 def _search(results: Results) -> tuple[Any, ...]:
     """The settings of the search for the smallest flipping sets."""
-    options = results.tests.get("erasure", {})
-    return results.manifest["run"].get("flipping_set_search"), options.get("bounds"), options.get("resolution")
+    erasure = results.tests.get("erasure", {})
+    return results.manifest["run"].get("flipping_set_search"), erasure.get("bounds"), erasure.get("resolution")
 
 
-def _how(same: bool, paired: bool | None) -> Iterator[str]:
-    if same and paired is not False:
+def _how(same_data: bool, paired: bool | None) -> Iterator[str]:
+    if same_data and paired is not False:
         yield "Both runs read the same data, so they are compared text by text."
     elif paired:
         yield "The data differ, in texts, labels or scores; row n is taken as the same text in both, as you say."
-    elif same:
+    elif same_data:
         yield "Both runs read the same data, but are compared as two samples, as you say."
     else:
         yield (
@@ -125,13 +133,13 @@ def _names(run_a: str, run_b: str) -> tuple[str, str]:
 
 def _settings(results: Results) -> dict[str, Any]:
     manifest = results.manifest
-    whole = {
+    settings = {
         "attnfaith": manifest.get("attnfaith"),
         "model name": manifest.get("facts", {}).get("model"),
         **manifest["run"],
         "versions": manifest.get("versions", {}),
     }
-    return dict(_flat(whole))
+    return dict(_flat(settings))
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -149,12 +157,12 @@ def _apart(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, Any
             yield name, a.get(name), b.get(name)
 
 
-def _print_settings(apart: list[tuple[str, Any, Any]], names: tuple[str, str]) -> None:
-    if not apart:
+def _print_settings(changed_settings: list[tuple[str, Any, Any]], names: tuple[str, str]) -> None:
+    if not changed_settings:
         print_lines("Both runs were made with the same model and settings.")
         return
     print_lines("Settings that differ:")
-    for name, a, b in apart:
+    for name, a, b in changed_settings:
         print_lines(f"  {visible(name)}: {_short(a)} in {names[0]}, {_short(b)} in {names[1]}")
     print_lines()
 
@@ -165,7 +173,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
+def _print_figures(differences: pd.DataFrame, names: tuple[str, str]) -> None:
     """Print the main estimates: a table on a terminal, else aligned columns."""
     from rich import box
     from rich.console import Console
@@ -176,12 +184,12 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
     from attnfaith.evaluation.tests.base import tests
 
     header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
-    called = {"texts": OF_TEXTS} | {name: kind.headline for name, kind in tests.items()}
+    headlines = {"texts": OF_TEXTS} | {name: kind.headline for name, kind in tests.items()}
     level_names = {"texts": ""} | {name: kind.level_name for name, kind in tests.items()}
     rows = [
-        _cells(row, called[row.test][row.figure], level_names[row.test])
-        for row in found.itertuples(index=False)
-        if row.figure in called[row.test]
+        _cells(row, headlines[row.test][row.figure], level_names[row.test])
+        for row in differences.itertuples(index=False)
+        if row.figure in headlines[row.test]
     ]
     print_lines()
     console = Console()
@@ -191,22 +199,22 @@ def _print_figures(found: pd.DataFrame, names: tuple[str, str]) -> None:
             table.add_row(*(Text(cell) for cell in row))
         console.print(table)
         return
-    widths = [max(len(line[place]) for line in (header, *rows)) for place in range(len(header))]
+    widths = [max(len(line[column]) for line in (header, *rows)) for column in range(len(header))]
     for row in (header, *rows):
         print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _cells(row: Any, called: str, level_name: str) -> list[str]:
+def _cells(row: Any, figure_name: str, level_name: str) -> list[str]:
     from attnfaith.attribution.display_names import display_name
 
     interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{_signed(row.low)}, {_signed(row.high)}]"
     difference = row.note or ("undefined" if math.isnan(row.difference) else f"{_signed(row.difference)}{interval}")
     texts = str(row.texts_a) if row.texts_a == row.texts_b else f"{row.texts_a}, {row.texts_b}"
-    own = row.ranking_level in ("", row.erase_level)
+    same_level = row.ranking_level in ("", row.erase_level)
     ranking = display_name((row.ranking_level, row.ranking)) if row.ranking else ""
-    ranking += "" if own else f" ({row.ranking_level} level)"
+    ranking += "" if same_level else f" ({row.ranking_level} level)"
     level = level_name or row.erase_level
-    return [visible(level), visible(ranking), called, _value(row.a), _value(row.b), difference, texts]
+    return [visible(level), visible(ranking), figure_name, _value(row.a), _value(row.b), difference, texts]
 
 
 def _value(number: float) -> str:

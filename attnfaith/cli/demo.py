@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from attnfaith.cli import options as given
+from attnfaith.cli import options
 from attnfaith.cli.option_names import OPTIONS
 from attnfaith.cli.options import bars, model_path
 from attnfaith.errors import InputError
@@ -20,10 +20,10 @@ def demo(
         str | None, typer.Option(help="A classifier of yours, in place of those that are trained here.")
     ] = None,
     data: Annotated[str | None, typer.Option(help="Data of yours, with --model: csv, JSON lines, parquet ...")] = None,
-    text_column: given.TextColumn = "text",
-    label_column: given.LabelColumn = "label",
-    seed: given.Seed = 0,
-    quiet: given.Quiet = False,
+    text_column: options.TextColumn = "text",
+    label_column: options.LabelColumn = "label",
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
 ) -> None:
     """Show the main job from end to end: data, models, an evaluation, and a report.
 

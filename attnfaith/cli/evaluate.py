@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from attnfaith.addresses import is_address
-from attnfaith.cli import options as given
+from attnfaith.cli import options
 from attnfaith.cli.json_output import rows_of, write
 from attnfaith.cli.options import (
     assigned,
@@ -29,55 +29,55 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: given.Model,
-    data: given.Data,
-    text_column: given.TextColumn = "text",
-    label_column: given.LabelColumn = "label",
-    no_labels: given.NoLabels = False,
-    second_text_column: given.SecondTextColumn = None,
-    label_map: given.LabelMap = None,
-    rationale_column: given.RationaleColumn = None,
-    subset: given.Subset = None,
-    split: given.Split = None,
-    precision: given.Precision = None,
-    max_texts: given.MaxTexts = None,
-    rankings: given.Rankings = "default",
-    explanation: given.Explanations = None,
-    tests: given.Tests = "erasure,single_weight",
-    option: given.TestOptions = None,
-    bounds: given.Bounds = False,
-    level: given.EraseLevel = None,
-    hide: given.Hide = None,
-    special_tokens: given.SpecialTokens = "include",
-    protect_deciding: given.ProtectDeciding = False,
-    target: given.Target = "predicted",
-    ranking_output: given.Explained = None,
-    steps: given.Steps = None,
-    decision: given.Decision = None,
-    tolerance: given.Tolerance = None,
-    max_length: given.MaxLength = None,
-    batch_size: given.BatchSize = 32,
-    device: given.Device = None,
-    resamples: given.Resamples = 9999,
-    confidence: given.Confidence = 0.95,
-    output: given.Output = "attnfaith-run",
-    seed: given.Seed = 0,
-    part: given.Part = None,
-    json: given.Json = False,
-    quiet: given.Quiet = False,
+    model: options.Model,
+    data: options.Data,
+    text_column: options.TextColumn = "text",
+    label_column: options.LabelColumn = "label",
+    no_labels: options.NoLabels = False,
+    second_text_column: options.SecondTextColumn = None,
+    label_map: options.LabelMap = None,
+    rationale_column: options.RationaleColumn = None,
+    subset: options.Subset = None,
+    split: options.Split = None,
+    precision: options.Precision = None,
+    max_texts: options.MaxTexts = None,
+    rankings: options.Rankings = "default",
+    explanation: options.Explanations = None,
+    tests: options.Tests = "erasure,single_weight",
+    option: options.TestOptions = None,
+    bounds: options.Bounds = False,
+    level: options.EraseLevel = None,
+    hide: options.Hide = None,
+    special_tokens: options.SpecialTokens = "include",
+    protect_deciding: options.ProtectDeciding = False,
+    target: options.Target = "predicted",
+    ranking_output: options.Explained = None,
+    steps: options.Steps = None,
+    decision: options.Decision = None,
+    tolerance: options.Tolerance = None,
+    max_length: options.MaxLength = None,
+    batch_size: options.BatchSize = 32,
+    device: options.Device = None,
+    resamples: options.Resamples = 9999,
+    confidence: options.Confidence = 0.95,
+    output: options.Output = "attnfaith-run",
+    seed: options.Seed = 0,
+    part: options.Part = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Judge whether the attention of a classifier, and other rankings, explain what it decides.
 
     Items are erased from the top of every ranking until the decision flips,
     against a random order and the smallest sets that flip it.
-    Printed are a verdict with its evidence and a table of the rankings, best first;
+    It prints a verdict with its evidence, and a table of the rankings, best first;
     all tables are in the folder of the results.
 
     Soon after the start, a forecast on standard error says how long it takes.
-    Progress is a bar there on a terminal, and elsewhere a line a minute.
-    Interrupted at any moment, the same command goes on where it stopped:
+    There progress is a bar on a terminal, and otherwise one line per minute.
+    After an interruption, the same command continues where it stopped:
     what is finished is on disk at least every half minute.
-    With another --precision or --max-texts, or without, it goes on from the texts that it has read.
+    With another --precision or --max-texts, or without, it continues from the texts that it has read.
     A folder that holds a run of another model, data or settings is refused, and what differs is named.
 
     [bold]Examples[/bold]
@@ -202,8 +202,8 @@ def _progress(output: str) -> str:
         return "Nothing was written yet."
     try:
         manifest: dict[str, Any] = read_manifest(folder)
-        done, rows = Store(folder, manifest).kept_rows(), rows_of(manifest)
+        finished, rows = Store(folder, manifest).kept_rows(), rows_of(manifest)
     except (AttnFaithError, OSError):
         return f"What is done is kept in {output!r}: the same command goes on from there."
-    count = f"{done:,} rows" if rows is None else f"{done:,} of {rows:,} rows"
+    count = f"{finished:,} rows" if rows is None else f"{finished:,} of {rows:,} rows"
     return f"{count} are done and kept in {output!r}: the same command goes on from there."

@@ -28,15 +28,15 @@ class ErrorReportingGroup(TyperGroup):
     Anything else is a mistake of ours and keeps its traceback; Python then ends with 1.
     """
 
-    def main(self, *arguments: Any, **more: Any) -> Any:
+    def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the application, with a usable terminal size."""
         with usable_size(), visible_logs():
-            return super().main(*arguments, **more)
+            return super().main(*arguments, **options)
 
-    def make_context(self, *arguments: Any, **more: Any) -> Any:
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Parse the arguments."""
         with _visible_refusals():
-            return super().make_context(*arguments, **more)
+            return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -70,13 +70,13 @@ def _visible_refusals() -> Iterator[None]:
 def _plain_warnings() -> Iterator[None]:
     """Print warnings of attnfaith as one line, without file and line number."""
     with warnings.catch_warnings():
-        usual = warnings.showwarning
+        original = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], *location: Any, **options: Any) -> None:
             if category is UserWarning:
                 _say(f"Warning: {' '.join(str(message).split())}")
             else:
-                usual(message, category, *place, **more)
+                original(message, category, *location, **options)
 
         warnings.showwarning = show
         yield

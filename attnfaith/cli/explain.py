@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnfaith.cli import options as given
+from attnfaith.cli import options
 from attnfaith.cli.json_output import write
 from attnfaith.cli.options import bars, class_of, lines_of, model_path, one_of
 from attnfaith.cli.terminal import print_lines
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: given.Model,
+    model: options.Model,
     text: Annotated[str, typer.Argument(metavar="TEXT", help='The text; "-" reads standard input, a text per line.')],
     second_text: Annotated[
         str | None, typer.Option(help="The second text of a pair; of every pair, when lines are read.")
@@ -46,15 +46,15 @@ def explain(
     target: Annotated[
         str, typer.Option(help="The class explained: predicted, a name, or a number from 0.")
     ] = "predicted",
-    output_quantity: given.Explained = None,
-    steps: given.Steps = None,
-    decision: given.Decision = None,
-    max_length: given.MaxLength = None,
-    seed: given.Seed = 0,
+    output_quantity: options.Explained = None,
+    steps: options.Steps = None,
+    decision: options.Decision = None,
+    max_length: options.MaxLength = None,
+    seed: options.Seed = 0,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object for each text, on a line, and nothing else.")
     ] = False,
-    quiet: given.Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Say what a classifier decides on a text, and which of its items a ranking calls important.
 
@@ -110,13 +110,13 @@ def _texts(text: str, second: str | None) -> list[Any]:
     lines = [text]
     if text == "-":
         try:
-            read = lines_of(typer.get_binary_stream("stdin").read().decode("utf-8-sig"))
+            lines_read = lines_of(typer.get_binary_stream("stdin").read().decode("utf-8-sig"))
         except UnicodeDecodeError as error:
             raise InputError(f"Standard input is not UTF-8: {error}.", code="unreadable-data") from error
-        lines = [line for line in read if line.strip()]
+        lines = [line for line in lines_read if line.strip()]
         if not lines:
             raise InputError("Standard input has no text. Give one text per line.", code="no-texts")
-        if blank := len(read) - len(lines):
+        if blank := len(lines_read) - len(lines):
             print_lines(f"Note: {blank} blank line{'s were' if blank > 1 else ' was'} left out.", err=True)
     return [line if second is None else (line, second) for line in lines]
 
@@ -124,18 +124,24 @@ def _texts(text: str, second: str | None) -> list[Any]:
 def _print_json(explanation: Explanation, *, words: bool) -> None:
     from attnfaith.attribution.rendering import finite
 
-    more: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     if words:
-        more["word_scores"] = [
-            {"text": one.text, "score": finite(one.score), "start": one.start, "end": one.end, "segment": one.segment}
-            for one in explanation.words(special=True)
+        extra["word_scores"] = [
+            {
+                "text": word.text,
+                "score": finite(word.score),
+                "start": word.start,
+                "end": word.end,
+                "segment": word.segment,
+            }
+            for word in explanation.words(special=True)
         ]
-    write({**explanation.to_dict(), **more})
+    write({**explanation.to_dict(), **extra})
 
 
 def _write(path: Path, explanations: list[Explanation]) -> None:
-    shown = "\n".join(explanation._repr_html_() for explanation in explanations)
-    page = f'<!doctype html>\n<html>\n<meta charset="utf-8">\n<title>attnfaith explain</title>\n{shown}\n</html>\n'
+    body = "\n".join(explanation._repr_html_() for explanation in explanations)
+    page = f'<!doctype html>\n<html>\n<meta charset="utf-8">\n<title>attnfaith explain</title>\n{body}\n</html>\n'
     try:
         path.expanduser().write_bytes(page.encode("utf-8", "replace"))
     except OSError as error:

@@ -33,12 +33,12 @@ def pieces_of(explanation: Explanation, *, words: bool = False) -> list[Piece]:
         return explanation.words(special=True)
     if explanation.unit == "sentence":
         return explanation.sentences()
-    encoded, found = explanation.encoded, []
+    encoded, pieces = explanation.encoded, []
     for (start, end), score, token in zip(explanation.spans, explanation.scores, explanation.tokens, strict=True):
         spans = [span for span in encoded.offsets[start:end] if span]
         first, last = (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else (None, None)
-        found.append(Piece(token, score, first, last, encoded.segments[start] if spans else None))
-    return found
+        pieces.append(Piece(token, score, first, last, encoded.segments[start] if spans else None))
+    return pieces
 
 
 def show(explanation: Explanation, *, words: bool = False) -> None:
@@ -54,12 +54,12 @@ def show(explanation: Explanation, *, words: bool = False) -> None:
 
 def table(explanation: Explanation, pieces: list[Piece]) -> list[str]:
     """The lines of a table: the decision, then index, rank (1 = most important), score and item, in text order."""
-    ranks = {place: rank for rank, place in enumerate(_ranking(pieces), 1)}
+    ranks = {index: rank for rank, index in enumerate(_ranking(pieces), 1)}
     lines = [f"{name}: {value}" for name, value in _facts(explanation)]
     lines.append(f"{'place':>5}  {'rank':>4}  {'score':>11}  item")
-    for place, piece in enumerate(pieces):
+    for index, piece in enumerate(pieces):
         lines.append(
-            f"{place:>5}  {ranks[place]:>4}  {format_score(explanation, piece.score):>11}  {_shown(piece.text)}"
+            f"{index:>5}  {ranks[index]:>4}  {format_score(explanation, piece.score):>11}  {_shown(piece.text)}"
         )
     return lines
 
@@ -74,22 +74,22 @@ def highlighted(explanation: Explanation, pieces: list[Piece], signs: tuple[str,
     for parts in coloured_pieces(explanation, pieces):
         line = Text()
         for part in parts:
-            shown = _shown(part.text, "\n")
+            visible_text = _shown(part.text, "\n")
             if part.score is None:
-                line.append(shown, "strike dim" if part.unread else "")
+                line.append(visible_text, "strike dim" if part.unread else "")
             else:
-                line.append_text(_marked(shown, part.score, size, signs if signed else None))
+                line.append_text(_marked(visible_text, part.score, size, signs if signed else None))
         lines += [line, Text()]
     for name, value in _decision_facts(explanation):
         lines.append(Text(f"{name}: ").append(value, "bold" if name == "predicted" else ""))
     if signed:
         lines.append(_key(explanation, signs))
-    order = [place for place in _ranking(pieces) if math.isfinite(pieces[place].score)]
+    order = [index for index in _ranking(pieces) if math.isfinite(pieces[index].score)]
     if signed:
-        order.sort(key=lambda place: -abs(pieces[place].score))
+        order.sort(key=lambda index: -abs(pieces[index].score))
     lines.append(Text())
-    for place in order[:STRONGEST]:
-        piece = pieces[place]
+    for index in order[:STRONGEST]:
+        piece = pieces[index]
         marked = _marked(_shown(piece.text), piece.score, size, None)
         lines.append(Text(f"{format_score(explanation, piece.score):>11}  ").append_text(marked))
     if len(order) > STRONGEST:
@@ -137,11 +137,11 @@ def _signs(console: Console) -> tuple[str, str]:
 def _ranking(pieces: list[Piece]) -> list[int]:
     """Indices sorted by descending score, ties in text order, undefined scores last."""
     return sorted(
-        range(len(pieces)), key=lambda at: -pieces[at].score if not math.isnan(pieces[at].score) else math.inf
+        range(len(pieces)), key=lambda index: -pieces[index].score if not math.isnan(pieces[index].score) else math.inf
     )
 
 
-def _shown(text: str, kept: str = "") -> str:
+def _shown(text: str, allowed: str = "") -> str:
     """Escape line breaks and control characters."""
     signs = {"\n": "↵", "\t": "⇥"}
-    return visible("".join(sign if sign in kept else signs.get(sign, sign) for sign in text), kept)
+    return visible("".join(sign if sign in allowed else signs.get(sign, sign) for sign in text), allowed)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from attnfaith.cli import options as given
+from attnfaith.cli import options
 from attnfaith.cli.evaluate import tell
 from attnfaith.cli.options import bars
 
@@ -14,13 +14,13 @@ from attnfaith.cli.options import bars
 def merge(
     parts: Annotated[list[str], typer.Argument(metavar="PART...", help="The folders of all parts, in any order.")],
     output: Annotated[str, typer.Option(help="The folder of the whole run: new.")],
-    json: given.Json = False,
-    quiet: given.Quiet = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Join the parts that attnfaith evaluate --part made into one run.
 
     The files are those that one run over all data would have written, byte for byte.
-    Printed are its verdict and its table of rankings.
+    It prints the verdict and the table of rankings of that run.
     A part that is missing, given twice, damaged, or of another model, data, settings or version is refused.
 
     [bold]Examples[/bold]
@@ -41,7 +41,7 @@ def merge(
     3  a part is damaged, or results cannot be written
     130  interrupted: the same command goes on
     """
-    with bars(quiet) as shown:
+    with bars(quiet) as show_bars:
         from attnfaith.evaluation.merging import merge as join
 
-        tell(join(parts, output, quiet=not shown), json=json)
+        tell(join(parts, output, quiet=not show_bars), json=json)

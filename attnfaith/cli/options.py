@@ -16,7 +16,7 @@ from attnfaith.errors import InputError
 from attnfaith.validation import PRECISIONS, did_you_mean
 
 
-def one_of(*known: str) -> Callable[[str], str]:
+def one_of(*choices: str) -> Callable[[str], str]:
     """A parser for one of several names; for any other it suggests the nearest.
 
     Example:
@@ -24,10 +24,10 @@ def one_of(*known: str) -> Callable[[str], str]:
         'input'
     """
 
-    def parse(given: str) -> str:
-        if given not in known:
-            raise typer.BadParameter(f"{given!r} is none of {', '.join(known)}.{did_you_mean(given, known)}")
-        return given
+    def parse(value: str) -> str:
+        if value not in choices:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(choices)}.{did_you_mean(value, choices)}")
+        return value
 
     return parse
 
@@ -75,39 +75,39 @@ def assigned(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
         >>> assigned(["human=marks", "lime=weights"], "--explanation")
         {'human': 'marks', 'lime': 'weights'}
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for pair in pairs or ():
         name, sign, value = (part.strip() for part in pair.partition("="))  # the value may hold the sign too
         if not (sign and name and value):
             raise InputError(f"Expected {option} as name=value, got {pair!r}.")
-        if name in found:
+        if name in values:
             raise InputError(f"{option} gives {name!r} twice. Leave one out.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def label_mapping(pairs: Sequence[str] | None) -> dict[str, Any] | None:
     """Parse ``class=label`` pairs into ``{class in the model: label in the data}``; numbers become numbers."""
-    found = assigned(pairs, "--label-map")
-    return {name: _number(value) for name, value in found.items()} or None
+    labels = assigned(pairs, "--label-map")
+    return {name: _number(value) for name, value in labels.items()} or None
 
 
-def part_of(given: str | None) -> tuple[int, int] | None:
+def part_of(part: str | None) -> tuple[int, int] | None:
     """The number of a part and the number of parts.
 
     Example:
         >>> part_of("3/16")
         (3, 16)
     """
-    if given is None:
+    if part is None:
         return None
-    found = re.fullmatch(r"([0-9]{1,15})/([0-9]{1,15})", given)
-    if not found:
-        raise InputError(f"Expected --part to be a number and of how many, such as 3/16, got {given!r}.")
-    return int(found[1]), int(found[2])
+    match = re.fullmatch(r"([0-9]{1,15})/([0-9]{1,15})", part)
+    if not match:
+        raise InputError(f"Expected --part to be a number and of how many, such as 3/16, got {part!r}.")
+    return int(match[1]), int(match[2])
 
 
-def class_of(given: str, model: Any) -> str | int:
+def class_of(name: str, model: Any) -> str | int:
     """Parse a class: a name, or the number of a class.
 
     Example:
@@ -117,10 +117,10 @@ def class_of(given: str, model: Any) -> str | int:
         ('1', 0, 'predicted')
     """
     names = getattr(getattr(model, "config", None), "id2label", None) or {}
-    return given if given in map(str, names.values()) else _number(given)
+    return name if name in map(str, names.values()) else _number(name)
 
 
-def model_path(given: str) -> str:
+def model_path(name: str) -> str:
     """Check the path of a model, or its name on the hub.
 
     Example:
@@ -128,36 +128,36 @@ def model_path(given: str) -> str:
         Traceback (most recent call last):
         attnfaith.errors.InputError: There is no folder './no/such/folder' to load a model from. ...
     """
-    path = Path(given).expanduser()
+    path = Path(name).expanduser()
     near = ""
     if not path.exists() and path.parent.is_dir():
         near = did_you_mean(path.name, (entry.name for entry in path.parent.iterdir() if entry.is_dir()))
     if path.is_file():
         raise InputError(
-            f"{given!r} is a file. Give the folder of a model that was saved with save_pretrained.",
+            f"{name!r} is a file. Give the folder of a model that was saved with save_pretrained.",
             code="model-not-found",
         )
-    only_path = given.startswith((".", "/", "~")) or given.count("/") > 1 or not given.strip()
+    only_path = name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip()
     if not path.exists() and (only_path or near):
         raise InputError(
-            f"There is no folder {given!r} to load a model from.{near} Give the folder of a classifier that was saved "
+            f"There is no folder {name!r} to load a model from.{near} Give the folder of a classifier that was saved "
             "with save_pretrained, or its name on the Hugging Face hub.",
             code="model-not-found",
         )
-    return str(path) if path.exists() else given
+    return str(path) if path.exists() else name
 
 
-def device_of(given: str | None) -> str | None:
+def device_of(device: str | None) -> str | None:
     """Check that a device exists."""
-    if given is None:
+    if device is None:
         return None
     import torch
 
     try:
-        torch.empty(0, device=given)
+        torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise InputError(f"The device {given!r} cannot be used: {str(error).partition(chr(10))[0]}") from error
-    return given
+        raise InputError(f"The device {device!r} cannot be used: {str(error).partition(chr(10))[0]}") from error
+    return device
 
 
 @contextmanager
@@ -165,14 +165,14 @@ def bars(quiet: bool) -> Iterator[bool]:
     """Whether this process shows progress bars; those of other libraries are switched on or off as well."""
     from transformers.utils import logging
 
-    shown = not quiet and sys.stderr.isatty() and process_number() == 0
+    show = not quiet and sys.stderr.isatty() and process_number() == 0
     before = logging.is_progress_bar_enabled()
     try:
-        if not shown:
+        if not show:
             logging.disable_progress_bar()
-        yield shown
+        yield show
     finally:
-        if before and not shown:
+        if before and not show:
             logging.enable_progress_bar()
 
 
@@ -189,10 +189,10 @@ def share_of_points(points: float | None) -> float | None:
     """
     if points is None:
         return None
-    least, most = (100 * end for end in PRECISIONS)
-    if not least <= points < most:  # also NaN
+    lowest, highest = (100 * end for end in PRECISIONS)
+    if not lowest <= points < highest:  # also NaN
         raise InputError(
-            f"Expected --precision to be at least {least:g} and below {most:g} points (5 for intervals of at most "
+            f"Expected --precision to be at least {lowest:g} and below {highest:g} points (5 for intervals of at most "
             f"± 5 points), got {points:g}."
         )
     return points / 100
@@ -201,8 +201,8 @@ def share_of_points(points: float | None) -> float | None:
 _DATA, _RUN, _MODEL, _FIGURES = "Data", "What is run", "Model", "Figures"
 
 
-def _among(*known: str) -> dict[str, Any]:
-    return {"parser": one_of(*known), "metavar": "|".join(known)}
+def _among(*choices: str) -> dict[str, Any]:
+    return {"parser": one_of(*choices), "metavar": "|".join(choices)}
 
 
 Model = Annotated[

@@ -61,18 +61,18 @@ def usable_size() -> Iterator[None]:
 @contextmanager
 def visible_logs() -> Iterator[None]:
     """Escape what libraries log: Transformers logs names of weights from model files."""
-    usual = logging.getLogRecordFactory()
+    original = logging.getLogRecordFactory()
 
-    def record(*arguments: Any, **more: Any) -> logging.LogRecord:
-        made = usual(*arguments, **more)
-        made.msg, made.args = visible_log(made.getMessage()), ()
-        return made
+    def record(*arguments: Any, **options: Any) -> logging.LogRecord:
+        log_record = original(*arguments, **options)
+        log_record.msg, log_record.args = visible_log(log_record.getMessage()), ()
+        return log_record
 
     logging.setLogRecordFactory(record)
     try:
         yield
     finally:
-        logging.setLogRecordFactory(usual)
+        logging.setLogRecordFactory(original)
 
 
 def _is_size(text: str) -> bool:

@@ -37,8 +37,8 @@ def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bo
         raise InputError(f"--tests is empty. Known: all, {', '.join(tests)}.")
     if len(set(chosen)) < len(chosen):
         raise InputError(f"--tests names a test twice: {names}. Name each once.")
-    given: dict[str, dict[str, Any]] = {name: {} for name in chosen}
-    kinds = {name: tests[name] for name in given}
+    settings: dict[str, dict[str, Any]] = {name: {} for name in chosen}
+    kinds = {name: tests[name] for name in settings}
     pairs = {**assigned(options, "--option"), **({"erasure.bounds": "true"} if bounds else {})}
     for name, value in pairs.items():
         test, _, option = name.partition(".")
@@ -47,8 +47,8 @@ def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bo
             raise InputError(
                 f"The option {name!r} is of a test that is not run. Add {test!r} to --tests.", code="unknown-name"
             )
-        given[test][option] = _typed(value, name, _types(kinds[test]), option)
-    return [kind(**given[name]) for name, kind in kinds.items()]
+        settings[test][option] = _typed(value, name, _types(kinds[test]), option)
+    return [kind(**settings[name]) for name, kind in kinds.items()]
 
 
 def _types(kind: type[Test]) -> dict[str, Any]:
@@ -56,20 +56,20 @@ def _types(kind: type[Test]) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
-def _typed(text: str, name: str, known: Mapping[str, Any], option: str) -> Any:
-    if option not in known:
+def _typed(text: str, name: str, option_types: Mapping[str, Any], option: str) -> Any:
+    if option not in option_types:
         raise InputError(
-            f"There is no option {name!r}.{did_you_mean(option, known)} Known: {', '.join(known) or 'none'}. "
-            "Options are given as test.option=value.",
+            f"There is no option {name!r}.{did_you_mean(option, option_types)} Known: "
+            f"{', '.join(option_types) or 'none'}. Options are given as test.option=value.",
             code="unknown-name",
         )
-    for kind in _members(known[option]):
+    for kind in _members(option_types[option]):
         try:
             return _read(text, kind)
         except ValueError:
             continue
-    wanted = " or ".join(_name(kind) for kind in _members(known[option]))
-    raise InputError(f"Expected the option {name!r} to be {wanted}, got {text!r}.")
+    expected = " or ".join(_name(kind) for kind in _members(option_types[option]))
+    raise InputError(f"Expected the option {name!r} to be {expected}, got {text!r}.")
 
 
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", type(None): "none"}
@@ -83,7 +83,7 @@ def _name(kind: Any) -> str:
 
 def _inner(kind: Any) -> Any:
     """The type of the elements of a tuple."""
-    return next((one for one in typing.get_args(kind) if one is not Ellipsis), str)
+    return next((argument for argument in typing.get_args(kind) if argument is not Ellipsis), str)
 
 
 def _members(kind: Any) -> list[Any]:

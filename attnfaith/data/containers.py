@@ -68,7 +68,7 @@ class Indexed(Table):
         """Some of the rows by their numbers."""
 
     def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
-        """Only the rows of the wanted blocks are read."""
+        """The blocks of one process; the rows of other processes are not read."""
         for number in range(index, -(-self.rows // size), of):
             start = number * size
             yield number, self.read(start, min(start + size, self.rows), columns)
@@ -143,12 +143,12 @@ class DatasetTable(Indexed):
         return self._cells(list(numbers), columns)
 
     def _cells(self, rows: slice | list[int], columns: Sequence[Column]) -> Block:
-        wanted = tuple(dict.fromkeys(columns))
-        if wanted not in self._views:
-            self._views[wanted] = self._data.select_columns(list(wanted))
-        block: Block = self._views[wanted][rows]
+        names = tuple(dict.fromkeys(columns))
+        if names not in self._views:
+            self._views[names] = self._data.select_columns(list(names))
+        block: Block = self._views[names][rows]
         if self._json:
-            block = {name: [cell if cell is None else json.loads(cell) for cell in block[name]] for name in wanted}
+            block = {name: [cell if cell is None else json.loads(cell) for cell in block[name]] for name in names}
         return block
 
     def is_text(self, column: Column) -> bool:
@@ -182,11 +182,11 @@ class Stream(Table):
         """The rows of other processes are skipped."""
         rows = iter(self._data)
         for number in count():
-            mine = number % of == index
-            block = [dict(row) if mine else {} for row in islice(rows, size)]
+            assigned = number % of == index
+            block = [dict(row) if assigned else {} for row in islice(rows, size)]
             if not block:
                 return
-            if mine:
+            if assigned:
                 yield number, {column: [row.get(column) for row in block] for column in columns}
 
     def class_names(self, column: Column) -> Sequence[str] | None:

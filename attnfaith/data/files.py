@@ -60,9 +60,9 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
             if header is None:
                 header = cells
                 if len({*header}) < len(header):
-                    twice = next(name for name in header if header.count(name) > 1)
+                    repeated = next(name for name in header if header.count(name) > 1)
                     raise InputError(
-                        f"{str(file)!r} has two columns called {twice!r}. Rename one.", code="unreadable-data"
+                        f"{str(file)!r} has two columns called {repeated!r}. Rename one.", code="unreadable-data"
                     )
             elif len(cells) != len(header):
                 start = ", ".join(cells)[:40]
@@ -73,13 +73,13 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
 
 
 def _check_separator(file: Path, stream: Any) -> None:
-    """Refuse a file whose header is not separated as its suffix says, before it gives a parse error for every line."""
+    """Refuse a file whose header is not separated as its suffix says, before every line gives a parse error."""
     expected = SEPARATORS[file.suffix.lower()]
     header = next((line for line in stream if line.strip()), "")
-    other = None if expected in header else next((sign for sign in (";", "\t", "|", ",") if sign in header), None)
-    if other is not None:
+    separator = None if expected in header else next((sign for sign in (";", "\t", "|", ",") if sign in header), None)
+    if separator is not None:
         raise InputError(
-            f"{str(file)!r}: the header looks separated by {other!r}, but a {file.suffix.lower()} file is read as "
+            f"{str(file)!r}: the header looks separated by {separator!r}, but a {file.suffix.lower()} file is read as "
             f"separated by {expected!r}. Save it with that separator (or, in Python, read it with pandas and give the "
             "DataFrame).",
             code="unreadable-data",
@@ -192,7 +192,7 @@ class OpenedData:
 
     Attributes:
         data: a data set, or several by split name.
-        columns: of the file; the data set itself may hold only the wanted ones.
+        columns: the columns of the file; the data set itself may hold only the needed ones.
         cells: the content of cells: "values", "text" (csv cells have no other type), or "json".
     """
 
@@ -201,22 +201,22 @@ class OpenedData:
     cells: str = "values"
 
 
-def open_path(name: Any, *, subset: str | None = None, wanted: Sequence[str] = ()) -> OpenedData:
+def open_path(name: Any, *, subset: str | None = None, needed: Sequence[str] = ()) -> OpenedData:
     """Open a file, several files, a pattern, a folder, or a data set of the hub.
 
     Args:
         name: a path, an address such as ``s3://bucket/reviews.csv``, a list of them, or a name on the hub.
-        subset: of a data set that has several (its configuration), in a folder or on the hub.
-        wanted: the columns that will be read; only these are copied from text files.
+        subset: the subset of a data set that has several (its configuration), in a folder or on the hub.
+        needed: the columns that will be read; only these are copied from text files.
     """
     names = [local_path(entry) for entry in name] if isinstance(name, list | tuple) else local_path(name)
     if any(map(is_address, names if isinstance(names, list) else [names])):
         with _fetched(names if isinstance(names, list) else [names]) as copies:
-            return _open_local(copies[0] if len(copies) == 1 else copies, subset, wanted)
-    return _open_local(names, subset, wanted)
+            return _open_local(copies[0] if len(copies) == 1 else copies, subset, needed)
+    return _open_local(names, subset, needed)
 
 
-def _open_local(name: Any, subset: str | None, wanted: Sequence[str]) -> OpenedData:
+def _open_local(name: Any, subset: str | None, needed: Sequence[str]) -> OpenedData:
     files = _files(name)
     if files is None:
         return _load(str(name), subset)
@@ -237,9 +237,9 @@ def _open_local(name: Any, subset: str | None, wanted: Sequence[str]) -> OpenedD
     suffix = suffixes.pop()
     if suffix == ".parquet":
         return _parquet(files)
-    read = json_rows if suffix in JSON_LINES else csv_rows
-    rows = (row for file in files for row in read(file))
-    data, columns = _temporary_copy(rows, wanted, as_json=suffix in JSON_LINES)
+    read_rows = json_rows if suffix in JSON_LINES else csv_rows
+    rows = (row for file in files for row in read_rows(file))
+    data, columns = _temporary_copy(rows, needed, as_json=suffix in JSON_LINES)
     return OpenedData(data, columns, "json" if suffix in JSON_LINES else "text")
 
 
@@ -345,13 +345,13 @@ def _parquet(files: Sequence[Path]) -> OpenedData:
 
 
 def _temporary_copy(
-    rows: Iterator[dict[str, Any]], wanted: Sequence[str], *, as_json: bool
+    rows: Iterator[dict[str, Any]], needed: Sequence[str], *, as_json: bool
 ) -> tuple[Any, tuple[str, ...]]:
-    """Copy the wanted columns of rows to a data set on disk; returns it with the names of all columns.
+    """Copy the needed columns of rows to a data set on disk; returns it with the names of all columns.
 
     A cell is stored as text; cells from JSON are stored as JSON, so that numbers and texts stay distinct.
     """
-    schema = pa.schema([(name, pa.large_string()) for name in wanted])
+    schema = pa.schema([(name, pa.large_string()) for name in needed])
     columns: dict[str, None] = {}
     with _temporary_cache() as cache:
         path = Path(cache) / "rows.arrow"
@@ -360,7 +360,7 @@ def _temporary_copy(
                 for row in block:
                     if not row.keys() <= columns.keys():
                         columns |= dict.fromkeys(row)
-                cells = [[row.get(name) for row in block] for name in wanted]
+                cells = [[row.get(name) for row in block] for name in needed]
                 if as_json:
                     cells = [[None if cell is None else json.dumps(cell) for cell in column] for column in cells]
                 writer.write_batch(
@@ -397,14 +397,14 @@ def _copy(name: str, folder: Path) -> dict[Path, str]:
     scheme = address[: address.index("://") + len("://")]
     with reaching(address, InputError, "Check the address and your access to it."):
         try:
-            found = sorted(system.glob(path)) if glob.has_magic(path) else [path]
-            if not found:
+            matches = sorted(system.glob(path)) if glob.has_magic(path) else [path]
+            if not matches:
                 raise InputError(f"There is no file {short_repr(address, 200)}.", code="data-not-found")
             copies = {}
-            for each in found:
-                copy = folder / each.rstrip("/").rpartition("/")[2]
-                system.get(each, str(copy), recursive=system.isdir(each))
-                copies[copy] = address if each == path else f"{scheme}{each.lstrip('/')}"
+            for match in matches:
+                copy = folder / match.rstrip("/").rpartition("/")[2]
+                system.get(match, str(copy), recursive=system.isdir(match))
+                copies[copy] = address if match == path else f"{scheme}{match.lstrip('/')}"
         except FileNotFoundError as error:
             raise InputError(f"There is no file {short_repr(address, 200)}.", code="data-not-found") from error
     return copies

@@ -26,7 +26,7 @@ class ModelLabels:
 
     Attributes:
         kind: how it decides, as in `attnfaith.functional.decision.Decision`.
-        names: of its classes, in their order; may be empty.
+        names: the names of its classes, in their order; may be empty.
         count: the number of classes or labels; ignored for "sigmoid", where one logit decides between two classes.
     """
 

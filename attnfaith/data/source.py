@@ -63,8 +63,8 @@ class DataOptions:
         second_input_column: the column of second texts, for pairs.
         label_column: the column of labels. The default may be absent; None is for data without labels.
         label_mapping: ``{class in the model: label in the data}``, see `LabelReader`.
-        subset: of a data set on the hub, or in a folder, that has several.
-        split: of data that have several, or a part of one: "test[:100]".
+        subset: the subset of a data set on the hub, or in a folder, that has several.
+        split: the split of data that have several, or a part of one: "test[:100]".
         score_columns: columns with one score for each item, judged as rankings.
         rationale_column: the column of what people marked, see `attnfaith.text.annotations`.
         rationale_form: the form of that column, if the user names it.
@@ -93,7 +93,7 @@ class DataOptions:
 
 
 class DataSource:
-    """Rows in shards. What cannot be used is refused when the source is made.
+    """Rows in shards. Data that cannot be used are refused when the source is made.
 
     Args:
         data: see `open_data`.
@@ -175,8 +175,8 @@ class DataSource:
         """Shards of the rows in a random order: shard k has the rows at the positions from ``k * size`` on, ascending.
 
         Args:
-            size: of a shard; the last one has fewer rows where ``stop`` or the data end.
-            seed: of the order, see `attnfaith.functional.keyed_order`.
+            size: the size of a shard; the last one has fewer rows where ``stop`` or the data end.
+            seed: the seed of the order, see `attnfaith.functional.keyed_order`.
             start: the first position, that of the start of a shard.
             stop: the position after the last.
             index: the number of this process.
@@ -229,7 +229,7 @@ class DataSource:
         return texts[0], texts[1] if len(texts) > 1 else None
 
     def _check(self) -> None:
-        """Refuse what cannot be used before any work is done. Only the first row of a stream can be checked."""
+        """Refuse data that cannot be used before any work is done. Only the first row of a stream can be checked."""
         if isinstance(self._table, Stream):
             for _, block in self._table.blocks(1, self._columns):
                 self._read([0], block)
@@ -293,8 +293,8 @@ def open_data(
         second_input_column: the column of second texts, for pairs.
         label_column: the column of labels.
         label_mapping: ``{class in the model: label in the data}``.
-        subset: of data that have several.
-        split: of data that have several, or a part of one.
+        subset: the subset of data that have several.
+        split: the split of data that have several, or a part of one.
         score_columns: columns of scores.
         rationale_column: the column of rationales.
         labels: what the model can predict; None if labels are not read.
@@ -329,7 +329,7 @@ def open_table(data: Any, options: DataOptions) -> tuple[Table, tuple[str, ...]]
     if _is_texts(data):
         data = [{options.input_column: text} for text in data]
     if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and data and all(map(_is_path, data))):
-        opened = open_path(data, subset=options.subset, wanted=options.columns)
+        opened = open_path(data, subset=options.subset, needed=options.columns)
         data, columns, cells = opened.data, opened.columns, opened.cells
     elif options.subset is not None:
         raise InputError(
@@ -410,23 +410,23 @@ def _choose_split(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tu
 def _no_split(split: str, names: Sequence[str]) -> str:
     part = re.search(r"\[.*\]", split)
     if len(names) == 1:
-        whole = f"{names[0]}{part[0]}" if part else names[0]
+        suggestion = f"{names[0]}{part[0]}" if part else names[0]
         return (
             f"There is no split {split!r}: the data are a single split, which is called {names[0]!r} whatever the name "
-            f"of the file. Use {parameter('split', whole)}."
+            f"of the file. Use {parameter('split', suggestion)}."
         )
     listed = ", ".join(map(repr, names))
     return f"There is no split {split!r}; there are {listed}. Parts are written as in '{names[0]}[:100]'."
 
 
-def check_columns(columns: Sequence[Column], wanted: Mapping[str, Sequence[Column]]) -> None:
+def check_columns(columns: Sequence[Column], requested: Mapping[str, Sequence[Column]]) -> None:
     """Refuse a column that does not exist, or exists twice.
 
     Args:
-        columns: of the data.
-        wanted: the names of columns by the argument that gives them.
+        columns: the columns of the data.
+        requested: the names of columns by the argument that gives them.
     """
-    for argument, names in wanted.items():
+    for argument, names in requested.items():
         for name in names:
             if list(columns).count(name) == 1:
                 continue
@@ -435,16 +435,16 @@ def check_columns(columns: Sequence[Column], wanted: Mapping[str, Sequence[Colum
                     f"The data have several columns {name!r} ({parameter(argument)}). Rename all but one.",
                     code="unknown-column",
                 )
-            known = [str(column) for column in columns]
-            hint = did_you_mean(name, known)
-            if len(known) == 1 and any(sign in known[0] for sign in ";\t|"):
+            available = [str(column) for column in columns]
+            hint = did_you_mean(name, available)
+            if len(available) == 1 and any(sign in available[0] for sign in ";\t|"):
                 hint = (
                     " Is the separator another one? Save the file with commas (or, in Python, read it with pandas and "
                     "give the DataFrame)."
                 )
-            shown = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in known[:50])
+            listing = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in available[:50])
             raise InputError(
                 f"The data have no column {short_repr(name)} ({parameter(argument)}).{hint} Columns: "
-                f"{shown or 'none'}.",
+                f"{listing or 'none'}.",
                 code="unknown-column",
             )

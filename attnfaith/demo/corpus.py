@@ -13,8 +13,8 @@ without it the others say another class, or nothing.
 
 **What does not decide.** The other sentences are drawn without regard to the stars. They hold no opinion, or one that
 counts for nothing: about another product or a service, or someone else's about this one. Every word that can decide
-stands in such sentences too. So the words alone do not tell the stars; who says them of what does, and each sentence
-shows that by itself.
+stands in such sentences too. So the words alone do not determine the stars: it matters who says them about what, and
+each sentence shows that by itself.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def label_of(words: Sequence[str]) -> int | None:
         >>> label_of(["very", "good"]), label_of(["Superb", "not", "good"]), label_of(["worth"])
         (4, 3, None)
     """
-    rest, total = tuple(word.lower() for word in words), 0
-    if not rest:
+    remaining, total = tuple(word.lower() for word in words), 0
+    if not remaining:
         return None
-    while rest:
-        size = next((size for size in (3, 2, 1) if rest[:size] in STRENGTHS), 0)
+    while remaining:
+        size = next((size for size in (3, 2, 1) if remaining[:size] in STRENGTHS), 0)
         if size == 0:
             return None
-        total, rest = total + STRENGTHS[rest[:size]], rest[size:]
+        total, remaining = total + STRENGTHS[remaining[:size]], remaining[size:]
     return total + 2 if abs(total) <= 2 else None
 
 
@@ -91,13 +91,13 @@ def reviews(count: int, *, seed: int = 0) -> list[Review]:
     if type(count) is not int or count < 0:
         raise InputError(f"Expected count to be a whole number of at least 0, got {count!r}.")
     result: list[Review] = []
-    seen: set[str] = set()
+    texts: set[str] = set()
     for number in range(count):
         label = KeyedRandom(seed, "labels", number // 5).shuffle(range(5))[number % 5]
         attempt = 0
-        while (text := Writer(KeyedRandom(seed, number, attempt)).review(label - 2)) in seen:
+        while (text := Writer(KeyedRandom(seed, number, attempt)).review(label - 2)) in texts:
             attempt += 1
-        seen.add(text)
+        texts.add(text)
         result.append(_without_marks(text, label))
     return result
 

@@ -66,15 +66,17 @@ def planted_examples(
 def user_examples(results: Results, evaluator: Evaluator, data: Any, column: str) -> list[str]:
     """Two examples among the first rows: attention most ahead of another ranking, and most behind it."""
     table = results.table("erasure")
-    here = table[(table["erase_level"] == "attention") & (table["ranking_level"] == "attention")]
-    fractions = here.assign(used=here["fraction"].fillna(1.0)).pivot(index="text_id", columns="ranking", values="used")
+    at_attention = table[(table["erase_level"] == "attention") & (table["ranking_level"] == "attention")]
+    fractions = at_attention.assign(used=at_attention["fraction"].fillna(1.0)).pivot(
+        index="text_id", columns="ranking", values="used"
+    )
     fractions = fractions[fractions.index < ROWS_SEARCHED]
     if not len(fractions) or not {ATTENTION, report.RIVAL[1]} <= set(fractions.columns):
         return []
-    ahead = fractions[report.RIVAL[1]] - fractions[ATTENTION]
+    lead = fractions[report.RIVAL[1]] - fractions[ATTENTION]
     rival = display_name(report.RIVAL)
-    kinds = {f"Attention leads to a flip sooner than {rival}": ahead.idxmax()} if ahead.max() > 0 else {}
-    kinds |= {f"Attention leads to a flip later than {rival}": ahead.idxmin()} if ahead.min() < 0 else {}
+    kinds = {f"Attention leads to a flip sooner than {rival}": lead.idxmax()} if lead.max() > 0 else {}
+    kinds |= {f"Attention leads to a flip later than {rival}": lead.idxmin()} if lead.min() < 0 else {}
     if not kinds:
         return []
     _, rows = next(iter(open_data(data, input_column=column, label_column=None).shards(ROWS_SEARCHED)))

@@ -49,7 +49,7 @@ def run_demo(
         data: its data, as for ``Evaluator.compute``.
         text_column: the column of texts.
         label_column: the column of labels, which are optional.
-        seed: of the corpus, the models, and all random draws.
+        seed: the seed of the corpus, the models, and all random draws.
         quiet: show no progress.
 
     Returns:
@@ -75,7 +75,7 @@ def planted_demo(
 
     Args:
         output: the folder.
-        seed: of everything.
+        seed: the seed of everything.
         quiet: show no progress.
         plan: the size of the demo.
     """
@@ -107,8 +107,8 @@ def planted_demo(
                 explained, planted, counted=correct, **results.manifest["statistics"], seed=seed
             )
             steps.write_results(folder, name, results, agreement)
-            shown = examples.planted_examples(results, explained, planted, held_out)
-            sections += report.section(name, f"The {display_name}", results, shown, agreement)
+            example_lines = examples.planted_examples(results, explained, planted, held_out)
+            sections += report.section(name, f"The {display_name}", results, example_lines, agreement)
             lines += report.terminal_lines(display_name, results, agreement)
         page = [*report.introduction(plan, seed), *sections, *report.next_steps([*MODELS], user_model=False)]
         steps.write_lines(folder / "report.md", page)
@@ -124,8 +124,8 @@ def own_demo(
         output: the folder.
         model: a classifier with its tokenizer.
         data: to evaluate it on.
-        columns: of the data.
-        seed: of all random draws.
+        columns: the columns of the data.
+        seed: the seed of all random draws.
         quiet: show no progress.
     """
     evaluator = Evaluator(model)
@@ -135,8 +135,8 @@ def own_demo(
         run = folder / "runs" / "model"
         results = evaluator.compute(data, **columns, tests=TESTS, seed=seed, output_dir=run, quiet=quiet)
         steps.write_results(folder, "model", results)
-        shown = examples.user_examples(results, evaluator, data, columns["input_column"])
+        example_lines = examples.user_examples(results, evaluator, data, columns["input_column"])
         lines = ["# Can the attention of this model be read as an explanation?", ""]
-        lines += report.section("model", "Results", results, shown)
+        lines += report.section("model", "Results", results, example_lines)
         steps.write_lines(folder / "report.md", [*lines, *report.next_steps(["model"], user_model=True)])
     return str(results.verdict).splitlines()[:VERDICT_LINES]

@@ -81,8 +81,8 @@ def agreement_table(
         planted: the decisive words of these texts.
         counted: for each text, whether it counts. The words that decide the correct class do not explain a wrong one.
         n_resamples: the number of resamples of the texts.
-        confidence_level: of the intervals.
-        seed: of the draws.
+        confidence_level: the confidence level of the intervals.
+        seed: the seed of the draws.
     """
     columns: dict[str, list[float]] = {}
     for name, explanations in explained.items():

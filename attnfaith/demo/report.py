@@ -56,8 +56,8 @@ def section(
     """The section on one model.
 
     Args:
-        name: of its files.
-        title: of the section.
+        name: the name of its files.
+        title: the title of the section.
         results: its run.
         examples: example texts, in Markdown.
         planted: the agreement with the planted words, if there are any.
@@ -88,11 +88,13 @@ def terminal_lines(name: str, results: Results, planted: pd.DataFrame) -> list[s
     share = dict(zip(planted["ranking"], planted["agreement"], strict=True))
     unit = results.manifest["facts"]["unit"]["attention"]
     compared = {RIVAL[1]: display_name(RIVAL), "by chance": "by chance"}
-    others = ", ".join(f"{words}: {percent(share[ranking])}" for ranking, words in compared.items() if ranking in share)
+    other_shares = ", ".join(
+        f"{words}: {percent(share[ranking])}" for ranking, words in compared.items() if ranking in share
+    )
     return [
         f"{name}: right on {right} of {len(results.table('texts'))} held-out reviews. {label}",
         f"  {evidence}",
-        f"  Of the {unit} that attention puts first, {percent(share[ATTENTION])} are decisive ({others}).",
+        f"  Of the {unit} that attention puts first, {percent(share[ATTENTION])} are decisive ({other_shares}).",
     ]
 
 
@@ -121,7 +123,7 @@ def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> lis
     """A table of the rankings for each erase level, sorted by the share removed until the decision flips.
 
     Args:
-        results: of a run with the erasure test.
+        results: the results of a run with the erasure test.
         planted: the agreement with the planted words, if there are any.
     """
     figures = SummaryLookup(results.summary())
@@ -133,8 +135,8 @@ def rankings_table(results: Results, planted: pd.DataFrame | None = None) -> lis
         head = ["ranking", "removed until the decision flips", *(["efficiency"] if exact else []), "never flips"]
         rows = []
         for key in keys:
-            shown = ["mean_fraction", *(["efficiency"] if exact else []), "never_flipped"]
-            cells = [_name(key, level), *(_shown(figures.get(level, figure, key)) for figure in shown)]
+            figure_names = ["mean_fraction", *(["efficiency"] if exact else []), "never_flipped"]
+            cells = [_name(key, level), *(_shown(figures.get(level, figure, key)) for figure in figure_names)]
             rows.append([*cells, _shown(agreed.get(key[1], SummaryValue()))] if agreed else cells)
         unit = results.manifest["facts"]["unit"][level]
         where = "the final attention" if level == "attention" else "the whole model"
@@ -161,18 +163,18 @@ def truth_lines(results: Results, planted: pd.DataFrame) -> list[str]:
     share = {row.ranking: percent(row.agreement, row.low, row.high) for row in planted.itertuples()}
     line = f"Of the {unit} that attention puts first, {share[ATTENTION]} are decisive; by chance it would be "
     lines = [f"- {line}{percent(dict(zip(planted['ranking'], planted['agreement'], strict=True))['by chance'])}."]
-    first, other = PLANTED, (level, ATTENTION)
-    planted_fraction, random = (figures.get(level, "mean_fraction", key) for key in (first, (level, CONTROL)))
+    planted_key, attention_key = PLANTED, (level, ATTENTION)
+    planted_fraction, random = (figures.get(level, "mean_fraction", key) for key in (planted_key, (level, CONTROL)))
     lines.append(
         f"- With the decisive {unit} removed first, the decision flips after {planted_fraction} of all {unit}; at "
         f"random {random}."
     )
-    gap = figures.get(level, "mean_difference", first, other)
+    gap = figures.get(level, "mean_difference", planted_key, attention_key)
     if gap.low > 0:
         lines.append(
-            f"- That is later than by attention ({figures.get(level, 'mean_fraction', other)}). What the attention "
-            f"weighs are not bare {unit} but states of a recurrent network, which also hold what was read around them: "
-            "what is taken away here can still be in its neighbours. The test says what the decision "
+            f"- That is later than by attention ({figures.get(level, 'mean_fraction', attention_key)}). The attention "
+            f"does not weigh the {unit} themselves, but states of a recurrent network, which also hold what was read "
+            "around them: what is taken away here can still be in its neighbours. The test says what the decision "
             "rests on behind the encoder; it does not say which words of the text that comes from."
         )
     return lines

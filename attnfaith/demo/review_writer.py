@@ -27,18 +27,18 @@ class KeyedRandom:
     def __init__(self, *key: object) -> None:
         self._random = random.Random("/".join(map(str, key))).random
 
-    def pick(self, things: Sequence[Thing]) -> Thing:
+    def pick(self, items: Sequence[Thing]) -> Thing:
         """Choose one of several things."""
-        return things[int(self._random() * len(things))]
+        return items[int(self._random() * len(items))]
 
     def chance(self, share: float) -> bool:
         """True with a probability."""
         return self._random() < share
 
-    def shuffle(self, things: Iterable[Thing]) -> list[Thing]:
+    def shuffle(self, items: Iterable[Thing]) -> list[Thing]:
         """The things in random order."""
-        keyed = [(self._random(), index, thing) for index, thing in enumerate(things)]
-        return [thing for _, _, thing in sorted(keyed, key=lambda entry: entry[:2])]
+        keyed = [(self._random(), index, item) for index, item in enumerate(items)]
+        return [item for _, _, item in sorted(keyed, key=lambda entry: entry[:2])]
 
 
 class Sentence(NamedTuple):
@@ -96,24 +96,24 @@ class Writer:
     def _verdict(self, strength: int) -> list[Sentence]:
         """The one or two decisive sentences."""
         if strength not in _PAIRS or self.draws.chance(0.6):
-            whole = self.draws.chance(0.65)
-            return [self._sentence(self._clause(strength, whole, 0), whole)]
+            about_product = self.draws.chance(0.65)
+            return [self._sentence(self._clause(strength, about_product, 0), about_product)]
         first, second = self.draws.shuffle(self.draws.pick(_PAIRS[strength]))
-        whole = self.draws.chance(0.5)
-        c, d = self._clause(first, whole, 0), self._clause(second, False, 1)
+        about_product = self.draws.chance(0.5)
+        c, d = self._clause(first, about_product, 0), self._clause(second, False, 1)
         if self.draws.chance(0.5):
             return [self._sentence(self.draws.pick(lex.BUT).replace("{c}", c).replace("{d}", d))]
         return [self._sentence(c), Sentence(self.draws.pick(lex.HOWEVER) + d + self.draws.pick(lex.ENDS))]
 
-    def _clause(self, strength: int, whole: bool, part: int) -> str:
+    def _clause(self, strength: int, about_product: bool, part: int) -> str:
         """A decisive clause about the product or one of its parts."""
-        if whole and self.draws.chance(0.4):
+        if about_product and self.draws.chance(0.4):
             return self._phrase(strength, self.draws.pick(lex.WHOLE))
         opinion, negated = self._opinion(strength)
-        if whole and self.draws.chance(0.25):
+        if about_product and self.draws.chance(0.25):
             return self._put(self.draws.pick(lex.NOT_KIND if negated else lex.KIND), "", opinion)
-        about = self.draws.pick(lex.WHOLE if whole else lex.PART).replace("{part}", self.parts[part])
-        return self._put(self.draws.pick(lex.NOT + lex.NOT_I if negated else lex.PLAIN + lex.PLAIN_I), about, opinion)
+        subject = self.draws.pick(lex.WHOLE if about_product else lex.PART).replace("{part}", self.parts[part])
+        return self._put(self.draws.pick(lex.NOT + lex.NOT_I if negated else lex.PLAIN + lex.PLAIN_I), subject, opinion)
 
     def _distractor(self) -> Sentence:
         """A sentence with an opinion that is not decisive."""
@@ -128,21 +128,21 @@ class Writer:
         opinion, negated = self._opinion(strength)
         if not negated and self.draws.chance(0.2):
             return self._put(self.draws.pick(lex.OTHER_KIND), "", opinion)
-        about = self.draws.pick(lex.OTHER + lex.OTHER_PART + lex.SERVICE)
+        subject = self.draws.pick(lex.OTHER + lex.OTHER_PART + lex.SERVICE)
         clause = self.draws.pick(lex.NOT + lex.NOT_I if negated else lex.PLAIN + lex.PLAIN_I)
-        return self._put(clause, about, opinion)
+        return self._put(clause, subject, opinion)
 
     def _of_someone(self, strength: int, quoted: bool) -> str:
-        about = self.draws.pick(lex.WHOLE + lex.PART)
+        subject = self.draws.pick(lex.WHOLE + lex.PART)
         opinion, negated = self._opinion(strength)
-        clause = self._put(self.draws.pick(lex.NOT if negated else lex.PLAIN), about, opinion)
+        clause = self._put(self.draws.pick(lex.NOT if negated else lex.PLAIN), subject, opinion)
         if quoted and self.draws.chance(0.6):
             clause = self._phrase(strength, self.draws.pick(lex.WHOLE))
         frame = self.draws.pick(lex.QUOTED if quoted else lex.REPORTED)
         return frame.replace("{c}", clause).replace("{C}", _capital(clause))
 
-    def _phrase(self, strength: int, about: str) -> str:
-        return self.draws.pick(lex.PHRASES[strength]).replace("{x}", about)
+    def _phrase(self, strength: int, subject: str) -> str:
+        return self.draws.pick(lex.PHRASES[strength]).replace("{x}", subject)
 
     def _opinion(self, strength: int) -> tuple[str, bool]:
         """A marked opinion, and whether it has to be negated."""
@@ -152,11 +152,11 @@ class Writer:
         negated = abs(strength) == 1 and self.draws.chance(0.5)
         return f"[{self.draws.pick(lex.OPINIONS[-strength if negated else strength])}]", negated
 
-    def _put(self, clause: str, about: str, opinion: str) -> str:
+    def _put(self, clause: str, subject: str, opinion: str) -> str:
         article = "an" if opinion.strip("[")[0] in "aeiou" else "a"
-        past = self.draws.chance(0.5) and "old" in about
-        clause = clause.replace("{an}", f"{article} {opinion}").replace("{x}", about).replace("{o}", opinion)
-        return clause.replace("{is}", "was") if past else clause
+        past_tense = self.draws.chance(0.5) and "old" in subject
+        clause = clause.replace("{an}", f"{article} {opinion}").replace("{x}", subject).replace("{o}", opinion)
+        return clause.replace("{is}", "was") if past_tense else clause
 
     def _sentence(self, clause: str, ours: bool = False) -> Sentence:
         return Sentence(self.draws.pick(lex.STARTS) + clause + self.draws.pick(lex.ENDS), ours)

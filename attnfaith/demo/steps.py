@@ -83,9 +83,9 @@ def explain(
     """Explain the first texts of a run by its attention-level rankings: a list of explanations for each ranking."""
     seed = results.manifest["run"]["seed"]
     keys = [key.split("/") for key in results.manifest["run"]["rankings"]["attention"]]
-    wanted = [name for level, name in keys if level == "attention" and (names is None or name in names)]
+    ranking_names = [name for level, name in keys if level == "attention" and (names is None or name in names)]
     explained: dict[str, list[Explanation]] = {}
-    for name in wanted:
+    for name in ranking_names:
         explained[name] = Attributor(cut, tokenizer, method=name, seed=seed, batch_size=64)(list(texts))
     return explained
 

@@ -12,10 +12,10 @@ from attnfaith.estimates.lookup import percent
 OTHER_SEARCH = "the runs looked for the smallest flipping sets in different ways"
 
 
-def with_values(sentence: str, row: Any, names: tuple[str, str], **more: str) -> str:
+def with_values(sentence: str, row: Any, names: tuple[str, str], **fields: str) -> str:
     """Fill in a sentence: ``a`` and ``b`` (values), ``first`` and ``second`` (names of the runs), ``difference``."""
     a, b, difference = percent(row.a), percent(row.b), points_apart(row)
-    return sentence.format(a=a, b=b, first=names[0], second=names[1], difference=difference, **more)
+    return sentence.format(a=a, b=b, first=names[0], second=names[1], difference=difference, **fields)
 
 
 def rows_of(table: pd.DataFrame, test: str, figure: str) -> list[Any]:

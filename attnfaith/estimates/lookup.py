@@ -17,14 +17,14 @@ OF_EACH = "never_flipped"  # the figure that every ranking of the erasure test h
 
 
 Unit = str | Mapping[str, str]
-"""What an item is, in the plural; or that by level."""
+"""The plural noun for items, or such a noun by level."""
 
 
 @dataclass(frozen=True)
 class SummaryValue:
     """One estimate of a summary, with its interval, the number of texts behind it, and its note.
 
-    NaN, 0 and "" for one that is not there.
+    A missing estimate has NaN, 0 and "".
     """
 
     value: float = math.nan
@@ -53,27 +53,31 @@ class SummaryLookup:
     """The estimates of one test in a summary, over all texts.
 
     Attributes:
-        levels: at which was erased, the attention's first.
-        alpha: the p values that count.
+        levels: the levels at which something was erased, the attention's first.
+        alpha: the significance level.
     """
 
     def __init__(self, summary: pd.DataFrame, test: str = "erasure", *, confidence_level: float = 0.95) -> None:
         self.alpha = 1 - confidence_level + 1e-9
         table = summary[(summary["test"] == test) & (summary["slice"] == "all")]
         table = table.assign(note=table.get("note", ""))
-        place = ["erase_level", "ranking_level", "ranking", "other", "figure"]
-        about = table[place].itertuples(index=False, name=None)
-        said = zip(*(table[name].tolist() for name in ("value", "low", "high", "texts", "note")), strict=True)
-        self._found = dict(zip(about, (SummaryValue(*numbers) for numbers in said), strict=True))
+        columns = ["erase_level", "ranking_level", "ranking", "other", "figure"]
+        identifiers = table[columns].itertuples(index=False, name=None)
+        estimates = zip(*(table[name].tolist() for name in ("value", "low", "high", "texts", "note")), strict=True)
+        self._values = dict(zip(identifiers, (SummaryValue(*numbers) for numbers in estimates), strict=True))
         self.levels = levels_of(table[table["figure"] == OF_EACH])
 
     def get(self, level: str, figure: str, key: Key = ("", ""), other: Key | None = None) -> SummaryValue:
         """The estimate of a ranking, of a pair of rankings, or, without a ranking, of the level."""
-        return self._found.get((level, *key, "" if other is None else written(other), figure), SummaryValue())
+        return self._values.get((level, *key, "" if other is None else written(other), figure), SummaryValue())
 
     def keys(self, level: str, figure: str = OF_EACH) -> list[Key]:
         """The rankings with an estimate at a level, as (ranking_level, ranking)."""
-        return [(own, name) for at, own, name, other, what in self._found if (at, other, what) == (level, "", figure)]
+        return [
+            (ranking_level, ranking)
+            for erase_level, ranking_level, ranking, other, name in self._values
+            if (erase_level, other, name) == (level, "", figure)
+        ]
 
     def key_of(self, level: str, name: str, *, preferred: str = "attention") -> Key | None:
         """The key of a ranking by its name: at this level if there is one, else at another level."""
@@ -141,15 +145,15 @@ def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:
     if math.isinf(value):
         return "not reached"
     digits = 0 if 0.0995 <= abs(value) < 0.995 or value in (0, 1) else 1
-    shown = f"{round(100 * value, digits) + 0.0:.{digits}f}"  # never -0
-    if value > 0 and float(shown) == 0:
-        shown = "under 0.1"
-    elif value < 1 and float(shown) == 100:
-        shown = "over 99.9"
+    number = f"{round(100 * value, digits) + 0.0:.{digits}f}"  # never -0
+    if value > 0 and float(number) == 0:
+        number = "under 0.1"
+    elif value < 1 and float(number) == 100:
+        number = "over 99.9"
     if math.isnan(low):
-        return f"{shown} %"
+        return f"{number} %"
     ends = ("not reached" if math.isinf(end) else f"{round(100 * end, digits) + 0.0:.{digits}f}" for end in (low, high))
-    return f"{shown} % [{', '.join(ends)}]"
+    return f"{number} % [{', '.join(ends)}]"
 
 
 def points(figure: SummaryValue) -> str:

@@ -21,16 +21,16 @@ def numbers(values: pd.Series) -> Array:
         >>> numbers(pd.Series([True, None, False], dtype=object)), numbers(pd.Series([3, None], dtype="Int64"))
         (array([ 1., nan,  0.]), array([ 3., nan]))
     """
-    found: Array = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    return found
+    array: Array = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return array
 
 
 class Pivot:
     """A long table by text and ranking, with the texts in ascending order.
 
     Attributes:
-        text_ids: ``[n]``.
-        keys: of the columns: the values of ``by``, sorted.
+        text_ids: ``[n]``, the ids of the texts.
+        keys: the key of each column: its values of ``by``, sorted.
         present: ``[n, F]``, where the table has a row.
     """
 
@@ -42,7 +42,7 @@ class Pivot:
             codes, names = pd.factorize(table[name], sort=True)
             joined = joined * len(names) + codes
         _, first, self._columns = np.unique(joined, return_index=True, return_inverse=True)
-        self.keys: tuple[Key, ...] = tuple(tuple(str(table[name].iloc[place]) for name in by) for place in first)
+        self.keys: tuple[Key, ...] = tuple(tuple(str(table[name].iloc[row]) for name in by) for row in first)
         self.present = np.zeros((len(self.text_ids), len(self.keys)), dtype=bool)
         self.present[self._rows, self._columns] = True
         if self.present.sum() != len(table):
@@ -55,21 +55,21 @@ class Pivot:
 
     def matrix(self, name: str) -> Array:
         """One column of the table as a matrix ``[n, F]``, with NaN for missing rows and values."""
-        found = np.full(self.present.shape, np.nan)
-        found[self._rows, self._columns] = numbers(self._table[name])
-        return found
+        matrix = np.full(self.present.shape, np.nan)
+        matrix[self._rows, self._columns] = numbers(self._table[name])
+        return matrix
 
     def flags(self, name: str) -> NDArray[np.bool_]:
         """``[n, F]``, True where a column of the table is positive."""
-        found = np.zeros(self.present.shape, dtype=bool)
-        found[self._rows, self._columns] = numbers(self._table[name]) > 0
-        return found
+        flags = np.zeros(self.present.shape, dtype=bool)
+        flags[self._rows, self._columns] = numbers(self._table[name]) > 0
+        return flags
 
     def vector(self, name: str) -> Array:
         """A column whose value is the same in all rows of a text, ``[n]``."""
-        found = np.full(len(self.text_ids), np.nan)
-        found[self._rows] = numbers(self._table[name])
-        return found
+        vector = np.full(len(self.text_ids), np.nan)
+        vector[self._rows] = numbers(self._table[name])
+        return vector
 
 
 def levels_of(table: pd.DataFrame) -> list[str]:

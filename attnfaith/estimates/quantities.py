@@ -35,14 +35,14 @@ class Quantity(ABC):
     """Values of ``n`` texts for each of ``F`` columns, and how each column is estimated.
 
     Attributes:
-        name: of the estimates.
+        name: the name of the estimates.
         values: ``[n, F]`` or ``[n]``; a NaN takes no part.
         keys: the ranking of each column, as (ranking_level, ranking).
         others: a second label of each column, such as the second ranking of a pair; "" for none.
         note: for all columns, or for each.
         not_reached: the note of an estimate that is inf.
-        unknown: whether the values are only a stand-in for others that are not known; then the estimate is NaN.
-        summarised: whether a summary has it.
+        unknown: whether the true values are unknown and these only replace them; the estimate is then NaN.
+        summarised: whether summaries list the estimates.
         compared: the columns that two runs are compared by; None for those without an ``other``.
         bound_of: the name of the estimate that this one bounds; a comparison of two runs that both have that estimate
             exactly skips this one.
@@ -96,8 +96,8 @@ class Quantity(ABC):
 
     def names(self) -> list[tuple[str, Key]]:
         """The identifiers of each column in a comparison of runs."""
-        others = [""] * len(self.keys) if self.others is None else self.others
-        names = [f"{self.name}:{other}" if other else self.name for other in others]
+        second_names = [""] * len(self.keys) if self.others is None else self.others
+        names = [f"{self.name}:{other}" if other else self.name for other in second_names]
         return list(zip(names, map(tuple, self.keys), strict=True))
 
     def compared_only(self: Own) -> Own:
@@ -197,8 +197,8 @@ class FunctionOfMeans(Quantity):
         """Apply the function to the means of all texts, and to those of each resample."""
         values, draws = zip(*map(means.of, self.columns), strict=True)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found, drawn = self.function(*values), self.function(*draws)
-        return np.where(self.texts >= self.fewest, found, np.nan), drawn
+            estimates, drawn = self.function(*values), self.function(*draws)
+        return np.where(self.texts >= self.fewest, estimates, np.nan), drawn
 
     def only(self, columns: Sequence[int]) -> FunctionOfMeans:
         """Select some of the estimates."""
@@ -215,10 +215,10 @@ class Number:
     """A number that is not estimated, such as a count or an option.
 
     Attributes:
-        name: of the number.
-        value: of it.
-        texts: how many are behind it.
-        note: about it.
+        name: the name of the number.
+        value: the number.
+        texts: the number of texts behind it.
+        note: a note about it.
     """
 
     name: str
@@ -231,8 +231,8 @@ class SharedMeans:
     """The means of several arrays in every resample, computed in one pass over the resamples.
 
     Args:
-        resamples: of the texts.
-        arrays: ``[n, F]`` each; those that are the same object are averaged once.
+        resamples: the resamples of the texts.
+        arrays: ``[n, F]`` each; an array that is passed several times is averaged once.
     """
 
     def __init__(self, resamples: Resamples, arrays: Iterable[Array]) -> None:
@@ -242,7 +242,7 @@ class SharedMeans:
         if self._arrays:
             stacked = np.hstack(list(self._arrays.values()))
             ends = np.cumsum([array.shape[1] for array in self._arrays.values()])[:-1]
-            parts = (np.split(found, ends, axis=-1) for found in (means_of(stacked), resamples.draws(stacked)))
+            parts = (np.split(part, ends, axis=-1) for part in (means_of(stacked), resamples.draws(stacked)))
             self._means = dict(zip(self._arrays, zip(*parts, strict=True), strict=True))
 
     def of(self, array: Array) -> tuple[Array, Array]:
@@ -290,29 +290,29 @@ def estimate_of(quantity: Quantity, means: SharedMeans) -> Estimate:
         >>> estimate_of(quantity, shared_means([quantity], Resamples(3, resamples=20))).value
         array([0.75])
     """
-    found = quantity.estimate(means)
+    estimate = quantity.estimate(means)
     if not quantity.unknown:
-        return found
-    nothing = np.full(len(found.texts), np.nan)
-    return Estimate(nothing, nothing, nothing, found.texts)
+        return estimate
+    undefined = np.full(len(estimate.texts), np.nan)
+    return Estimate(undefined, undefined, undefined, estimate.texts)
 
 
-def ratio(name: str, above: Array, under: Array, **about: Any) -> FunctionOfMeans:
+def ratio(name: str, numerator: Array, denominator: Array, **options: Any) -> FunctionOfMeans:
     """The ratio of two means over the texts where both values are defined; NaN if the divisor is 0.
 
     Args:
-        name: of the estimate.
-        above: ``[n, F]`` or ``[n]``.
-        under: the same of the divisor.
-        **about: further attributes of the `Quantity`, such as ``keys`` or ``note``.
+        name: the name of the estimate.
+        numerator: the values of the dividend, ``[n, F]`` or ``[n]``.
+        denominator: the values of the divisor, of the same shape.
+        **options: further attributes of the `Quantity`, such as ``keys`` or ``note``.
     """
-    missing = np.isnan(above + under)
-    columns = tuple(Mean(name, np.where(missing, np.nan, values)).values for values in (above, under))
+    missing = np.isnan(numerator + denominator)
+    columns = tuple(Mean(name, np.where(missing, np.nan, values)).values for values in (numerator, denominator))
 
     def divided(means: Array, divisors: Array) -> Array:
         return means / np.where(divisors == 0, np.nan, divisors)
 
-    return FunctionOfMeans(name, columns[1], columns=columns, function=divided, **about)
+    return FunctionOfMeans(name, columns[1], columns=columns, function=divided, **options)
 
 
 def bounded(low: Quantity, high: Quantity, *, exact: bool, note: str) -> list[Quantity]:
@@ -322,15 +322,15 @@ def bounded(low: Quantity, high: Quantity, *, exact: bool, note: str) -> list[Qu
     and the summary has ``_low`` and ``_high``. Two runs that both have exact values are compared by these.
 
     Args:
-        low: its lower bound, under the name of the quantity.
-        high: its upper bound.
+        low: the lower bound, under the name of the quantity.
+        high: the upper bound.
         exact: whether the two are equal in all texts.
-        note: for what is not known exactly.
+        note: the note of values that are not known exactly.
     """
-    known = high if exact else replace(high, unknown=True, note=note, not_reached="", compared=())
+    main = high if exact else replace(high, unknown=True, note=note, not_reached="", compared=())
     ends = {"low": low, "high": high}
     return [
-        known,
+        main,
         *(
             replace(end, name=f"{end.name}_{suffix}", summarised=not exact, bound_of=end.name)
             for suffix, end in ends.items()

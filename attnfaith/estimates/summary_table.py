@@ -49,13 +49,13 @@ def summarise(
     """The summary of a test: an estimate of each of its quantities, with an interval, for each slice of the texts.
 
     Args:
-        test: its name.
-        quantities: for each level.
+        test: the name of the test.
+        quantities: the quantities at each level.
         texts: one row for each text.
         by: see `slices_of`.
         n_resamples: how often the texts are resampled.
-        confidence_level: of the intervals.
-        seed: of the resamples.
+        confidence_level: the confidence level of the intervals.
+        seed: the seed of the resamples.
     """
     intervals, levels = IntervalOptions(n_resamples, confidence_level, seed), list(quantities)
 
@@ -80,28 +80,28 @@ def _add_estimates(
         if isinstance(part, Number):
             rows.add(part.name, part.value, texts=part.texts, note=part.note)
         else:
-            found = estimate_of(part, means)
-            rows.add_each(part.name, found, part.keys, others=part.others, notes=part.notes(found))
+            estimate = estimate_of(part, means)
+            rows.add_each(part.name, estimate, part.keys, others=part.others, notes=part.notes(estimate))
     for row in level.pairs(indices, parts, means) if pairs and level.pairs is not None else ():
         rows.add_each(**row)
 
 
 def build_summary(
-    test: str, texts: pd.DataFrame, by: str | None, lots_of: Callable[[TextSlice], Iterable[EstimateTable]]
+    test: str, texts: pd.DataFrame, by: str | None, tables_of: Callable[[TextSlice], Iterable[EstimateTable]]
 ) -> pd.DataFrame:
     """Build the summary of a test from the counts and rows of each slice.
 
     Args:
-        test: its name.
+        test: the name of the test.
         texts: one row for each text.
         by: see `slices_of`.
-        lots_of: from a part to rows.
+        tables_of: returns the rows of a slice, as tables.
     """
-    lots = []
+    tables = []
     for part in slices_of(texts, by):
-        lots.append(_counts(test, texts, part).frame())
-        lots += [rows.frame() for rows in lots_of(part)]
-    return joined(lots)
+        tables.append(_counts(test, texts, part).frame())
+        tables += [rows.frame() for rows in tables_of(part)]
+    return joined(tables)
 
 
 def check(n_resamples: int, confidence_level: float) -> None:
@@ -132,18 +132,21 @@ def _accuracy(rows: EstimateTable, texts: pd.DataFrame) -> None:
     labelled = texts[texts["correct"].notna() & texts["gold"].notna()]
     if not len(labelled):
         return
-    (accuracy,) = (one for one in _of_texts(labelled) if one.name == "accuracy")
-    found = estimate_of(accuracy, shared_means([], Resamples(len(labelled))))
-    rows.add_each("accuracy", found, accuracy.keys)
+    (accuracy,) = (quantity for quantity in _of_texts(labelled) if quantity.name == "accuracy")
+    estimate = estimate_of(accuracy, shared_means([], Resamples(len(labelled))))
+    rows.add_each("accuracy", estimate, accuracy.keys)
     labels = labelled["gold"].map(lambda gold: tuple(sorted(gold)) if np.ndim(gold) else gold)
     rows.add("majority_label", labels.value_counts(normalize=True).iloc[0], texts=len(labelled))
 
 
 def quantities_of_texts(texts: pd.DataFrame) -> Quantities:
     """The quantities of the table of texts, over the texts that were not set aside."""
-    here = texts[texts["aside"].isna()].sort_values("text_id")
-    every = _of_texts(here)
-    return Quantities(here["text_id"].to_numpy(dtype=np.int64), lambda indices: [one.take(indices) for one in every])
+    included = texts[texts["aside"].isna()].sort_values("text_id")
+    quantities = _of_texts(included)
+    return Quantities(
+        included["text_id"].to_numpy(dtype=np.int64),
+        lambda indices: [quantity.take(indices) for quantity in quantities],
+    )
 
 
 def _of_texts(texts: pd.DataFrame) -> list[Quantity]:
@@ -214,9 +217,9 @@ class EstimateTable:
         notes: Sequence[str] | str = "",
     ) -> None:
         """Add one estimate for each ranking, or for each pair of rankings."""
-        said = [notes] * len(keys) if isinstance(notes, str) else notes
+        all_notes = [notes] * len(keys) if isinstance(notes, str) else notes
         second = [""] * len(keys) if others is None else others
-        for key, other, note, value, low, high, texts in zip(keys, second, said, *found, strict=True):
+        for key, other, note, value, low, high, texts in zip(keys, second, all_notes, *found, strict=True):
             self.add(figure, value, low, high, texts=texts, key=key, other=other, note=note)
 
     def frame(self) -> pd.DataFrame:
@@ -251,7 +254,7 @@ class TextSlice:
 
     Attributes:
         label: as in the column ``slice``, such as "length=10-19".
-        text_ids: which, ascending.
+        text_ids: the ids of the texts, ascending.
     """
 
     label: str
@@ -268,7 +271,7 @@ class TextSlice:
 def slices_of(texts: pd.DataFrame, by: str | None) -> list[TextSlice]:
     """The slices of a summary; a single one with all texts if ``by`` is None.
 
-    Texts that were set aside are in no part, nor are those without the value that parts are made by.
+    Texts that were set aside are in no slice, and neither are texts without the value that defines the slices.
 
     Args:
         texts: one row for each text.
@@ -282,17 +285,17 @@ def slices_of(texts: pd.DataFrame, by: str | None) -> list[TextSlice]:
     """
     if by is not None and by not in BY:
         raise InputError(f"Expected by to be one of {', '.join(BY)}, or None; got {by!r}.")
-    here = texts[texts["aside"].isna()].sort_values("text_id")
-    ids = here["text_id"].to_numpy(dtype=np.int64)
+    included = texts[texts["aside"].isna()].sort_values("text_id")
+    ids = included["text_id"].to_numpy(dtype=np.int64)
     if by is None:
         return [TextSlice("all", ids)]
-    found = {"class": _classes, "confidence": _thirds, "correct": _correct, "length": _quarters}[by](here)
-    return [TextSlice(f"{by}={label}", ids[mask]) for label, mask in found if mask.any()]
+    slices = {"class": _classes, "confidence": _thirds, "correct": _correct, "length": _quarters}[by](included)
+    return [TextSlice(f"{by}={label}", ids[mask]) for label, mask in slices if mask.any()]
 
 
 def _classes(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    said = texts["prediction"].dropna()
-    if said.map(np.ndim).any():
+    predictions = texts["prediction"].dropna()
+    if predictions.map(np.ndim).any():
         raise InputError(
             "by='class' needs one predicted class for each text, and this is a multi-label model. Use by='length'."
         )

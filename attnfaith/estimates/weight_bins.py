@@ -12,11 +12,11 @@ from attnfaith.estimates.quantities import NONE
 
 EDGES = (0.25, 0.5, 0.75)
 BINS = ("0-0.25", "0.25-0.5", "0.5-0.75", "0.75-1")
-"""Of the largest weight of a text: each with its lower end and without its upper one, the last with both."""
+"""Bins of the largest weight of a text. A bin includes its lower end and not its upper one; the last includes both."""
 
 
 def bins_of(weights: Array) -> NDArray[np.intp]:
-    """The indices in `BINS` of largest weights; rounding does not push a quarter below a quarter.
+    """The indices in `BINS` of largest weights; a weight within 1e-6 below an edge counts as the edge.
 
     Example:
         >>> bins_of(np.array([0.1, 0.25, 0.7499999999, 1.0])).tolist()

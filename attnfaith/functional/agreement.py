@@ -60,15 +60,15 @@ def kendall(scores: Tensor, mask: Tensor, *, near: float = 0.0) -> Kendall:
         (tensor([1.0000, 0.6667,    nan], dtype=torch.float64), tensor([0.0833, 0.3333,    nan], dtype=torch.float64))
     """
     levels = _levels(scores, mask, near)
-    defined = levels.scored.double()
-    items = defined @ defined.mT
+    scored = levels.scored.double()
+    items = scored @ scored.mT
     pairs = items * (items - 1) / 2
     excess = _excess(levels)
     tied, third, fifth = _in_chunks(_tie_terms, *levels).unbind(1)
     untied = pairs - tied
     spread = untied.sqrt() * untied.mT.sqrt()
-    known = (untied > 0) & (untied.mT > 0)
-    tau = (excess / spread).clamp(-1, 1).masked_fill(~known, torch.nan)
+    defined = (untied > 0) & (untied.mT > 0)
+    tau = (excess / spread).clamp(-1, 1).masked_fill(~defined, torch.nan)
     variance = (
         (2 * pairs * (2 * items + 5) - fifth - fifth.mT) / 18
         + tied * tied.mT / pairs
@@ -77,7 +77,7 @@ def kendall(scores: Tensor, mask: Tensor, *, near: float = 0.0) -> Kendall:
     p = torch.erfc(excess.abs() / (2 * variance).sqrt())
     fewest = (pairs - excess.abs()) / 2  # the smaller of the counts of concordant and discordant pairs, without ties
     exact = (tied + tied.mT == 0) & ((items <= EXACT) | (fewest <= 1))
-    p = torch.where(exact, _exact(items, fewest), p).masked_fill(~known, torch.nan)
+    p = torch.where(exact, _exact(items, fewest), p).masked_fill(~defined, torch.nan)
     return Kendall(tau, p, items.long())
 
 
@@ -157,32 +157,32 @@ def _tie_terms(numbers: Tensor, scored: Tensor) -> Tensor:
 def _groups(numbers: Tensor, scored: Tensor) -> Tensor:
     """For each level of the first vector, the number of items that both vectors score, ``[B, R, R, N]``."""
     index = numbers.unsqueeze(2).expand(*numbers.shape[:2], *numbers.shape[1:])
-    both = _both(scored).double()
-    return torch.zeros_like(both).scatter_add_(-1, index, both)
+    common = _common(scored).double()
+    return torch.zeros_like(common).scatter_add_(-1, index, common)
 
 
-def _both(scored: Tensor) -> Tensor:
+def _common(scored: Tensor) -> Tensor:
     """Where both vectors of a pair have a score, ``[B, R, R, N]``."""
     return scored.unsqueeze(2) & scored.unsqueeze(1)
 
 
 def _correlations(numbers: Tensor, scored: Tensor) -> Tensor:
-    groups, both = _groups(numbers, scored), _both(scored)
+    groups, common = _groups(numbers, scored), _common(scored)
     middle = groups.cumsum(-1) - (groups - 1) / 2  # the mean rank, from 1, of each level
-    ranks = middle.gather(-1, numbers.unsqueeze(2).expand_as(both))
-    centred = torch.where(both, ranks - (both.sum(-1, keepdim=True) + 1) / 2, 0.0)
+    ranks = middle.gather(-1, numbers.unsqueeze(2).expand_as(common))
+    centred = torch.where(common, ranks - (common.sum(-1, keepdim=True) + 1) / 2, 0.0)
     squares = centred.square().sum(-1)
     products = (centred * centred.transpose(1, 2)).sum(-1)
     return (products / (squares * squares.mT).sqrt()).clamp(-1, 1)  # 0 / 0 where a vector is constant
 
 
 def _top_overlap(ranks: Tensor, scored: Tensor, top: float) -> Tensor:
-    both = _both(scored)
-    items = both.sum(-1, keepdim=True)
+    common = _common(scored)
+    items = common.sum(-1, keepdim=True)
     count = items.clamp(max=int(top)) if top >= 1 else (items * top - 1e-9).ceil().clamp(min=1).minimum(items)
-    order = ranks.argsort(-1).unsqueeze(2).expand_as(both)
-    counted = both.gather(-1, order).cumsum(-1)  # the first vector's order, with only the items that both score
-    first = both & (torch.empty_like(counted).scatter_(-1, order, counted) <= count)
+    order = ranks.argsort(-1).unsqueeze(2).expand_as(common)
+    counted = common.gather(-1, order).cumsum(-1)  # the first vector's order, with only the items that both score
+    first = common & (torch.empty_like(counted).scatter_(-1, order, counted) <= count)
     return (first & first.transpose(1, 2)).sum(-1).double() / count.squeeze(-1)
 
 

@@ -83,14 +83,14 @@ def farthest_between(shares: Tensor, values: Tensor, low: float, high: float) ->
     for limit in (low, high):
         if not math.isfinite(limit):
             continue
-        under, over = (values < limit).nonzero().flatten(), (values > limit).nonzero().flatten()
-        for piece in under.split(max(1, _PIECE // len(over))) if len(under) and len(over) else ():
-            share = (values[over] - limit) / (values[over] - values[piece].unsqueeze(1))
-            first, second = shares[piece].unsqueeze(1), shares[over]
+        below, above = (values < limit).nonzero().flatten(), (values > limit).nonzero().flatten()
+        for piece in below.split(max(1, _PIECE // len(above))) if len(below) and len(above) else ():
+            share = (values[above] - limit) / (values[above] - values[piece].unsqueeze(1))
+            first, second = shares[piece].unsqueeze(1), shares[above]
             js = _divergence_of_pair(first, second, share).flatten()
             top = int(js.argmax())
             if float(js[top]) > best.js:
-                items = int(piece[top // len(over)]), int(over[top % len(over)])
+                items = int(piece[top // len(above)]), int(above[top % len(above)])
                 best = Point(float(js[top]), items, float(share.flatten()[top]))
     return best
 
@@ -153,8 +153,8 @@ def farthest_on_edges(
 
 
 def _corner(shares: Tensor, items: Tensor) -> Point:
-    least = int(items[shares[items].argmin()])
-    return Point(float(divergence_of_corner(shares[least])), (least, least), 1.0)
+    smallest = int(items[shares[items].argmin()])
+    return Point(float(divergence_of_corner(shares[smallest])), (smallest, smallest), 1.0)
 
 
 def _item_term(original: Tensor, share: Tensor) -> Tensor:
@@ -163,9 +163,9 @@ def _item_term(original: Tensor, share: Tensor) -> Tensor:
     A distribution that gives an item nothing has the term ``original * ln 2 / 2``; over all items these sum to
     ``ln 2 / 2``, which the callers add once. So only the items with a new share have to be computed.
     """
-    both = original + share
-    lost = torch.xlogy(original, original / both.clamp_min(1e-300))
-    return (lost + torch.xlogy(share, 2 * share / both.clamp_min(1e-300))) / 2
+    total = original + share
+    lost = torch.xlogy(original, original / total.clamp_min(1e-300))
+    return (lost + torch.xlogy(share, 2 * share / total.clamp_min(1e-300))) / 2
 
 
 def _divergence_of_pair(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
@@ -233,13 +233,16 @@ def logit_limits(decision: Decision, before: Tensor, epsilon: float) -> LogitLim
     if decision.kind == "regression":
         return LogitLimits(axes, before - epsilon, before + epsilon, single)
     if decision.kind in ("sigmoid", "multilabel"):
-        # a mean over C labels within epsilon allows a single label C times epsilon: necessary, not sufficient
-        on, off = torch.sigmoid(before - decision.threshold), torch.sigmoid(decision.threshold - before)
-        low, high = (decision.threshold + _log_ratio(on, off, sign * epsilon * len(before)) for sign in (-1, 1))
+        # If the mean over C labels moves by at most epsilon, a single label moves by at most C times epsilon. These
+        # limits on each label are necessary; with several labels they are not sufficient.
+        positive, negative = torch.sigmoid(before - decision.threshold), torch.sigmoid(decision.threshold - before)
+        low, high = (
+            decision.threshold + _log_ratio(positive, negative, sign * epsilon * len(before)) for sign in (-1, 1)
+        )
         return LogitLimits(axes, low, high, single)
     shares = decision.probabilities(before)
     first, second = torch.triu_indices(len(shares), len(shares), 1, device=before.device)
-    limited = (shares[first] > epsilon) | (shares[second] > epsilon)  # two classes below epsilon limit nothing
+    limited = (shares[first] > epsilon) | (shares[second] > epsilon)  # two probabilities up to epsilon give no limit
     first, second = first[limited], second[limited]
     low, high = _log_ratio(shares[first], shares[second], -epsilon), _log_ratio(shares[first], shares[second], epsilon)
     return LogitLimits(axes[first] - axes[second], low, high, len(shares) == 2)

@@ -146,8 +146,8 @@ def max_divergence(editable: EditableAttention) -> Tensor:
         >>> max_divergence(editable_attention(torch.tensor([[[0.75, 0.25]]]), torch.tensor([[True, True]])))
         tensor([0.3804], dtype=torch.float64)
     """
-    least = editable.logs.double().masked_fill(~editable.attended, 0.0).amin(-1).exp()
-    return (editable.part.double() * divergence_of_corner(least)).sum(-1)
+    smallest = editable.logs.double().masked_fill(~editable.attended, 0.0).amin(-1).exp()
+    return (editable.part.double() * divergence_of_corner(smallest)).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -215,11 +215,13 @@ def search_adversary(
     for step in range(1, steps + 1):
         log_shares = moved.log_softmax(-1)
         shares = log_shares.exp()
-        over, slope = _penalty_gradient(distance, edited_attention(editable, shares), epsilon * (1 - MARGIN), penalty)
+        exceeds, slope = _penalty_gradient(
+            distance, edited_attention(editable, shares), epsilon * (1 - MARGIN), penalty
+        )
         middle = _log_mean(shares, original)
         js = (shares * (log_shares - middle)).sum(-1) + negative_entropy - (original * middle).sum(-1)
         js.mul_(part.squeeze(-1) / 2)
-        inside = ~over
+        inside = ~exceeds
         satisfied |= inside
         gained, winner = torch.where(inside, js.sum(-1), 0.0).max(1)
         better = gained > reached
@@ -232,13 +234,13 @@ def search_adversary(
             uphill.addcmul_(slope, scale, value=-1)
         uphill -= (shares * uphill).sum(-1, keepdim=True)  # through the softmax, to the gradient in the log-weights
         _adam_step(moved, uphill.mul_(shares), first, second, step, rate)
-    found = edited_attention(editable, best.unsqueeze(1))
+    edited = edited_attention(editable, best.unsqueeze(1))
     js = divergence_from_original(editable, best.unsqueeze(1))[:, 0]
     with torch.no_grad():
-        final = distance(found)[:, 0]
+        final = distance(edited)[:, 0]
     stays = (reached > 0) & (final <= epsilon)
     unchanged = edited_attention(editable, editable.logs.exp().unsqueeze(1))
-    weights = torch.where(stays[:, None, None], found[:, 0], unchanged[:, 0])
+    weights = torch.where(stays[:, None, None], edited[:, 0], unchanged[:, 0])
     return AdversaryResult(weights, torch.where(stays, js, 0.0), torch.where(stays, final, 0.0), satisfied.sum(1))
 
 
@@ -249,17 +251,17 @@ def _penalty_gradient(
     with torch.enable_grad():
         leaf = weights.detach().requires_grad_()
         excess = distance(leaf) - limit
-    over = ~(excess.detach() <= 0)  # not "excess > 0": NaN must count as beyond the limit
-    if not bool(over.any()):
-        return over, None
+    exceeds = ~(excess.detach() <= 0)  # not "excess > 0": NaN must count as beyond the limit
+    if not bool(exceeds.any()):
+        return exceeds, None
     if not excess.requires_grad:
         raise UnsupportedModelError(
             "The adversarial search needs the gradient of the output with respect to the attention weights, and this "
             "model's tail has none. In an adapter of your own, rerun must not detach weights or turn gradients off.",
             code="unsupported-ranking",
         )
-    (slope,) = torch.autograd.grad(torch.where(over, excess, 0).sum() * penalty, leaf)
-    return over, slope.nan_to_num(0.0, 0.0, 0.0)  # one candidate that breaks the output must not stop the others
+    (slope,) = torch.autograd.grad(torch.where(exceeds, excess, 0).sum() * penalty, leaf)
+    return exceeds, slope.nan_to_num(0.0, 0.0, 0.0)  # one candidate that breaks the output must not stop the others
 
 
 def _log_mean(left: Tensor, right: Tensor) -> Tensor:

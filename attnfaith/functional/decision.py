@@ -164,8 +164,8 @@ class Decision:
             return chosen
         if self.kind in ("multilabel", "regression"):
             return chosen - self.threshold
-        others = values.scatter(-1, index, -torch.inf)
-        return chosen - others.amax(-1)
+        other_classes = values.scatter(-1, index, -torch.inf)
+        return chosen - other_classes.amax(-1)
 
 
 def decision_of(config: Any, labels: int, kind: str | None = None, tolerance: float | None = None) -> Decision:

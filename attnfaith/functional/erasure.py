@@ -33,12 +33,12 @@ def erase(weights: Tensor, keep: Tensor, log_weights: Tensor | None = None) -> T
         tensor([[0.0000, 0.5000, 0.5000]])
     """
     logs = log_weights_of(weights) if log_weights is None else log_weights.double()
-    kept = logs.masked_fill(~keep.unsqueeze(-2), -torch.inf)
+    kept_logs = logs.masked_fill(~keep.unsqueeze(-2), -torch.inf)
     mass = weights.double().sum(-1, keepdim=True)
-    share = torch.softmax(kept, dim=-1).nan_to_num(0.0)  # all -inf gives NaN: no item is left, the zero vector
+    share = torch.softmax(kept_logs, dim=-1).nan_to_num(0.0)  # all -inf gives NaN: no item is left, the zero vector
     # nothing erased: exp(log(w)) differs from w in the last bit, so the original is returned
-    whole = (keep.unsqueeze(-2) | (logs == -torch.inf)).all(-1, keepdim=True)
-    return torch.where(whole, weights.double(), share * mass).to(weights.dtype)
+    unedited = (keep.unsqueeze(-2) | (logs == -torch.inf)).all(-1, keepdim=True)
+    return torch.where(unedited, weights.double(), share * mass).to(weights.dtype)
 
 
 def prefix_keeps(order: Tensor, mask: Tensor, start: int, stop: int) -> Tensor:
@@ -86,8 +86,8 @@ def prefix_sums(log_weights: Tensor, mass: Tensor, values: Tensor, order: Tensor
     means = sums[..., 1:] / sums[..., :1]
     for text in (finite.any(-1) & (spread > 600)).nonzero().flatten().tolist():  # exp(-745) is 0 in float64
         later = torch.ones(logs.shape[1], logs.shape[1], dtype=torch.bool, device=logs.device).triu()
-        kept = logs[text].masked_fill(~later, -torch.inf)
-        means[text] = torch.softmax(kept, dim=-1) @ sorted_values[text]
+        kept_logs = logs[text].masked_fill(~later, -torch.inf)
+        means[text] = torch.softmax(kept_logs, dim=-1) @ sorted_values[text]
     means = means.nan_to_num(0.0) * mass.double()[:, None, None]
     return torch.cat((means, means.new_zeros(means.shape[0], 1, means.shape[2])), dim=1)
 
@@ -96,8 +96,8 @@ def sums_without_each(log_weights: Tensor, mass: Tensor, values: Tensor) -> Tens
     """The weighted mean of the values after removing each item by itself: all items in one pass.
 
     The sum without an item is the sum of the items before it plus that of the items after it, in float64; subtracting
-    the item from the total would cancel where it has nearly all weight. Where the other items underflow beside it even
-    so, they are summed with their own shift.
+    the item from the total would cancel where it has nearly all weight. Where the other items still underflow beside
+    it, they are summed with their own shift.
 
     Args:
         log_weights: ``[B, N]`` float64, -inf for items that cannot be attended (padding included).
@@ -120,9 +120,9 @@ def sums_without_each(log_weights: Tensor, mass: Tensor, values: Tensor) -> Tens
     after = torch.nn.functional.pad(joined.flip(1).cumsum(1).flip(1), (0, 0, 0, 1))[:, 1:]
     sums = before + after
     means = (sums[..., 1:] / sums[..., :1]).nan_to_num(0.0, 0.0, 0.0)
-    others = (logs > -torch.inf).sum(1, keepdim=True) - (logs > -torch.inf).long()
-    for text, item in ((sums[..., 0] < 1e-250) & (others > 0)).nonzero().tolist():
-        kept = logs[text].clone()
-        kept[item] = -torch.inf
-        means[text, item] = torch.softmax(kept, dim=-1) @ values[text]
+    other_items = (logs > -torch.inf).sum(1, keepdim=True) - (logs > -torch.inf).long()
+    for text, item in ((sums[..., 0] < 1e-250) & (other_items > 0)).nonzero().tolist():
+        kept_logs = logs[text].clone()
+        kept_logs[item] = -torch.inf
+        means[text, item] = torch.softmax(kept_logs, dim=-1) @ values[text]
     return means * mass.double()[:, None, None]

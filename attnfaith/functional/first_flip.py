@@ -99,7 +99,7 @@ def first_flips(
     every_step = torch.arange(1, removal.orders.shape[1] + 1, device=before.device)
     steps = every_step * (every_step <= last.unsqueeze(-1)) if schedule is None else schedule[removal.texts]
     path = _follow(steps, original, decision, evaluate, partial(_settled, removal), first=first, growth=growth)
-    # steps ascend from 1: none was left out before a flip if it comes after as many steps as its predecessor says
+    # Steps ascend from 1. If k steps come before the flip and the last of them is step k, none was left out.
     exact = torch.where(path.flips, path.index == path.previous, (steps > 0).sum(1) == last)
     skipped = path.flips & (path.removed - path.previous > 1)
     if removal.shared is not None:
@@ -144,9 +144,9 @@ class _Path:
         """This path where it flips, another where it does not; the steps of both lie before the flip."""
         values = {}
         for field in fields(self):
-            mine, its = getattr(self, field.name), getattr(other, field.name)
-            chosen = self.flips.unsqueeze(-1) if mine.dim() > 1 else self.flips
-            values[field.name] = torch.where(chosen, mine, its)
+            own_value, other_value = getattr(self, field.name), getattr(other, field.name)
+            chosen = self.flips.unsqueeze(-1) if own_value.dim() > 1 else self.flips
+            values[field.name] = torch.where(chosen, own_value, other_value)
         return _Path(**{**values, "margin": torch.minimum(self.margin, other.margin)})
 
 
@@ -167,7 +167,7 @@ def _follow(
         original: ``[L, C]``, the logits with nothing removed.
         decision: how logits decide.
         evaluate: computes the logits of orders at steps.
-        settled: from which orders have flipped ``[L]`` to which need no further steps.
+        settled: maps which orders have flipped, ``[L]``, to which of them need no further steps.
         first: how many steps are evaluated at once in the beginning.
         growth: how many are evaluated at once later, relative to the number of steps already done.
     """
@@ -190,16 +190,16 @@ def _follow(
         flipped = decision.flips(base, after) & valid
         any_flip = flipped.any(1)
         end = torch.where(any_flip, flipped.int().argmax(1), valid.sum(1) - 1)
-        place = end.unsqueeze(1)
+        last_column = end.unsqueeze(1)
         margins = decision.margin(base, after).double().abs()
         # steps after the flip do not count: how many of them are evaluated depends on `first` and `growth`
         columns = torch.arange(stop - start, device=steps.device)
-        before_flip = valid & ((columns < place) | ~any_flip.unsqueeze(1))
+        before_flip = valid & ((columns < last_column) | ~any_flip.unsqueeze(1))
         margin[running] = torch.minimum(margin[running], margins.masked_fill(~before_flip, torch.inf).amin(1))
-        flip_margin[running] = margins.gather(1, place).squeeze(1).masked_fill(~any_flip, torch.inf)
-        logits[running] = after.gather(1, place.unsqueeze(2).expand(-1, 1, after.shape[2])).squeeze(1)
+        flip_margin[running] = margins.gather(1, last_column).squeeze(1).masked_fill(~any_flip, torch.inf)
+        logits[running] = after.gather(1, last_column.unsqueeze(2).expand(-1, 1, after.shape[2])).squeeze(1)
         flips[running] = any_flip
-        removed[running] = torch.where(any_flip, chunk.gather(1, place).squeeze(1), 0)
+        removed[running] = torch.where(any_flip, chunk.gather(1, last_column).squeeze(1), 0)
         index[running] = start + end
         previous[running] = torch.where(start + end > 0, steps[running, (start + end - 1).clamp_min(0)], 0)
         active[running] = ~any_flip & (lengths[running] > stop)

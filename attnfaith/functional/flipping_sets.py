@@ -70,9 +70,9 @@ def prune_set(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
             rows = torch.tensor(texts, device=removed.device)
             items = torch.tensor([candidates[text][step] for text in texts], device=removed.device)
             smaller = removed[rows].scatter(1, items.unsqueeze(1), False)
-            still = flips(rows, smaller)
-            removed[rows[still]] = smaller[still]
-            for text, item, success in zip(texts, items.tolist(), still.tolist(), strict=True):
+            still_flips = flips(rows, smaller)
+            removed[rows[still_flips]] = smaller[still_flips]
+            for text, item, success in zip(texts, items.tolist(), still_flips.tolist(), strict=True):
                 if success:
                     sizes[text] -= 1
                     retry[text] = list(failed[text])
@@ -86,14 +86,14 @@ def prune_blocks(removed: Tensor, order: Tensor, flips: FlipsDecision, most: int
     """Make flipping sets smaller at a bounded cost: restore blocks of items as long as the decision stays flipped.
 
     A set is cut in two halves of its order of removal. A block that cannot be restored is cut in two again, down to
-    single items; large blocks are tried before small ones, and those that were removed last before others. Where single
-    items are left to try again after a success, as in `prune_set`, that is done too, while the cost allows it.
+    single items; large blocks are tried before small ones, and those that were removed last before others. Single items
+    that failed before a success are tried again, as in `prune_set`, while the cost allows it.
 
     Args:
         removed: ``[B, N]`` bool, one flipping set per text; an empty row stays empty.
         order: ``[B, N]``, the order in which items were removed.
         flips: evaluates sets.
-        most: at most so many sets are evaluated for each text.
+        most: the largest number of sets that are evaluated for each text.
 
     Returns:
         ``[B, N]`` bool, subsets of ``removed`` that still flip the decision.
@@ -125,9 +125,9 @@ def prune_blocks(removed: Tensor, order: Tensor, flips: FlipsDecision, most: int
         smaller = removed[rows]
         for index, block in enumerate(blocks):
             smaller[index, block] = False
-        still = flips(rows, smaller)
-        removed[rows[still]] = smaller[still]
-        for text, block, success in zip(texts, blocks, still.tolist(), strict=True):
+        still_flips = flips(rows, smaller)
+        removed[rows[still_flips]] = smaller[still_flips]
+        for text, block, success in zip(texts, blocks, still_flips.tolist(), strict=True):
             if success:
                 retry[text] = list(failed[text])
             elif len(block) > 1:

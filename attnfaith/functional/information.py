@@ -65,8 +65,8 @@ def mutual_information(counts: ArrayLike) -> Array:
         array([0.6931, 0.    ])
     """
     numbers = np.asarray(counts, dtype=np.float64)
-    both = entropy(numbers.reshape(*numbers.shape[:-2], -1))
-    return np.maximum(entropy(numbers.sum(-1)) + entropy(numbers.sum(-2)) - both, 0.0)
+    joint = entropy(numbers.reshape(*numbers.shape[:-2], -1))
+    return np.maximum(entropy(numbers.sum(-1)) + entropy(numbers.sum(-2)) - joint, 0.0)
 
 
 def miller_madow(counts: ArrayLike) -> Array:
@@ -191,8 +191,8 @@ def usable_ranks(lengths: ArrayLike, weights: ArrayLike) -> UsableRanks:
     count, table = np.asarray(lengths, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if not len(count):
         return UsableRanks(0, 0)
-    there = (~np.isnan(table)).sum(0)
-    enough = ((table > NEGLIGIBLE).sum(0) >= _SHARE * there) & (there > 0)
+    present = (~np.isnan(table)).sum(0)
+    enough = ((table > NEGLIGIBLE).sum(0) >= _SHARE * present) & (present > 0)
     return UsableRanks(int(np.percentile(count, _PERCENTILE)), int(np.flatnonzero(enough).max(initial=-1)) + 1)
 
 
@@ -203,5 +203,5 @@ def encode_values(values: Any) -> Codes:
         >>> encode_values([[0, 2], [], [0, 2]])
         array([0, 1, 0])
     """
-    seen: dict[Any, int] = {}
-    return np.array([seen.setdefault(tuple(np.ravel(value).tolist()), len(seen)) for value in values], dtype=np.int64)
+    codes: dict[Any, int] = {}
+    return np.array([codes.setdefault(tuple(np.ravel(value).tolist()), len(codes)) for value in values], dtype=np.int64)

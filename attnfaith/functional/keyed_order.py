@@ -1,9 +1,9 @@
-"""A random order of the rows of a data set that is computed row by row: nothing is stored, however many rows there are.
+"""A random order of the rows of a data set, computed position by position: it takes no memory for any number of rows.
 
 The order is a permutation made by a Feistel network: a position is split into two halves of bits, and each round mixes
 one half into the other with a keyed hash. Every round can be undone, so no two positions get the same number. The
-network permutes the numbers below a power of 4; a number that is no row is sent through again until it is one, which
-keeps the map a permutation of the rows.
+network permutes the numbers below a power of 4; a number that is no row is permuted again until it is one, so
+the result is a permutation of the rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def rows_at(positions: ArrayLike, rows: int, seed: int) -> NDArray[np.int64]:
 
     Args:
         positions: from 0 to before ``rows``.
-        rows: of the data.
+        rows: the number of rows of the data.
         seed: below 2^64.
 
     Example:
@@ -34,10 +34,10 @@ def rows_at(positions: ArrayLike, rows: int, seed: int) -> NDArray[np.int64]:
     if not (numbers < np.uint64(rows)).all():
         raise ValueError(f"expected positions from 0 to before {rows}")
     half = max(_LEAST, -(-(rows - 1).bit_length() // 2))
-    found = _network(numbers, half, seed)
-    while (outside := found >= np.uint64(rows)).any():
-        found[outside] = _network(found[outside], half, seed)
-    return found.astype(np.int64)
+    result = _network(numbers, half, seed)
+    while (outside := result >= np.uint64(rows)).any():
+        result[outside] = _network(result[outside], half, seed)
+    return result.astype(np.int64)
 
 
 def _network(numbers: NDArray[np.uint64], half: int, seed: int) -> NDArray[np.uint64]:

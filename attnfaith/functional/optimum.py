@@ -80,15 +80,15 @@ def optimum(
     against = contributions - contributions.gather(-1, index.expand(*contributions.shape[:-1], 1))
     offset = bias - bias.gather(-1, index[:, 0])
     margins = weights.unsqueeze(-1) * (mass[:, None, None] * against + offset.unsqueeze(1))  # m_i^c
-    rest = margins.masked_fill(~kept_always.unsqueeze(-1), 0.0).sum(1, keepdim=True)
+    fixed_sum = margins.masked_fill(~kept_always.unsqueeze(-1), 0.0).sum(1, keepdim=True)
     margins = margins.masked_fill(~removable.unsqueeze(-1), torch.inf)
     ordered = margins.sort(dim=1, stable=True).values  # most negative first
-    # summed from the end: the total minus what was removed would cancel, and the sign of a small rest decides
-    kept = ordered.masked_fill(ordered == torch.inf, 0.0).flip(1).cumsum(1).flip(1)  # kept after k removals
+    # summed from the end: the total minus what was removed would cancel, and the sign of a small remainder decides
+    kept_sums = ordered.masked_fill(ordered == torch.inf, 0.0).flip(1).cumsum(1).flip(1)  # after k removals
     count = removable.sum(-1)
     classes = torch.arange(bias.shape[-1], device=bias.device)
     earlier = classes < prediction.unsqueeze(-1)
-    after = torch.cat((kept, torch.zeros_like(kept[:, :1])), dim=1) + rest
+    after = torch.cat((kept_sums, torch.zeros_like(kept_sums[:, :1])), dim=1) + fixed_sum
     moved = (after > 0) | ((after == 0) & earlier.unsqueeze(1))
     steps = torch.arange(after.shape[1], device=bias.device)
     by_bias = (offset > 0) | ((offset == 0) & earlier)  # everything removed: the sum of m is 0, but the bias decides
@@ -143,16 +143,16 @@ def optimum_for(
     constant = torch.zeros_like(contributions[..., :1])
     best: Optimum | None = None
     for column in range(bias.shape[-1]):
-        added, start, now = contributions[..., column : column + 1], bias[:, column : column + 1], logits[:, column]
+        added, start, current = contributions[..., column : column + 1], bias[:, column : column + 1], logits[:, column]
         if decision.kind == "regression":
             edge = decision.margin(logits[:, column : column + 1], logits[:, column : column + 1]).unsqueeze(-1)
             decisions = [
-                (sign * added, torch.cat((sign * now.unsqueeze(-1) + edge, sign * start), -1)) for sign in (1, -1)
+                (sign * added, torch.cat((sign * current.unsqueeze(-1) + edge, sign * start), -1)) for sign in (1, -1)
             ]
-            decided = torch.zeros_like(now, dtype=torch.long)
+            decided = torch.zeros_like(current, dtype=torch.long)
         else:
             decisions = [(added, torch.cat((torch.full_like(start, decision.threshold), start), -1))]
-            decided = (now > decision.threshold).long()
+            decided = (current > decision.threshold).long()
         for moves, base in decisions:
             result = optimum(weights, torch.cat((constant, moves), -1), base, mask, decided, fixed=fixed)
             if decision.kind == "multilabel":

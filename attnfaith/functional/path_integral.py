@@ -43,22 +43,22 @@ def integrate_paths(
     most_points: int,
     device: torch.device | None = None,
 ) -> PathIntegrals:
-    """Integrate the parts of a derivative, with more points for the texts, and at the places, that need them.
+    """Integrate the parts of a derivative, with more points for the texts and the pieces that need them.
 
-    The number itself is known wherever its derivative is, so the error of a piece of the path is known exactly, but for
-    errors of its parts that cancel: the change of the number over the piece, minus the sum of the integrals. A text is
-    finished when the absolute errors of its pieces sum to no more than the tolerance. Until then, the pieces with more
-    than an equal share of the tolerance are halved. Halving reuses all points of a piece.
+    The number is known wherever its derivative is. So the error of a piece of the path is known exactly, except for
+    errors of parts that cancel: it is the change of the number over the piece, minus the sum of the integrals. A text
+    is finished when the absolute errors of its pieces sum to no more than the tolerance. Until then, the pieces with
+    more than an equal share of the tolerance are halved. Halving reuses all points of a piece.
 
-    What is evaluated of a text depends on this text alone.
+    The points of a text depend on this text alone.
 
     Args:
         evaluate: computes the number and its derivative at points; it may be asked for any texts together.
         texts: the number of texts, B.
         tolerance: relative to the change of the number over the whole path.
-        least_change: a smaller change than this counts as this one in the tolerance.
+        least_change: the change to which the tolerance is relative where the real one is smaller.
         most_points: a text never gets more points than this.
-        device: where the points are made.
+        device: the device of the points.
 
     Example:
         >>> def evaluate(texts, points):  # a number that is x + y, with the path x = t, y = t^2

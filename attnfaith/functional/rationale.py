@@ -50,8 +50,8 @@ def without_top(order: Tensor, counts: Tensor, items: Tensor, always_kept: Tenso
         tensor([[[1, 0, 1],
                  [0, 0, 0]]], dtype=torch.int32)
     """
-    kept = (ranks_of(order).unsqueeze(-2) >= top.unsqueeze(-1)) & items.unsqueeze(-2)
-    return torch.where((top == counts.unsqueeze(-1)).unsqueeze(-1), always_kept.unsqueeze(-2), kept)
+    keep = (ranks_of(order).unsqueeze(-2) >= top.unsqueeze(-1)) & items.unsqueeze(-2)
+    return torch.where((top == counts.unsqueeze(-1)).unsqueeze(-1), always_kept.unsqueeze(-2), keep)
 
 
 def only_top(order: Tensor, items: Tensor, erasable: Tensor, top: Tensor) -> Tensor:
@@ -115,9 +115,9 @@ def average_precision(scores: Tensor, relevant: Tensor, mask: Tensor) -> Tensor:
     order = order_of(scores, mask)
     values, items = scores.double().gather(-1, order), mask.gather(-1, order)
     hits = (relevant & mask).gather(-1, order).double()
-    same = (values[:, 1:] == values[:, :-1]) | (values[:, 1:].isnan() & values[:, :-1].isnan())
+    equals_next = (values[:, 1:] == values[:, :-1]) | (values[:, 1:].isnan() & values[:, :-1].isnan())
     last = torch.ones_like(items)
-    last[:, :-1] = ~(same & items[:, 1:] & items[:, :-1])
+    last[:, :-1] = ~(equals_next & items[:, 1:] & items[:, :-1])
     ranks = torch.arange(items.shape[1], device=items.device).expand_as(items)
     ends = torch.where(last, ranks, items.shape[1]).flip(1).cummin(1).values.flip(1)  # the last rank of each tied group
     precision = hits.cumsum(1).gather(1, ends) / (ends + 1)
@@ -183,6 +183,6 @@ def f1(precision: ArrayLike, recall: ArrayLike) -> NDArray[np.float64]:
         >>> f1([0.5, 0.0], [1.0, 0.0]).round(4)
         array([0.6667, 0.    ])
     """
-    left, right = np.asarray(precision, dtype=np.float64), np.asarray(recall, dtype=np.float64)
-    total = left + right
-    return np.where(total == 0, 0.0, 2 * left * right / np.where(total == 0, 1.0, total))
+    precisions, recalls = np.asarray(precision, dtype=np.float64), np.asarray(recall, dtype=np.float64)
+    total = precisions + recalls
+    return np.where(total == 0, 0.0, 2 * precisions * recalls / np.where(total == 0, 1.0, total))

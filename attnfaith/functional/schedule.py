@@ -1,4 +1,4 @@
-"""The schedule of steps at which the decision is looked at while the items of a long text are removed."""
+"""The schedule of steps at which the decision is evaluated while the items of a long text are removed."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def schedule_of(last: Tensor, long: Tensor) -> Tensor:
     for end, is_long in zip(last.tolist(), long.tolist(), strict=True):
         steps = set(range(1, end + 1))
         if is_long:
-            rest = end - FIRST
-            later = (FIRST + max(1, round(rest * (k / LATER) ** POWER)) for k in range(1, LATER + 1))
+            remaining = end - FIRST
+            later = (FIRST + max(1, round(remaining * (k / LATER) ** POWER)) for k in range(1, LATER + 1))
             steps = {*range(1, FIRST + 1), *later}
         texts.append(torch.tensor(sorted(steps), dtype=torch.long))
     if not texts:

@@ -261,12 +261,12 @@ def survival(fractions: ArrayLike, grid: ArrayLike) -> Array:
     columns = np.asarray(fractions, dtype=np.float64)
     columns = columns[:, None] if columns.ndim == 1 else columns
     points = np.asarray(grid, dtype=np.float64) + 1e-9  # 29 of 100 is at 0.29, whatever the two round to
-    kept = np.full((len(points), columns.shape[1]), np.nan)
+    shares = np.full((len(points), columns.shape[1]), np.nan)
     for column, number in enumerate((~np.isnan(columns)).sum(0)):
         if number:
             flipped = np.searchsorted(np.sort(columns[:, column])[:number], points, side="right")
-            kept[:, column] = 1 - flipped / number
-    return kept
+            shares[:, column] = 1 - flipped / number
+    return shares
 
 
 def _centre(values: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
@@ -288,14 +288,14 @@ def _product(counts: Array, columns: Array) -> Array:
     A matrix product adds up in an order that depends on the shape. With one shape, the numbers of a column are the same
     to the last bit whatever other columns there are.
     """
-    found = np.empty((len(counts), columns.shape[1]))
+    product = np.empty((len(counts), columns.shape[1]))
     for start in range(0, columns.shape[1], _WIDTH):
         part = columns[:, start : start + _WIDTH]
         width = part.shape[1]
         padded = np.zeros((len(part), _WIDTH))
         padded[:, :width] = part
-        found[:, start : start + width] = (counts @ padded)[:, :width]
-    return found
+        product[:, start : start + width] = (counts @ padded)[:, :width]
+    return product
 
 
 def _distinct(defined: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:
@@ -303,9 +303,9 @@ def _distinct(defined: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:
 
     Most columns are defined for the same texts, so one matrix product for each distinct mask is enough.
     """
-    seen: dict[bytes, int] = {}
-    which = [seen.setdefault(np.packbits(column).tobytes(), len(seen)) for column in defined.T]
-    first = [which.index(number) for number in range(len(seen))]
+    numbers: dict[bytes, int] = {}
+    which = [numbers.setdefault(np.packbits(column).tobytes(), len(numbers)) for column in defined.T]
+    first = [which.index(number) for number in range(len(numbers))]
     return defined[:, first].astype(np.float64), np.array(which, dtype=np.intp)
 
 
@@ -332,10 +332,10 @@ def _quantile(ordered: Array, count: NDArray[Any], level: float) -> Array:
     if not len(ordered):
         return np.full(ordered.shape[1:], np.nan)
     position = level * np.maximum(count - 1, 0)
-    under = np.floor(position).astype(np.intp)
-    over = np.ceil(position).astype(np.intp)
-    below = np.take_along_axis(ordered, under[None], 0)[0]
-    above = np.take_along_axis(ordered, over[None], 0)[0]
+    lower = np.floor(position).astype(np.intp)
+    upper = np.ceil(position).astype(np.intp)
+    below = np.take_along_axis(ordered, lower[None], 0)[0]
+    above = np.take_along_axis(ordered, upper[None], 0)[0]
     with np.errstate(invalid="ignore"):
-        between = below + (above - below) * (position - under)
+        between = below + (above - below) * (position - lower)
     return np.where(below == above, below, between)  # between inf and inf the quantile is inf: inf - inf is NaN

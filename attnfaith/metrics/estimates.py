@@ -27,8 +27,8 @@ class TextQuantities:
     Attributes:
         undefined: ``[n]``, the texts that an estimate is not defined for.
         quantities: what estimates are made of, one column each, as the tests define them; and numbers of all texts.
-        aside: why texts are not judged at all, and which: ``[n]`` each.
-        each: the numbers of each text ``[n]``, by name, for those who ask for them.
+        aside: by reason, the texts that are set aside: a mask ``[n]`` each.
+        each: the numbers of each text ``[n]``, by name; returned if ``per_text`` is set.
     """
 
     undefined: Mask
@@ -50,10 +50,10 @@ def figures_of(
     NaN takes no part in a figure, and neither do texts that are set aside.
 
     Args:
-        measured: of each text.
+        measured: the quantities of each text.
         n_resamples: resamples of the texts behind the intervals, which are named after the figure with ``_low`` and
             ``_high``; None for none.
-        confidence_level: of the intervals.
+        confidence_level: the confidence level of the intervals.
         random_state: the seed of the resamples.
         per_text: add ``per_text``: a list with a number of each text, by name.
 
@@ -63,21 +63,22 @@ def figures_of(
         >>> figures_of(TextQuantities(np.isnan(scores), [Mean("score", scores)]))
         {'texts': 3, 'undefined': 1, 'score': 0.75}
     """
-    left = ~np.any([np.zeros_like(measured.undefined), *measured.aside.values()], axis=0)
-    found: dict[str, Any] = {"texts": len(left)}
-    found |= {name: int(mask.sum()) for name, mask in measured.aside.items()}
-    found["undefined"] = int((measured.undefined & left).sum())
-    resamples = Resamples(int(left.sum()), resamples=n_resamples or 0, confidence=confidence_level, seed=random_state)
-    quantities = [one.take(left) for one in quantities_only(measured.quantities)]
+    included = ~np.any([np.zeros_like(measured.undefined), *measured.aside.values()], axis=0)
+    result: dict[str, Any] = {"texts": len(included)}
+    result |= {name: int(mask.sum()) for name, mask in measured.aside.items()}
+    result["undefined"] = int((measured.undefined & included).sum())
+    count = int(included.sum())
+    resamples = Resamples(count, resamples=n_resamples or 0, confidence=confidence_level, seed=random_state)
+    quantities = [quantity.take(included) for quantity in quantities_only(measured.quantities)]
     means = shared_means(quantities, resamples)
     for quantity in quantities:
         name, estimate = quantity.name, estimate_of(quantity, means)
         value, low, high = (float(part[0]) for part in estimate[:3])
-        found |= {name: value} if n_resamples is None else {name: value, f"{name}_low": low, f"{name}_high": high}
-    found |= {one.name: one.value for one in measured.quantities if isinstance(one, Number)}
+        result |= {name: value} if n_resamples is None else {name: value, f"{name}_low": low, f"{name}_high": high}
+    result |= {quantity.name: quantity.value for quantity in measured.quantities if isinstance(quantity, Number)}
     if per_text:
-        found["per_text"] = {name: values.tolist() for name, values in measured.each.items()}
-    return found
+        result["per_text"] = {name: values.tolist() for name, values in measured.each.items()}
+    return result
 
 
 def check_statistics(n_resamples: Any, confidence_level: Any, random_state: Any) -> None:

@@ -25,9 +25,10 @@ class Input:
     """One input of a module.
 
     Attributes:
-        depth: of lists, for one text: 0 for a number, 1 for a list, 2 for a list of lists of one length.
-        whole: whether they are whole numbers.
-        single: whether one list stands for a list of one list.
+        depth: how deeply the lists of one text are nested: 0 for a number, 1 for a list, 2 for a list of lists of equal
+            length.
+        whole: whether the numbers are whole.
+        single: whether one list is accepted for a list of one list.
     """
 
     depth: int
@@ -37,10 +38,10 @@ class Input:
     @property
     def feature(self) -> Any:
         """The feature type of ``datasets``."""
-        found: Any = Value("int64" if self.whole else "float64")
+        feature: Any = Value("int64" if self.whole else "float64")
         for _ in range(self.depth):
-            found = List(found)
-        return found
+            feature = List(feature)
+        return feature
 
     def read(self, value: Any, where: str) -> Array:
         """Convert the numbers of one text to an array with ``depth`` dimensions; None becomes NaN.
@@ -54,49 +55,49 @@ class Input:
             array([ 1., nan])
         """
         try:
-            found = _array(value)
+            array = _array(value)
         except (TypeError, ValueError):
             raise InputError(f"{self._expected(where)} {short_repr(value)}.") from None
-        if self.single and found.ndim == self.depth - 1:
-            found = found[None]
-        if found.ndim != self.depth and found.size == 0:
-            found = found.reshape((0,) * self.depth)
-        if found.ndim != self.depth:
-            raise InputError(f"{self._expected(where)} an array of shape {found.shape}.")
-        if self.whole and not (np.isnan(found) | (found == np.round(found))).all():
+        if self.single and array.ndim == self.depth - 1:
+            array = array[None]
+        if array.ndim != self.depth and array.size == 0:
+            array = array.reshape((0,) * self.depth)
+        if array.ndim != self.depth:
+            raise InputError(f"{self._expected(where)} an array of shape {array.shape}.")
+        if self.whole and not (np.isnan(array) | (array == np.round(array))).all():
             raise InputError(f"{self._expected(where)} {short_repr(value)}.")
-        return found
+        return array
 
-    def stored(self, found: Array) -> Any:
+    def stored(self, array: Array) -> Any:
         """Convert an array to the lists that ``datasets`` stores, with None for a missing whole number."""
-        return _whole(found.tolist()) if self.whole else found.tolist()
+        return _whole(array.tolist()) if self.whole else array.tolist()
 
     def _expected(self, where: str) -> str:
         return f"Expected {where} to be {(WHOLE if self.whole else FORMS)[self.depth]}, got"
 
 
-def columns_of(given: Mapping[str, Any], inputs: Mapping[str, Input], start: int = 0) -> dict[str, list[Array]]:
+def columns_of(values: Mapping[str, Any], inputs: Mapping[str, Input], start: int = 0) -> dict[str, list[Array]]:
     """Convert every input of a batch to arrays, one for each text.
 
     Args:
-        given: by name, a list, array or tensor with one entry for each text.
+        values: by name, a list, array or tensor with one entry for each text.
         inputs: what is expected.
         start: the number of the first text.
     """
-    found = {}
-    for name, one in inputs.items():
-        column = given.get(name)
+    arrays = {}
+    for name, declared in inputs.items():
+        column = values.get(name)
         if column is None:
             raise InputError(f"The input {name!r} is missing. Expected: {', '.join(inputs)}.")
         if isinstance(column, str) or not hasattr(column, "__len__") or getattr(column, "ndim", 1) == 0:
             raise InputError(f"Expected {name} to have an entry for each text, got {short_repr(column)}.")
         column = _array(column) if isinstance(column, Tensor) else column
-        found[name] = [one.read(value, f"{name} of text {start + place}") for place, value in enumerate(column)]
-    counts = {name: len(column) for name, column in found.items()}
+        arrays[name] = [declared.read(value, f"{name} of text {start + index}") for index, value in enumerate(column)]
+    counts = {name: len(column) for name, column in arrays.items()}
     if len(set(counts.values())) > 1:
-        said = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise InputError(f"Expected an entry for each text in every input, got {said}.")
-    return found
+        listing = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise InputError(f"Expected an entry for each text in every input, got {listing}.")
+    return arrays
 
 
 def padded(rows: Sequence[Array], fill: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -112,8 +113,8 @@ def padded(rows: Sequence[Array], fill: float = 0.0) -> tuple[Tensor, Tensor]:
     width = int(lengths.max()) if len(rows) else 0
     inner = next((row.shape[1:] for row in rows if len(row)), rows[0].shape[1:] if rows else ())
     values = np.full((len(rows), width, *inner), fill)
-    for place, row in enumerate(rows):
-        values[place, : len(row)] = row
+    for index, row in enumerate(rows):
+        values[index, : len(row)] = row
     return torch.from_numpy(values), torch.arange(width) < lengths.unsqueeze(1)
 
 
@@ -121,28 +122,28 @@ def _array(value: Any) -> Array:
     """Convert numbers to float64; strings are refused."""
     if isinstance(value, Tensor):
         return value.detach().cpu().double().numpy()
-    if isinstance(value, list | tuple) and any(isinstance(one, Tensor) for one in value):
-        value = [_array(one) for one in value]
-    found = np.asarray(value)
-    if found.dtype.kind == "O" and not any(isinstance(one, str) for one in found.ravel()):
-        found = found.astype(np.float64)
-    if found.dtype.kind not in "biuf":
-        raise ValueError(found.dtype)
-    return found.astype(np.float64)
+    if isinstance(value, list | tuple) and any(isinstance(item, Tensor) for item in value):
+        value = [_array(item) for item in value]
+    array = np.asarray(value)
+    if array.dtype.kind == "O" and not any(isinstance(item, str) for item in array.ravel()):
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(array.dtype)
+    return array.astype(np.float64)
 
 
 def _whole(value: Any) -> Any:
     """Convert lists of floats to lists of whole numbers, with None for NaN."""
     if isinstance(value, list):
-        return [_whole(one) for one in value]
+        return [_whole(item) for item in value]
     return None if np.isnan(value) else int(value)
 
 
-ROUNDING = 0.01  # the sum of a softmax in half precision is as far from 1
+ROUNDING = 0.01  # a softmax in half precision may sum to 1 with an error of this size
 
 
 def check_probabilities(values: Array, where: str) -> None:
-    """Refuse values that are no probabilities of two or more classes ``[..., C]``; NaN stands for unknown ones."""
+    """Refuse values that are not probabilities of two or more classes ``[..., C]``; NaN stands for unknown ones."""
     if values.shape[-1] < 2:
         raise InputError(
             f"Expected {where} to have a probability of each of two or more classes, got {values.shape[-1]}. For "
@@ -156,12 +157,12 @@ def check_distribution(values: Array, where: str) -> None:
     total = values.sum(-1)
     if (values < 0).any() or (np.abs(total - 1) > ROUNDING).any():
         worst = total.ravel()[np.nan_to_num(np.abs(total - 1)).argmax()]
-        said = "negative numbers" if (values < 0).any() else f"a sum of {worst:.6g}"
-        raise InputError(f"Expected {where} to be at least 0 and to add up to 1, got {said}. Logits need a softmax.")
+        problem = "negative numbers" if (values < 0).any() else f"a sum of {worst:.6g}"
+        raise InputError(f"Expected {where} to be at least 0 and to add up to 1, got {problem}. Logits need a softmax.")
 
 
-def check_same(found: dict[str, int], what: str, where: str) -> None:
+def check_same(sizes: dict[str, int], noun: str, where: str) -> None:
     """Refuse inputs of one text that differ in size."""
-    if len(set(found.values())) > 1:
-        said = ", ".join(f"{size} in {name}" for name, size in found.items())
-        raise InputError(f"Expected the same number of {what} in every input of {where}, got {said}.")
+    if len(set(sizes.values())) > 1:
+        listing = ", ".join(f"{size} in {name}" for name, size in sizes.items())
+        raise InputError(f"Expected the same number of {noun} in every input of {where}, got {listing}.")

@@ -21,8 +21,8 @@ _ONE = {"prediction": "predictions", "reference": "references"}  # as ``evaluate
 class Module(evaluate.Metric, ABC):
     """One test of the debate, for numbers that were computed elsewhere.
 
-    Options may be given when the module is made, and for one call to ``compute``. What is added is kept in memory, and
-    nothing is written, but where several processes share the work (``num_process``).
+    Options may be given when the module is made, and for one call to ``compute``. What is added is kept in memory;
+    it is written to disk only if several processes share the work (``num_process``).
 
     Args:
         **settings: the module's options; those of intervals (``n_resamples``, None for no intervals,
@@ -48,14 +48,14 @@ class Module(evaluate.Metric, ABC):
 
     @abstractmethod
     def summarise(
-        self, columns: dict[str, list[Array]], options: Mapping[str, Any], asked: Mapping[str, Any]
+        self, columns: dict[str, list[Array]], options: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Compute the estimates of texts with checked inputs.
 
         Args:
             columns: the inputs.
             options: the module's own.
-            asked: the settings of `figures_of`.
+            settings: the settings of `figures_of`.
         """
 
     def check(self, text: dict[str, Array], where: str, options: Mapping[str, Any]) -> None:
@@ -64,20 +64,20 @@ class Module(evaluate.Metric, ABC):
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Refuse invalid options."""
 
-    def compute(self, *, predictions: Any = None, references: Any = None, **given: Any) -> dict[str, Any] | None:
+    def compute(self, *, predictions: Any = None, references: Any = None, **arguments: Any) -> dict[str, Any] | None:
         """Compute the estimates of the given texts and of those added before.
 
         Args:
             predictions: one for each text.
             references: one for each text.
-            **given: other inputs, options, and settings of intervals.
+            **arguments: other inputs, options, and settings of intervals.
 
         Returns:
             Figures by name; None in a process other than the first.
         """
-        given = {"predictions": predictions, "references": references, **given}
-        columns = {name: value for name, value in given.items() if name in self._every_input and value is not None}
-        chosen = {name: value for name, value in given.items() if name not in self._every_input}
+        arguments = {"predictions": predictions, "references": references, **arguments}
+        columns = {name: value for name, value in arguments.items() if name in self._every_input and value is not None}
+        chosen = {name: value for name, value in arguments.items() if name not in self._every_input}
         self._refuse_others(chosen, self._known)
         before, self._chosen = self._chosen, self._settled(chosen)
         try:
@@ -87,55 +87,55 @@ class Module(evaluate.Metric, ABC):
                 raise InputError(
                     f"There is nothing to compute from. Give {', '.join(self.inputs)}, or add them before."
                 )
-            found: dict[str, Any] | None = super().compute()
-            return found
+            result: dict[str, Any] | None = super().compute()
+            return result
         finally:
             self._chosen = before
 
-    def add_batch(self, *, predictions: Any = None, references: Any = None, **given: Any) -> None:
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **other_inputs: Any) -> None:
         """Add several texts.
 
         Args:
             predictions: one for each text.
             references: one for each text.
-            **given: other inputs.
+            **other_inputs: other inputs.
         """
-        columns = {"predictions": predictions, "references": references, **given}
+        columns = {"predictions": predictions, "references": references, **other_inputs}
         self._refuse_others(columns, self._every_input)
-        found = columns_of(columns, self.inputs, len(self))
-        self._check_all(found, len(self))
-        stored = {name: [one.stored(row) for row in found[name]] for name, one in self.inputs.items()}
+        arrays = columns_of(columns, self.inputs, len(self))
+        self._check_all(arrays, len(self))
+        stored = {name: [declared.stored(row) for row in arrays[name]] for name, declared in self.inputs.items()}
         if len(next(iter(stored.values()))):
             super().add_batch(**stored)
 
-    def add(self, *, prediction: Any = None, reference: Any = None, **given: Any) -> None:
+    def add(self, *, prediction: Any = None, reference: Any = None, **other_inputs: Any) -> None:
         """Add one text.
 
         Args:
-            prediction: its own.
-            reference: its own.
-            **given: other inputs.
+            prediction: the prediction of the text.
+            reference: the reference of the text.
+            **other_inputs: other inputs.
         """
-        text = {"predictions": prediction, "references": reference, **given}
+        text = {"predictions": prediction, "references": reference, **other_inputs}
         self.add_batch(**{name: None if value is None else [value] for name, value in text.items()})
 
     def _info(self) -> evaluate.MetricInfo:
-        about, _, details = inspect.cleandoc(self.__doc__ or "").partition("\n\n")
-        features = datasets.Features({name: one.feature for name, one in self.inputs.items()})
+        description, _, details = inspect.cleandoc(self.__doc__ or "").partition("\n\n")
+        features = datasets.Features({name: declared.feature for name, declared in self.inputs.items()})
         return evaluate.MetricInfo(
-            description=about, citation=self.paper, features=features, inputs_description=details
+            description=description, citation=self.paper, features=features, inputs_description=details
         )
 
-    def _compute(self, **given: Any) -> dict[str, Any]:
-        columns = columns_of(given, self.inputs)
+    def _compute(self, **batch: Any) -> dict[str, Any]:
+        columns = columns_of(batch, self.inputs)
         self._check_all(columns)  # again, since an option may have been changed since they were added
         options = {name: self._chosen[name] for name in self.options}
-        asked = {name: value for name, value in self._chosen.items() if name not in self.options}
-        return self.summarise(columns, options, asked)
+        settings = {name: value for name, value in self._chosen.items() if name not in self.options}
+        return self.summarise(columns, options, settings)
 
     def _check_all(self, columns: Mapping[str, list[Array]], start: int = 0) -> None:
-        for place, values in enumerate(zip(*columns.values(), strict=True)):
-            self.check(dict(zip(columns, values, strict=True)), f"text {start + place}", self._chosen)
+        for index, values in enumerate(zip(*columns.values(), strict=True)):
+            self.check(dict(zip(columns, values, strict=True)), f"text {start + index}", self._chosen)
 
     def _build_data_dir(self) -> str:
         return "" if self.keep_in_memory else str(super()._build_data_dir())
@@ -145,15 +145,15 @@ class Module(evaluate.Metric, ABC):
         return (*self.options, *STATISTICS, "per_text")
 
     def _settled(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Check the given settings, and fill in the others from earlier calls or the defaults."""
+        """Check the chosen settings, and fill in the others from earlier calls or the defaults."""
         before = getattr(self, "_chosen", {**self.options, **STATISTICS, "per_text": False})
         settled = {**before, **chosen}
         check_statistics(**{name: settled[name] for name in STATISTICS})
         self.check_options(settled)
         return settled
 
-    def _refuse_others(self, given: Mapping[str, Any], known: Collection[str]) -> None:
-        unknown = [name for name in given if name not in known]
+    def _refuse_others(self, names: Mapping[str, Any], accepted: Collection[str]) -> None:
+        unknown = [name for name in names if name not in accepted]
         if unknown:
             raise InputError(
                 f"{type(self).__name__} does not know {', '.join(map(repr, unknown))}. "
@@ -171,7 +171,7 @@ class Metric(Module):
         """Compute the values of every text from its checked inputs."""
 
     def summarise(
-        self, columns: dict[str, list[Array]], options: Mapping[str, Any], asked: Mapping[str, Any]
+        self, columns: dict[str, list[Array]], options: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The estimates of all texts."""
-        return figures_of(self.measure(columns, options), **asked)
+        return figures_of(self.measure(columns, options), **settings)

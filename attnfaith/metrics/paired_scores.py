@@ -37,14 +37,16 @@ def compared(
     """
     parts = []
     for start in range(0, len(columns["predictions"]), _TEXTS):
-        one, other = (padded(columns[name][start : start + _TEXTS], fill=0.0) for name in ("predictions", "references"))
-        parts.append(compare(torch.stack((one[0], other[0]), dim=1), one[1]))
+        predictions, references = (
+            padded(columns[name][start : start + _TEXTS], fill=0.0) for name in ("predictions", "references")
+        )
+        parts.append(compare(torch.stack((predictions[0], references[0]), dim=1), predictions[1]))
     short = np.array([len(scores) < 2 for scores in columns["predictions"]], dtype=bool)
     joined = {name: torch.cat([part[name][:, 0, 1] for part in parts]).numpy() for name in parts[0]}
     return short, {name: np.where(short, np.nan, values) for name, values in joined.items()}
 
 
-def any_nan(found: Mapping[str, Array]) -> Mask:
+def any_nan(numbers: Mapping[str, Array]) -> Mask:
     """``[n]``, True for texts where any of several numbers is NaN."""
-    missing: Mask = np.isnan(np.array(list(found.values()))).any(0)
+    missing: Mask = np.isnan(np.array(list(numbers.values()))).any(0)
     return missing

@@ -32,13 +32,13 @@ class AttentionClassifierConfig(PreTrainedConfig):
         encoder: "gru" or "lstm" (bidirectional), "conv", "mlp" or "none"; with sentences it is used at both levels.
         hidden_size: units of "gru" and "lstm" in each direction, or of "mlp".
         kernels: for "conv", pairs (width, channels).
-        activation: of "conv" and "mlp": "relu", "tanh" or "linear".
+        activation: the activation of "conv" and "mlp": "relu", "tanh" or "linear".
         attention: "additive", "dot" or "deep".
         attention_size: width of the "additive" and "deep" forms; None = as wide as what is attended.
         deep_layers: number of fully connected layers of the "deep" form, the scoring one included.
         dot_scale: divide dot products by the square root of the size; None = only where there is a query.
         normaliser: "softmax", "gumbel" (tempered softmax; with Gumbel noise while training) or "sparsemax".
-        temperature: of "gumbel".
+        temperature: the temperature of "gumbel".
         query: texts come in pairs; one segment is attended, the other is the query. The query is read by an encoder
             of its own, enters the scores of the final attention, and adds its own linear term to the logits.
         query_segment: the token type of the query; 1 for ``tokenizer(premise, hypothesis)`` and
@@ -87,10 +87,10 @@ class AttentionClassifierConfig(PreTrainedConfig):
         problem_type, self.problem_type = self.problem_type, None
         super().__post_init__(**kwargs)
         self.problem_type = problem_type
-        for name, known in CHOICES.items():
-            validation.one_of(getattr(self, name), known, name)
-        for name, most in _MOST.items():
-            validation.whole_number(getattr(self, name), name, least=1, most=most)
+        for name, choices in CHOICES.items():
+            validation.one_of(getattr(self, name), choices, name)
+        for name, largest in _MOST.items():
+            validation.whole_number(getattr(self, name), name, least=1, most=largest)
         validation.number(self.temperature, "temperature", above=0)
         pairs = [pair for pair in self.kernels if not isinstance(pair, int) and len(pair) == 2 and min(pair) >= 1]
         if not pairs or len(pairs) < len(self.kernels):

@@ -228,8 +228,8 @@ class AttentionClassifier(PreTrainedModel):
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Masks [B, T] of the words to attend, of the words of the query (None without), and of ends of sentences."""
         config = self.config
-        given = input_ids if input_ids is not None else inputs_embeds
-        if given is None:
+        source = input_ids if input_ids is not None else inputs_embeds
+        if source is None:
             raise InputError("The model got neither input_ids nor inputs_embeds; pass what the tokenizer returns.")
         if input_ids is None and (config.by_sentences or config.structural_token_ids):
             raise InputError("This model needs input_ids beside inputs_embeds: they show which tokens are not words.")
@@ -237,7 +237,7 @@ class AttentionClassifier(PreTrainedModel):
             raise InputError(f"input_ids has shape {tuple(input_ids.shape)}; expected [texts, tokens].")
         if input_ids is not None and input_ids.is_floating_point() and input_ids.numel():  # empty: as torch makes of []
             raise InputError(f"input_ids are {input_ids.dtype}; expected whole numbers.")
-        shape, device = given.shape[:2], given.device
+        shape, device = source.shape[:2], source.device
         if inputs_embeds is not None and (
             inputs_embeds.dim() != 3 or inputs_embeds.shape != (*shape, config.embedding_size)
         ):

@@ -56,9 +56,9 @@ def preset(name: str, *, dataset: str | None = None) -> Preset:
     chosen = PRESETS[validation.text(name, "name", "the name of a preset")]
     dataset = None if dataset is None else validation.text(dataset, "dataset")
     if dataset is not None and dataset not in chosen.datasets:
-        known = ", ".join(map(repr, chosen.datasets)) or "none"
+        datasets = ", ".join(map(repr, chosen.datasets)) or "none"
         raise InputError(
-            f"{name} has no settings of its own for the data set {validation.short_repr(dataset)}. Known: {known}.",
+            f"{name} has no settings of its own for the data set {validation.short_repr(dataset)}. Known: {datasets}.",
             code="unknown-name",
         )
     if not chosen.datasets:
@@ -96,7 +96,7 @@ def from_preset(
     from attnfaith.models.configuration import AttentionClassifierConfig
     from attnfaith.models.modeling import AttentionClassifier
 
-    known = preset(name, dataset=dataset).config
+    settings = preset(name, dataset=dataset).config
     if (vocab_size is None) == (tokenizer is None):
         raise InputError("Pass either vocab_size (such as len(tokenizer)) or tokenizer.")
     validation.whole_number(num_labels, "num_labels", least=1, most=MOST_LABELS)
@@ -108,15 +108,15 @@ def from_preset(
         ids = {key: getattr(tokenizer, key, None) for key in ("pad_token_id", "sep_token_id", "sentence_token_id")}
         plain = {tokenizer.unk_token_id, *ids.values()}
         ids["structural_token_ids"] = sorted(set(tokenizer.all_special_ids) - plain)
-        known = known | {"vocab_size": len(tokenizer)} | ids
+        settings = settings | {"vocab_size": len(tokenizer)} | ids
     else:
-        known = known | {"vocab_size": vocab_size}
+        settings = settings | {"vocab_size": vocab_size}
     unknown = sorted(set(overrides) - set(AttentionClassifierConfig().to_dict()) - {"problem_type"})
     if unknown:
         raise InputError(
             f"AttentionClassifierConfig has no {', '.join(unknown)}; see its documentation.", code="unknown-name"
         )
-    return AttentionClassifier(AttentionClassifierConfig(**(known | {"num_labels": num_labels} | overrides)))
+    return AttentionClassifier(AttentionClassifierConfig(**(settings | {"num_labels": num_labels} | overrides)))
 
 
 def _serrano_smith() -> None:
@@ -154,8 +154,8 @@ def _serrano_smith() -> None:
 
 def _shared(channels: int, widths: tuple[int, ...]) -> list[tuple[int, int]]:
     """Distribute channels among kernels as evenly as possible; the first kernels get what is left over."""
-    share, rest = divmod(channels, len(widths))
-    return [(width, share + (index < rest)) for index, width in enumerate(widths)]
+    share, remainder = divmod(channels, len(widths))
+    return [(width, share + (index < remainder)) for index, width in enumerate(widths)]
 
 
 # Both papers have the same settings: Wen et al. state that theirs come from Jain & Wallace. The width of attention is

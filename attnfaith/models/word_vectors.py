@@ -72,8 +72,8 @@ def load_vectors(
         with _read_errors(path):
             matrix = np.load(path, allow_pickle=False).astype(np.float32, copy=False)
         vectors = WordVectors(names, matrix)
-        kept = [index for index, word in enumerate(names) if only is None or word in only]
-        return WordVectors([names[index] for index in kept], vectors.matrix[kept])
+        indices = [index for index, word in enumerate(names) if only is None or word in only]
+        return WordVectors([names[index] for index in indices], vectors.matrix[indices])
     rows: dict[str, np.ndarray] = {}
     with _read_errors(path):
         for word, numbers in _lines(path):
@@ -186,16 +186,16 @@ def train_vectors(
     ordinary[tokenizer.all_special_ids] = 0
     counts = (sparse.diags(ordinary) @ (counts + counts.T) @ sparse.diags(ordinary)).tocoo()
     margin = np.asarray(counts.sum(axis=0)).ravel()
-    seen = np.flatnonzero(margin)
-    if len(seen) <= size:
+    word_ids = np.flatnonzero(margin)
+    if len(word_ids) <= size:
         raise InputError(
-            f"The texts have {len(seen)} known words, too few for vectors of size {size}; choose a smaller size."
+            f"The texts have {len(word_ids)} known words, too few for vectors of size {size}; choose a smaller size."
         )
     entry = counts.data > 0
     row, col, data = counts.row[entry], counts.col[entry], counts.data[entry]
     information = np.log(data * margin.sum() / (margin[row] * margin[col])).clip(min=0)
-    matrix = sparse.csr_matrix((information, (row, col)), shape=counts.shape)[seen][:, seen]
+    matrix = sparse.csr_matrix((information, (row, col)), shape=counts.shape)[word_ids][:, word_ids]
     left, value, _ = svds(matrix, k=size, rng=np.random.default_rng(seed))
     vectors = left * np.sqrt(value)
-    words = list(tokenizer.convert_ids_to_tokens(seen.tolist()))
+    words = list(tokenizer.convert_ids_to_tokens(word_ids.tolist()))
     return WordVectors(words, (vectors / vectors.std()).astype(np.float32) * 0.1)

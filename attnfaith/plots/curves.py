@@ -37,12 +37,12 @@ def survival(
 
     Args:
         curves: Columns ``erase_level``, ``ranking_level``, ``ranking``, ``fraction``, ``kept``, ``low``, ``high``
-            (shares of 1), and ``texts`` if at hand.
+            (shares of 1), and optionally ``texts``.
         axis: Where to draw; new axes when None.
         erase_level: Which rows to draw; may be left out where there is only one level.
-        unit: What an item is, in the plural; or that for each erase level.
-        highlight: Names of the rankings that stand out; None: those that are registered with a style.
-        texts: The number of texts, where ``curves`` does not tell it.
+        unit: The plural noun for items, or such a noun for each erase level.
+        highlight: The names of the rankings to highlight; by default those that are registered with a style.
+        texts: The number of texts, if ``curves`` has no column for it.
 
     Example:
         >>> import pandas as pd
@@ -61,20 +61,20 @@ def survival(
     dashed = "dashed: rankings of the input level" if any(key[0] == "input" for key in drawn) else ""
     labels = labels_for(keys)
     missing = [labels[key] for key in keys if key not in looks]
-    told = joined(counted(counts), "shaded: intervals" if drawn else "", dashed, by="; ")
-    TitleBlock(axis, f"Removed from {place_of(level)}", told, _undefined(missing) if drawn else "")
+    subtitle = joined(counted(counts), "shaded: intervals" if drawn else "", dashed, by="; ")
+    TitleBlock(axis, f"Removed from {place_of(level)}", subtitle, _undefined(missing) if drawn else "")
     if not drawn:
         return draw_empty(axis, "No curve to draw: no ranking\nhas a defined value here.")
     ends = [
-        _curve(axis, rows_of(table, key), look, labels[key], solid=key[0] != "input") for key, look in looks.items()
+        _curve(axis, rows_of(table, key), style, labels[key], solid=key[0] != "input") for key, style in looks.items()
     ]
     EndLabels(axis, [(end, label, colour, strong) for end, _, label, colour, strong in sorted(ends)])
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1)
     axis.grid(color=RULE, linewidth=0.5)
-    for one in (axis.xaxis, axis.yaxis):
-        one.set_major_formatter(percent())
-        one.set_ticks([0, 0.25, 0.5, 0.75, 1])
+    for mpl_axis in (axis.xaxis, axis.yaxis):
+        mpl_axis.set_major_formatter(percent())
+        mpl_axis.set_ticks([0, 0.25, 0.5, 0.75, 1])
     name_axes(axis, f"{unit} removed (share of the text)", "decisions kept (share of texts)")
     if all(np.nanmin(numbers(rows_of(table, key)["kept"])) >= 1 for key in drawn):
         write(axis, f"No decision flips,\nwhichever {unit} are removed.", (0.5, 0.5), ha="center", va="center")
@@ -82,22 +82,22 @@ def survival(
 
 
 def _curve(
-    axis: Axes, rows: pd.DataFrame, look: LineStyle, label: str, *, solid: bool
+    axis: Axes, rows: pd.DataFrame, style: LineStyle, label: str, *, solid: bool
 ) -> tuple[float, float, str, str, bool]:
     """Draw one curve and its band, and return its end, mean height and label."""
     rows = rows.sort_values("fraction")
     share, kept, low, high = (numbers(rows[column]) for column in ("fraction", "kept", "low", "high"))
-    over, shade = (5, 0.15) if look.highlighted else (3, 0.07)
-    axis.fill_between(share, low, high, step="post", color=look.colour, alpha=shade, linewidth=0, zorder=over - 1)
-    (line,) = axis.plot(share, kept, color=look.colour, linestyle=look.line, linewidth=look.width, zorder=over)
+    zorder, alpha = (5, 0.15) if style.highlighted else (3, 0.07)
+    axis.fill_between(share, low, high, step="post", color=style.colour, alpha=alpha, linewidth=0, zorder=zorder - 1)
+    (line,) = axis.plot(share, kept, color=style.colour, linestyle=style.line, linewidth=style.width, zorder=zorder)
     line.set(drawstyle="steps-post", label=label, clip_on=False)
-    if look.marker:
-        face = look.colour if solid else "white"
-        line.set(marker=look.marker, markersize=3.2, markerfacecolor=face, markeredgewidth=0.8)
+    if style.marker:
+        face = style.colour if solid else "white"
+        line.set(marker=style.marker, markersize=3.2, markerfacecolor=face, markeredgewidth=0.8)
         line.set_markevery(_on_the_way(kept))
-    known = kept[np.isfinite(kept)]
-    colour = look.colour if look.highlighted else MUTED
-    return float(known[-1]), float(known.mean()), label, colour, look.highlighted
+    finite = kept[np.isfinite(kept)]
+    colour = style.colour if style.highlighted else MUTED
+    return float(finite[-1]), float(finite.mean()), label, colour, style.highlighted
 
 
 def _on_the_way(kept: NDArray[np.float64]) -> list[int]:

@@ -56,7 +56,7 @@ def efficiency(
 ) -> Axes:
     """Dots with intervals, the best ranking on top; the dotted line is the random control.
 
-    What is drawn is the figure ``efficiency`` (items of the smallest flipping set over items removed), or
+    The figure drawn is ``efficiency`` (items of the smallest flipping set over items removed), or
     ``mean_fraction`` (share of the items removed) where no ranking has an efficiency. Open dots belong to rankings of
     the input level, diamonds to the control.
 
@@ -64,7 +64,7 @@ def efficiency(
         summary: The long table of figures; rows of the slice "all" are drawn.
         axis: Where to draw; new axes when None.
         erase_level: Which rows to draw; may be left out where there is only one level.
-        unit: What an item is, in the plural; or that for each erase level.
+        unit: The plural noun for items, or such a noun for each erase level.
 
     Example:
         >>> import pandas as pd
@@ -98,19 +98,19 @@ def efficiency(
     return axis
 
 
-def draw_dots(table: pd.DataFrame, axis: Axes, shown: Callable[[float], str]) -> None:
+def draw_dots(table: pd.DataFrame, axis: Axes, format_value: Callable[[float], str]) -> None:
     """Draw a dot with its interval for each row of a table, the first on top, and a line for the control.
 
     Args:
         table: Columns ``ranking_level``, ``ranking``, ``value``, ``low`` and ``high``.
         axis: Where to draw.
-        shown: From a value to what stands at the right of it.
+        format_value: Formats a value, for the label at its right.
     """
     keys = keys_of(table)
     looks, labels = looks_for(keys), labels_for(keys)
     columns = zip(*(numbers(table[name]) for name in ("value", "low", "high")), strict=True)
-    for row, (key, found) in enumerate(zip(keys, columns, strict=True)):
-        _dot(axis, row, found, looks[key], key, shown)
+    for row, (key, estimate) in enumerate(zip(keys, columns, strict=True)):
+        _dot(axis, row, estimate, looks[key], key, format_value)
     name_rows(axis, range(len(keys)), keys, [labels[key] for key in keys])
     axis.set_ylim(len(keys) - 0.4, -0.6)
     axis.grid(axis="x", color=RULE, linewidth=0.5)
@@ -130,20 +130,25 @@ def _defined(table: pd.DataFrame, figure: str) -> bool:
 
 
 def _dot(
-    axis: Axes, row: int, found: tuple[float, float, float], look: LineStyle, key: Key, shown: Callable[[float], str]
+    axis: Axes,
+    row: int,
+    estimate: tuple[float, float, float],
+    style: LineStyle,
+    key: Key,
+    format_value: Callable[[float], str],
 ) -> None:
-    value, low, high = found
-    placed: dict[str, Any] = {"xycoords": axis.get_yaxis_transform(), "va": "center_baseline"}
+    value, low, high = estimate
+    options: dict[str, Any] = {"xycoords": axis.get_yaxis_transform(), "va": "center_baseline"}
     if not np.isfinite(value):
-        write(axis, "undefined", (1, row), (5, 0), size=SMALL, **placed)
+        write(axis, "undefined", (1, row), (5, 0), size=SMALL, **options)
         return
-    write(axis, shown(value), (1, row), (5, 0), size=SMALL, colour=INK, **placed)
-    colour, control = look.colour if look.highlighted else MUTED, role_of(key) == "control"
+    write(axis, format_value(value), (1, row), (5, 0), size=SMALL, colour=INK, **options)
+    colour, control = style.colour if style.highlighted else MUTED, role_of(key) == "control"
     marker, face = "D" if control else "o", "white" if key[0] == "input" else colour
     (dot,) = axis.plot([value], [row], color=colour, marker=marker, markerfacecolor=face, markersize=3.8, zorder=4)
-    dot.set_clip_on(False)  # a dot at 0 or 1 is whole
+    dot.set_clip_on(False)  # a dot at 0 or 1 is not cut by the frame
     if control:
-        axis.axvline(value, color=colour, linewidth=0.8, linestyle=look.line, zorder=1)
+        axis.axvline(value, color=colour, linewidth=0.8, linestyle=style.line, zorder=1)
     if np.isfinite([low, high]).all():
         axis.hlines(row, low, high, color=colour, linewidth=1.4, zorder=3)
         if control:

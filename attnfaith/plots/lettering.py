@@ -22,16 +22,16 @@ _LEADING = 1.22  # a line's height in sizes of its type
 def write(
     axis: Axes,
     text: str,
-    at: tuple[float, float],
+    position: tuple[float, float],
     shift: tuple[float, float] = (0, 0),
     *,
     size: float = TEXT,
     colour: str = MUTED,
-    **placed: Any,
+    **options: Any,
 ) -> Annotation:
     """Write text at a point of the axes (0 to 1, or ``xycoords``), with an offset in points and without mathtext."""
-    placed = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False, **placed}
-    note = axis.annotate(visible(text, "\n"), at, shift, fontsize=size, color=colour, **placed)
+    options = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False, **options}
+    note = axis.annotate(visible(text, "\n"), position, shift, fontsize=size, color=colour, **options)
     note.set_parse_math(False)
     return note
 
@@ -80,26 +80,26 @@ class TitleBlock(_Placed):
         if self.axes is None:
             return
         box, labels = self.axes.get_window_extent(renderer), self.axes.yaxis.get_tightbbox(renderer)
-        left = min(box.x0, labels.x0) - box.x0 if labels is not None else 0.0
-        self.title.set_x(left / box.width)
-        self.below.set_position((left / _point(renderer), 5))
+        offset = min(box.x0, labels.x0) - box.x0 if labels is not None else 0.0
+        self.title.set_x(offset / box.width)
+        self.below.set_position((offset / _point(renderer), 5))
 
 
 class EndLabels(_Placed):
     """Labels right of the axes, each connected by a thin line to the end of its curve.
 
-    They are placed when the figure is drawn, and anew when it changes its size: only then is it known which of them
+    They are placed when the figure is drawn, and again when it changes its size: only then is it known which of them
     would cover each other. ``labels`` go upwards: height, text, colour, bold or not.
     """
 
     def __init__(self, axis: Axes, labels: Sequence[tuple[float, str, str, bool]]) -> None:
         super().__init__()
-        across = axis.get_yaxis_transform()  # x in widths of the axes, y in data
+        transform = axis.get_yaxis_transform()  # x in widths of the axes, y in data
         self.ends, self.texts, self.threads = [], [], []
         for height, text, colour, strong in labels:
-            placed = {"xycoords": across, "va": "center", "fontweight": "bold" if strong else "normal"}
+            options = {"xycoords": transform, "va": "center", "fontweight": "bold" if strong else "normal"}
             self.ends.append(height)
-            self.texts.append(write(axis, text, (1, height), (_REACH, 0), size=SMALL, colour=colour, **placed))
+            self.texts.append(write(axis, text, (1, height), (_REACH, 0), size=SMALL, colour=colour, **options))
             self.threads.append(Line2D([], [], color=colour if strong else FAINT, linewidth=0.4))
         axis.add_artist(self)
 
@@ -108,14 +108,14 @@ class EndLabels(_Placed):
         if self.axes is None or not self.texts:
             return
         point = _point(renderer)
-        across, box = self.axes.get_yaxis_transform(), self.axes.get_window_extent(renderer)
-        ends = [float(across.transform((1, height))[1]) for height in self.ends]
+        transform, box = self.axes.get_yaxis_transform(), self.axes.get_window_extent(renderer)
+        ends = [float(transform.transform((1, height))[1]) for height in self.ends]
         sizes = [_LEADING * SMALL * point * (text.get_text().count("\n") + 1) for text in self.texts]
-        places = spread(ends, sizes, box.y0, box.y1)
-        for text, thread, end, place in zip(self.texts, self.threads, ends, places, strict=True):
-            text.set_position((_REACH, (place - end) / point))
+        heights = spread(ends, sizes, box.y0, box.y1)
+        for text, thread, end, level in zip(self.texts, self.threads, ends, heights, strict=True):
+            text.set_position((_REACH, (level - end) / point))
             thread.set_figure(self.axes.figure)
-            thread.set_data([box.x1 + point * x for x in (2.0, _REACH - 4.5, _REACH - 1.5)], [end, place, place])
+            thread.set_data([box.x1 + point * x for x in (2.0, _REACH - 4.5, _REACH - 1.5)], [end, level, level])
             thread.draw(renderer)
 
 
@@ -125,25 +125,26 @@ def _point(renderer: RendererBase) -> float:
     return float(pixels)
 
 
-def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
+def spread(targets: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
     """Move label centres as little as possible (least squares) so that none overlaps its neighbour.
 
-    ``wanted`` goes upwards. Where all fit they stay between ``low`` and ``high``; else they hang from ``high``.
+    ``targets`` go upwards. Where all fit they stay between ``low`` and ``high``; else they hang from ``high``.
 
     Example:
         >>> spread([0.0, 0.0, 5.0], [1.0, 1.0, 1.0], -1.0, 6.0)
         [-0.5, 0.5, 5.0]
     """
-    if not len(wanted):
+    if not len(targets):
         return []
     size = np.asarray(sizes, float)
-    offset = np.cumsum(size) - size / 2  # from the foot of a pile of all of them to each one's centre
-    blocks: list[tuple[float, int]] = []  # of neighbours that touch: where their pile would have its foot, how many
-    for foot in np.asarray(wanted, float) - offset:
+    offset = np.cumsum(size) - size / 2  # from the foot of a pile of all labels to the centre of each
+    blocks: list[tuple[float, int]] = []  # labels that touch: the foot of their pile, and how many they are
+    for foot in np.asarray(targets, float) - offset:
         blocks.append((float(foot), 1))
         while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
-            (first, few), (second, more) = blocks[-2:]
-            blocks[-2:] = [((first * few + second * more) / (few + more), few + more)]
+            (first, first_count), (second, second_count) = blocks[-2:]
+            count = first_count + second_count
+            blocks[-2:] = [((first * first_count + second * second_count) / count, count)]
     feet = np.repeat([foot for foot, _ in blocks], [count for _, count in blocks])
     highest = high - float(size.sum())
     return [float(centre) for centre in np.clip(feet, min(low, highest), highest) + offset]

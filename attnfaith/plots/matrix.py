@@ -85,9 +85,9 @@ def wins(
     where = joined(f"removed from {place_of(level)}", counted(numbers(table.loc[table["figure"] == "wins", "texts"])))
     legend = "% of texts where the row needs fewer removals than the column"
     mark = f"{'*' if annotate else 'dot'}: it is the better of the two, p < .05 (sign test, Holm)"
-    found = bool(np.isfinite(share).any())
-    TitleBlock(axis, "Who flips first", where, *(legend, mark) * found)
-    if not found:
+    has_values = bool(np.isfinite(share).any())
+    TitleBlock(axis, "Who flips first", where, *(legend, mark) * has_values)
+    if not has_values:
         return draw_empty(axis, "Nothing to draw: the summary\nhas no defined pair.")
     mesh = axis.pcolormesh(share, cmap=_SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
     for row, column in np.ndindex(share.shape):
@@ -105,14 +105,16 @@ def wins(
 
 def _matrices(table: pd.DataFrame) -> tuple[list[Key], NDArray[np.float64], NDArray[np.float64]]:
     """The rankings, best first, with the matrices of their shares of wins and of the p values."""
-    known = keys_of(table)
-    others = [_other(level, other, known) for level, other in zip(table["ranking_level"], table["other"], strict=True)]
-    keys = list(dict.fromkeys([*known, *others]))
-    place = {key: number for number, key in enumerate(keys)}
+    first_keys = keys_of(table)
+    second_keys = [
+        _other(level, second, first_keys) for level, second in zip(table["ranking_level"], table["other"], strict=True)
+    ]
+    keys = list(dict.fromkeys([*first_keys, *second_keys]))
+    index_of = {key: index for index, key in enumerate(keys)}
     share, p = np.full((2, len(keys), len(keys)), np.nan)
-    columns = (table["ranking_level"], table["ranking"], others, table["figure"], numbers(table["value"]))
-    for level, name, other, figure, value in zip(*columns, strict=True):
-        row, column = place[level, name], place[other]
+    columns = (table["ranking_level"], table["ranking"], second_keys, table["figure"], numbers(table["value"]))
+    for level, name, second, figure, value in zip(*columns, strict=True):
+        row, column = index_of[level, name], index_of[second]
         if figure == "wins":
             share[row, column] = value
         else:
@@ -122,12 +124,12 @@ def _matrices(table: pd.DataFrame) -> tuple[list[Key], NDArray[np.float64], NDAr
     return [keys[number] for number in order], share[np.ix_(order, order)], p[np.ix_(order, order)]
 
 
-def _other(level: str, other: str, known: list[Key]) -> Key:
+def _other(level: str, other: str, keys: list[Key]) -> Key:
     """The key of the second ranking of a pair, whose name may lack its level."""
-    written = {f"{key[0]}/{key[1]}": key for key in known}
-    if other in written:
-        return written[other]
-    namesakes = [key for key in known if key[1] == other]
+    by_full_name = {f"{key[0]}/{key[1]}": key for key in keys}
+    if other in by_full_name:
+        return by_full_name[other]
+    namesakes = [key for key in keys if key[1] == other]
     if (level, other) not in namesakes and len(namesakes) > 1:
         levels = [key[0] for key in namesakes]
         raise InputError(
@@ -141,12 +143,12 @@ def _other(level: str, other: str, known: list[Key]) -> Key:
 
 
 def _cell(axis: Axes, row: int, column: int, share: float, reverse: float, p: float, *, annotate: bool) -> None:
-    at = (column + 0.5, row + 0.5)
-    placed: dict[str, Any] = {"xycoords": "data", "ha": "center", "va": "center"}
+    position = (column + 0.5, row + 0.5)
+    options: dict[str, Any] = {"xycoords": "data", "ha": "center", "va": "center"}
     if not np.isfinite(share):
         axis.fill_between([column + 0.06, column + 0.94], row + 0.06, row + 0.94, color=RULE, linewidth=0)
         if row != column:
-            write(axis, "–", at, size=SMALL, **placed)
+            write(axis, "–", position, size=SMALL, **options)
         return
     better = share > (reverse if np.isfinite(reverse) else 0.5)  # above a half, the reverse can only be less
     marked = bool(p < SIGNIFICANT and better)
@@ -154,9 +156,11 @@ def _cell(axis: Axes, row: int, column: int, share: float, reverse: float, p: fl
         red, green, blue, _ = _SHADES(share)
         colour = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.5 else INK
         weight = "bold" if marked else "normal"
-        write(axis, f"{100 * share:.0f}" + "*" * marked, at, size=SMALL, colour=colour, fontweight=weight, **placed)
+        write(
+            axis, f"{100 * share:.0f}" + "*" * marked, position, size=SMALL, colour=colour, fontweight=weight, **options
+        )
     elif marked:
-        axis.plot(*at, marker="o", markersize=2.2, color="white", markeredgecolor=INK, markeredgewidth=0.3)
+        axis.plot(*position, marker="o", markersize=2.2, color="white", markeredgecolor=INK, markeredgewidth=0.3)
 
 
 def _name(axis: Axes, keys: list[Key]) -> None:
@@ -209,9 +213,9 @@ def agreements(summary: pd.DataFrame, axis: Axes | None = None, *, erase_level: 
     axis.pcolormesh(tau, cmap=_TAU_SHADES, vmin=-1, vmax=1, edgecolors="white", linewidth=0.8)
     for row, column in np.ndindex(tau.shape):
         _tau_cell(axis, row, column, float(tau[row, column]))
-    labels, middles = labels_for(keys, one_level=True), [place + 0.5 for place in range(len(keys))]
-    name_rows(axis, middles, keys, [f"{labels[key]} {place}" for place, key in enumerate(keys, 1)])
-    axis.set_xticks(middles, [str(place) for place in range(1, len(keys) + 1)])
+    labels, middles = labels_for(keys, one_level=True), [row + 0.5 for row in range(len(keys))]
+    name_rows(axis, middles, keys, [f"{labels[key]} {rank}" for rank, key in enumerate(keys, 1)])
+    axis.set_xticks(middles, [str(number) for number in range(1, len(keys) + 1)])
     axis.tick_params(axis="x", length=0, labelsize=SMALL)
     axis.invert_yaxis()
     hide_frame(axis)
@@ -223,16 +227,16 @@ def _dots(axis: Axes, table: pd.DataFrame, where: str) -> Axes:
     rows = table.sort_values("value", ascending=False, kind="stable")
     keys = [_key(other) for other in rows["other"]]
     value, low, high = (numbers(rows[name]) for name in ("value", "low", "high"))
-    places = list(range(len(keys)))
+    positions = list(range(len(keys)))
     TitleBlock(axis, "Agreement with attention", where)
     axis.axvline(0, color=FAINT, linewidth=0.6, zorder=0)
-    axis.hlines(places, low, high, color=PLAIN, linewidth=1.2)
-    axis.plot(value, places, "o", color=PLAIN, markersize=3.2)
-    for place, tau in zip(places, value, strict=True):
+    axis.hlines(positions, low, high, color=PLAIN, linewidth=1.2)
+    axis.plot(value, positions, "o", color=PLAIN, markersize=3.2)
+    for position, tau in zip(positions, value, strict=True):
         if np.isnan(tau):
-            write(axis, "undefined", (0, place), (3, 0), size=SMALL, xycoords="data", va="center")
+            write(axis, "undefined", (0, position), (3, 0), size=SMALL, xycoords="data", va="center")
     labels = labels_for([("", ""), *keys], one_level=True)
-    name_rows(axis, places, keys, [labels[key] for key in keys])
+    name_rows(axis, positions, keys, [labels[key] for key in keys])
     left = min(-0.05, float(np.nanmin(np.append(low, value))) - 0.05)
     axis.set_xlim(left, 1)
     axis.set_ylim(len(keys) - 0.4, -0.6)
@@ -255,15 +259,16 @@ def agreement_figure(summary: pd.DataFrame, *, path: str | PathLike[str] | None 
     table = all_texts_rows(summary, "agreement")
     table = table[table["figure"] == "tau"]
     panels = {level: table[table["erase_level"] == level] for level in levels_of(table)}
-    found = {level: _matrix(rows)[0] for level, rows in panels.items()}
-    narrow = all(_narrow(found[level], rows) for level, rows in panels.items())
-    heights = [_height(len(keys)) for keys in found.values()] or [2.0]
-    across = len(panels) if narrow else 1
-    figure = PaperFigure.of_width(COLUMN if narrow and across < 2 else PAGE, max(heights) if narrow else sum(heights))
+    keys_by_level = {level: _matrix(rows)[0] for level, rows in panels.items()}
+    narrow = all(_narrow(keys_by_level[level], rows) for level, rows in panels.items())
+    heights = [_height(len(keys)) for keys in keys_by_level.values()] or [2.0]
+    panels_in_row = len(panels) if narrow else 1
+    width = COLUMN if narrow and panels_in_row < 2 else PAGE
+    figure = PaperFigure.of_width(width, max(heights) if narrow else sum(heights))
     if not panels:
         draw_empty(figure.add_subplot(), "Nothing to draw: no text has\ntwo items to order.")
     else:
-        shape: dict[str, Any] = {"ncols": across} if narrow else {"nrows": len(panels), "height_ratios": heights}
+        shape: dict[str, Any] = {"ncols": panels_in_row} if narrow else {"nrows": len(panels), "height_ratios": heights}
         for axis, level in zip(figure.subplots(**shape, squeeze=False).ravel(), panels, strict=True):
             agreements(summary, axis, erase_level=level)
     if path is not None:
@@ -276,12 +281,14 @@ def _matrix(table: pd.DataFrame) -> tuple[list[Key], Array]:
     firsts = list(zip(table["ranking_level"], table["ranking"], strict=True))
     seconds = [_key(other) for other in table["other"]]
     keys = list(dict.fromkeys([*firsts, *seconds]))
-    place, tau = {key: number for number, key in enumerate(keys)}, np.full((len(keys), len(keys)), np.nan)
-    for one, two, value in zip(firsts, seconds, numbers(table["value"]), strict=True):
-        tau[place[one], place[two]] = tau[place[two], place[one]] = value
-    first = next((number for number, key in enumerate(keys) if key[1] == ATTENTION), 0)
-    like = np.nan_to_num(tau[first], nan=-2.0) if keys else np.zeros(0)
-    order = sorted(range(len(keys)), key=lambda number: (number != first, -like[number]))
+    index_of = {key: index for index, key in enumerate(keys)}
+    tau = np.full((len(keys), len(keys)), np.nan)
+    for first, second, value in zip(firsts, seconds, numbers(table["value"]), strict=True):
+        row, column = index_of[first], index_of[second]
+        tau[row, column] = tau[column, row] = value
+    attention = next((number for number, key in enumerate(keys) if key[1] == ATTENTION), 0)
+    likeness = np.nan_to_num(tau[attention], nan=-2.0) if keys else np.zeros(0)
+    order = sorted(range(len(keys)), key=lambda index: (index != attention, -likeness[index]))
     return [keys[number] for number in order], tau[np.ix_(order, order)]
 
 
@@ -301,16 +308,16 @@ def _narrow(keys: Sequence[Key], table: pd.DataFrame) -> bool:
 
 
 def _tau_cell(axis: Axes, row: int, column: int, tau: float) -> None:
-    at = (column + 0.5, row + 0.5)
-    placed: dict[str, Any] = {"xycoords": "data", "ha": "center", "va": "center"}
+    position = (column + 0.5, row + 0.5)
+    options: dict[str, Any] = {"xycoords": "data", "ha": "center", "va": "center"}
     if np.isnan(tau):
         axis.fill_between([column + 0.06, column + 0.94], row + 0.06, row + 0.94, color=RULE, linewidth=0)
         if row != column:
-            write(axis, "–", at, size=SMALL, **placed)
+            write(axis, "–", position, size=SMALL, **options)
         return
     red, green, blue, _ = _TAU_SHADES((tau + 1) / 2)
     colour = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.42 else INK
-    write(axis, shown(tau).replace("0.", "."), at, size=SMALL, colour=colour, **placed)
+    write(axis, shown(tau).replace("0.", "."), position, size=SMALL, colour=colour, **options)
 
 
 def _height(rankings: int) -> float:

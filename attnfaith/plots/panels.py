@@ -36,16 +36,16 @@ def panels_by_class(
     Args:
         table: A row for each text, with its ``prediction``.
         labels: The names of the classes.
-        kind: Of the decision.
+        kind: The kind of the decision.
         draw: Called with the rows of a class, axes, and the name of the class ("" for all texts).
-        path: Where to write it.
-        height: Of a panel, in inches.
+        path: The file to write the figure to.
+        height: The height of a panel, in inches.
     """
     masks = masks_by_class(table, labels) if kind in ("multiclass", "sigmoid") else {}
     parts = {name: table[mask] for name, mask in masks.items()} or {"": table}
 
-    def draw_at(place: int, axis: Axes) -> None:
-        title = list(parts)[place]
+    def draw_at(index: int, axis: Axes) -> None:
+        title = list(parts)[index]
         draw(parts[title], axis, title)
 
     return panels(len(parts), draw_at, height=height, path=path)
@@ -63,21 +63,21 @@ def panels(
     Args:
         count: How many; at least one.
         draw: Called with the number of a panel and its axes.
-        height: Of a panel, in inches.
-        path: Where to write it.
+        height: The height of a panel, in inches.
+        path: The file to write the figure to.
     """
-    across = min(count, 2 if count in (2, 4) else 3)
-    down = math.ceil(count / across)
-    figure = PaperFigure.of_width(COLUMN if across == 1 else PAGE, height * down)
-    grid = figure.subplots(down, across, squeeze=False).ravel()
-    for place in range(count):
-        draw(place, grid[place])
-        for headline in grid[place].findobj(TitleBlock) if across > 2 else ():
+    columns = min(count, 2 if count in (2, 4) else 3)
+    rows = math.ceil(count / columns)
+    figure = PaperFigure.of_width(COLUMN if columns == 1 else PAGE, height * rows)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for index in range(count):
+        draw(index, grid[index])
+        for headline in grid[index].findobj(TitleBlock) if columns > 2 else ():
             headline.fold()
-        if place % across:
-            grid[place].set_ylabel("")
-        if place + across < count:
-            grid[place].set_xlabel("")
+        if index % columns:
+            grid[index].set_ylabel("")
+        if index + columns < count:
+            grid[index].set_xlabel("")
     for axis in grid[count:]:
         axis.remove()
     return saved(figure, path)
@@ -94,20 +94,21 @@ def masks_by_class(table: pd.DataFrame, labels: Sequence[str]) -> dict[str, NDAr
     """The texts of each predicted class by name; rare classes are grouped if there are very many.
 
     Example:
-        >>> found = masks_by_class(pd.DataFrame({"prediction": [1, 0, 1]}), ["bad", "good"])
-        >>> {name: int(rows.sum()) for name, rows in found.items()}
+        >>> masks = masks_by_class(pd.DataFrame({"prediction": [1, 0, 1]}), ["bad", "good"])
+        >>> {name: int(rows.sum()) for name, rows in masks.items()}
         {'bad': 1, 'good': 2}
     """
     classes = numbers(table["prediction"]).astype(int)
     counts = pd.Series(classes).value_counts()
-    shown = sorted(counts.index if len(counts) <= PANELS else counts.index[: PANELS - 1])
-    names = {one: labels[one] if one < len(labels) else f"class {one}" for one in shown}
-    unique = names if len(set(names.values())) == len(names) else {one: f"{names[one]} ({one})" for one in shown}
-    found = {unique[one]: classes == one for one in shown}
-    rest = ~np.isin(classes, shown)
-    if rest.any():
-        found[f"{len(counts) - len(shown)} other classes"] = rest
-    return found
+    drawn = sorted(counts.index if len(counts) <= PANELS else counts.index[: PANELS - 1])
+    names = {number: labels[number] if number < len(labels) else f"class {number}" for number in drawn}
+    if len(set(names.values())) < len(names):
+        names = {number: f"{name} ({number})" for number, name in names.items()}
+    masks = {names[number]: classes == number for number in drawn}
+    others = ~np.isin(classes, drawn)
+    if others.any():
+        masks[f"{len(counts) - len(drawn)} other classes"] = others
+    return masks
 
 
 SUMMARY = tuple(name for name in COLUMNS if name != "note")
@@ -127,7 +128,7 @@ def require_columns(table: pd.DataFrame, columns: Sequence[str], *, figure: str)
 def keys_of(table: pd.DataFrame) -> list[Key]:
     """The rankings of a table as (level, name), in the order in which they first appear."""
     keys = dict.fromkeys(zip(table["ranking_level"], table["ranking"], strict=True))
-    return [key for key in keys if key[1]]  # rows that speak of no ranking have an empty name
+    return [key for key in keys if key[1]]  # rows that are not about a ranking have an empty name
 
 
 def rows_of(table: pd.DataFrame, key: Key) -> pd.DataFrame:
@@ -137,8 +138,8 @@ def rows_of(table: pd.DataFrame, key: Key) -> pd.DataFrame:
 
 def levels_of(table: pd.DataFrame) -> list[str]:
     """The levels at which something was erased, the attention's first."""
-    found = {level for level in table["erase_level"].dropna() if level}
-    return sorted(found, key=lambda level: (level != "attention", level != "input", level))
+    levels = {level for level in table["erase_level"].dropna() if level}
+    return sorted(levels, key=lambda level: (level != "attention", level != "input", level))
 
 
 def of_level(table: pd.DataFrame, erase_level: str | None, *, figure: str) -> tuple[pd.DataFrame, str]:
@@ -177,11 +178,11 @@ def counted(texts: Iterable[float]) -> str:
         >>> counted([1200, 1200]), counted([131, 150]), counted([1]), counted([])
         ('1,200 texts', '131 to 150 texts', '1 text', '')
     """
-    known = sorted({int(count) for count in texts if np.isfinite(count)})
-    if not known:
+    distinct = sorted({int(count) for count in texts if np.isfinite(count)})
+    if not distinct:
         return ""
-    span = f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
-    return f"{span} text" + ("" if known == [1] else "s")
+    span = f"{distinct[0]:,}" if len(distinct) == 1 else f"{distinct[0]:,} to {distinct[-1]:,}"
+    return f"{span} text" + ("" if distinct == [1] else "s")
 
 
 def joined(*parts: str, by: str = ", ") -> str:

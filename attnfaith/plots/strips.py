@@ -28,7 +28,7 @@ def draw_strips(
     Args:
         axis: Where to draw; its horizontal limits are set already.
         groups: The group of each value, an index in ``names``.
-        names: Of the groups, from bottom to top.
+        names: The names of the groups, from bottom to top.
         draw: Draws the strip with this index from the values with True, and returns the note.
     """
     axis.set_ylim(-0.55, len(names) - 0.4)
@@ -52,8 +52,8 @@ def draw_strip(
         values: The values; those that are not finite are left out.
         cells: Edges of the cells in which dots are stacked and densities counted; values beyond are drawn at the ends.
         side: 1 for above the line, -1 for below it, 0 for both sides.
-        colour: Of dots and density.
-        marker: Of dots.
+        colour: The colour of dots and density.
+        marker: The marker of the dots.
 
     Example:
         >>> import numpy as np

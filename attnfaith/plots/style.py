@@ -23,10 +23,10 @@ Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
 COLUMN, PAGE = 3.5, 7.1  # inches: one column of a two-column paper, and both
 TITLE, TEXT, SMALL = 8.0, 7.0, 6.0  # points
 INK, MUTED, FAINT, RULE = "#1a1a1a", "#5f5f5f", "#a6a6a6", "#e3e3e3"
-PLAIN, ALERT = "#0072B2", "#D55E00"  # what is usual, and what a reader should look at
+PLAIN, ALERT = "#0072B2", "#D55E00"  # the default colour, and one for what a reader should notice
 
-# Okabe and Ito's colours, told apart by colour-blind readers; marker and line tell the same in grey. Others of them are
-# the styles that stand in the registration of methods.
+# Colours of Okabe and Ito, which colour-blind readers can distinguish; in grey, marker and line do so. Their other
+# colours are in the styles of registered methods.
 _SPARE = (("#009E73", "D"), ("#CC79A7", "v"), ("#56B4E9", "P"), ("#B8860B", "*"), ("#4B0082", "p"))
 _DOTTED: Dashes = (0, (1.2, 1.4))
 _LINES: dict[str, Dashes] = {"attention": "-", "input": (0, (4.0, 1.6))}
@@ -53,7 +53,7 @@ def looks_for(keys: Iterable[Key], highlight: Sequence[str] | None = None) -> di
 
     Args:
         keys: the rankings.
-        highlight: names of those that stand out; None for those that are registered with a style.
+        highlight: the names of the rankings to highlight; None for those that are registered with a style.
 
     Example:
         >>> looks_for([("attention", "attention"), ("attention", "lrp")])["attention", "lrp"].colour
@@ -112,13 +112,13 @@ def name_axes(axis: Axes, x: str = "", y: str = "") -> None:
     axis.set_ylabel(y, fontsize=TEXT, color=INK, labelpad=2)
 
 
-def name_rows(axis: Axes, places: Sequence[float], keys: Sequence[Key], labels: Sequence[str]) -> None:
+def name_rows(axis: Axes, positions: Sequence[float], keys: Sequence[Key], labels: Sequence[str]) -> None:
     """Label the rows with rankings, the highlighted ones in their colours."""
-    axis.set_yticks(places, [visible(label, "\n") for label in labels])
+    axis.set_yticks(positions, [visible(label, "\n") for label in labels])
     axis.tick_params(axis="y", length=0, labelsize=SMALL, pad=3)
     looks = looks_for(keys)
     for label, key in zip(axis.get_yticklabels(), keys, strict=True):
-        label.set_parse_math(False)  # a dollar sign in a name of the user's own is a dollar sign
+        label.set_parse_math(False)  # a dollar sign in a user's name must not begin a formula
         if looks[key].highlighted:
             label.set(color=looks[key].colour, fontweight="bold")
 

@@ -77,18 +77,18 @@ def open_regular(path: Path, limit: int) -> Iterator[tuple[BinaryIO, os.stat_res
             raise ValueError("it is a symbolic link; expected a file") from error
         raise
     with open(descriptor, "rb", buffering=0) as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise ValueError("it is not a regular file")
-        if about.st_size > limit:
-            raise ValueError(f"it has {about.st_size:,} bytes; expected at most {limit:,}")
-        yield file, about
+        if status.st_size > limit:
+            raise ValueError(f"it has {status.st_size:,} bytes; expected at most {limit:,}")
+        yield file, status
 
 
 def read_regular(path: Path, limit: int) -> bytes:
     """Read the bytes of a file; see `open_regular` for what is refused."""
-    with open_regular(path, limit) as (file, about):
-        return read_exactly(file, about.st_size)
+    with open_regular(path, limit) as (file, status):
+        return read_exactly(file, status.st_size)
 
 
 def read_exactly(file: BinaryIO, size: int) -> bytes:

@@ -136,8 +136,8 @@ def _add_value(digest: Any, name: str, value: Any) -> None:
                 code="broken-model",
             )
         _add(digest, name, f"{value.dtype}{tuple(value.shape)}")
-        whole = value.dequantize() if value.is_quantized else value.detach()
-        digest.update(whole.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        dense = value.dequantize() if value.is_quantized else value.detach()
+        digest.update(dense.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     else:
         _add(digest, name, repr(value))
 

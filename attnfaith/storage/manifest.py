@@ -68,8 +68,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 def to_bytes(manifest: Mapping[str, Any]) -> bytes:
     """The bytes of a manifest, with its layout and digest; the same manifest gives the same bytes."""
-    whole = {"layout": LAYOUT, **manifest, "digest": _digest(manifest)}
-    content = (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+    document = {"layout": LAYOUT, **manifest, "digest": _digest(manifest)}
+    content = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
     if len(content) > MAX_BYTES:
         raise StorageError(f"The manifest of this run takes {len(content):,} bytes; expected at most {MAX_BYTES:,}.")
     return content
@@ -98,10 +98,10 @@ def shards_of(manifest: Mapping[str, Any]) -> range | None:
         >>> list(shards_of({"rows": 22, "shard_size": 4, "part": {"number": 2, "of": 3}}))
         [1, 4]
     """
-    (number, of), rows = part_of(manifest) or (1, 1), _rows_in_all(manifest)
+    (number, count), rows = part_of(manifest) or (1, 1), _rows_in_all(manifest)
     if rows is not None:
-        return range(number - 1, -(-rows // manifest["shard_size"]), of)
-    return range(number - 1, number - 1 + manifest["shards"] * of, of) if "shards" in manifest else None
+        return range(number - 1, -(-rows // manifest["shard_size"]), count)
+    return range(number - 1, number - 1 + manifest["shards"] * count, count) if "shards" in manifest else None
 
 
 def rows_of(manifest: Mapping[str, Any]) -> int | None:
@@ -167,27 +167,27 @@ def refuse(path: Path, reason: str) -> NoReturn:
     )
 
 
-def difference(there: Any, here: Any, path: str = "") -> tuple[str, Any, Any] | None:
+def difference(first: Any, second: Any, path: str = "") -> tuple[str, Any, Any] | None:
     """The first difference between two nested dicts, in the order of the second: its path, and both values.
 
     Example:
         >>> difference({"model": {"name": "a", "layers": 2}}, {"model": {"name": "a", "layers": 3}})
         ('model.layers', 2, 3)
     """
-    if isinstance(there, dict) and isinstance(here, dict):
-        for key in dict.fromkeys((*here, *there)):
+    if isinstance(first, dict) and isinstance(second, dict):
+        for key in dict.fromkeys((*second, *first)):
             inner = f"{path}.{key}" if path else str(key)
-            if key not in there or key not in here:
-                return inner, there.get(key, ABSENT), here.get(key, ABSENT)
-            if (result := difference(there[key], here[key], inner)) is not None:
+            if key not in first or key not in second:
+                return inner, first.get(key, ABSENT), second.get(key, ABSENT)
+            if (result := difference(first[key], second[key], inner)) is not None:
                 return result
         return None
-    if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        for index, pair in enumerate(zip(there, here, strict=True)):
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        for index, pair in enumerate(zip(first, second, strict=True)):
             if (result := difference(*pair, f"{path}[{index}]")) is not None:
                 return result
         return None
-    return None if _same(there, here) else (path, there, here)
+    return None if _same(first, second) else (path, first, second)
 
 
 class _Absent:
@@ -213,8 +213,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object without repeated keys, of which readers would take different values."""
     entries = dict(pairs)
     if len(entries) < len(pairs):
-        twice = next(name for index, (name, _) in enumerate(pairs) if name in dict(pairs[:index]))
-        raise ValueError(f"it has the key {short_repr(twice)} twice")
+        repeated = next(name for index, (name, _) in enumerate(pairs) if name in dict(pairs[:index]))
+        raise ValueError(f"it has the key {short_repr(repeated)} twice")
     return entries
 
 
@@ -231,8 +231,8 @@ def _check(path: Path, manifest: Mapping[str, Any]) -> None:
     if not isinstance(manifest.get("run"), dict):
         refuse(path, f"run is {short_repr(manifest.get('run', ABSENT))}; expected an object")
     if type(size) is not int or size not in _SHARD_SIZES:
-        got = short_repr(manifest.get("shard_size", ABSENT))
-        refuse(path, f"shard_size is {got}; expected a whole number from 1 to {_SHARD_SIZES[-1]}")
+        actual = short_repr(manifest.get("shard_size", ABSENT))
+        refuse(path, f"shard_size is {actual}; expected a whole number from 1 to {_SHARD_SIZES[-1]}")
     if rows is not None and (type(rows) is not int or not 0 <= rows <= MAX_ROWS):
         refuse(path, f"rows is {short_repr(rows)}; expected a whole number from 0 to {MAX_ROWS}, or null")
     _check_part(path, manifest)

@@ -27,7 +27,7 @@ class Mirror:
     """The files of a run at an address.
 
     Attributes:
-        address: of the run.
+        address: the address of the run.
         folder: the working copy; removed when nothing refers to the mirror any more.
     """
 
@@ -37,7 +37,7 @@ class Mirror:
         self._root = root.rstrip("/")
         self._temporary = tempfile.TemporaryDirectory(prefix="attnfaith-")
         self.folder = Path(self._temporary.name)
-        self._known: set[str] = set()  # the files at the address that this process has fetched or sent
+        self._transferred: set[str] = set()  # the files at the address that this process has fetched or sent
 
     def fetch(self) -> list[str]:
         """Copy the manifest, and files of tables that the working copy does not have yet.
@@ -69,7 +69,7 @@ class Mirror:
         name = path.relative_to(self.folder).as_posix()
         with self._reached():
             self._system.pipe_file(f"{self._root}/{name}", path.read_bytes())
-        self._known.add(name)
+        self._transferred.add(name)
 
     def match(self, folder: Path) -> None:
         """Send the new files of a folder, and remove those from the address that are no longer in it.
@@ -77,14 +77,14 @@ class Mirror:
         Its files are never changed. Files of other processes, which this one has not fetched, stay.
         """
         prefix = f"{folder.name}/"
-        here = {f"{prefix}{file.name}" for file in folder.glob("[!.]*")}
-        there = {name for name in self._known if name.startswith(prefix)}
-        for name in sorted(here - there):
+        local_names = {f"{prefix}{file.name}" for file in folder.glob("[!.]*")}
+        remote_names = {name for name in self._transferred if name.startswith(prefix)}
+        for name in sorted(local_names - remote_names):
             self.send(self.folder / name)
-        for name in there - here:
+        for name in remote_names - local_names:
             with self._reached(), suppress(FileNotFoundError):
                 self._system.rm_file(f"{self._root}/{name}")
-        self._known -= there - here
+        self._transferred -= remote_names - local_names
 
     def probe(self) -> None:
         """Raise the error that writing to the address would raise."""
@@ -95,23 +95,23 @@ class Mirror:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Errors name the address where they would name the working copy, which the user does not know."""
+        """Replace the working copy, which the user does not know, by the address in the messages of errors."""
         try:
             yield
         except AttnFaithError as error:
-            told = error.message.replace(str(self.folder), self.address)
-            raise type(error)(told, code=error.code) from error
+            message = error.message.replace(str(self.folder), self.address)
+            raise type(error)(message, code=error.code) from error
 
     def _listed(self) -> dict[str, int]:
         """The sizes of all files at the address, by their names there."""
-        found: dict[str, Any] = {}
+        listing: dict[str, Any] = {}
         with self._reached(), suppress(FileNotFoundError):  # no such folder; writing tells whether one can be made
             self._system.invalidate_cache()
-            found = self._system.find(self._root, detail=True)
+            listing = self._system.find(self._root, detail=True)
         prefix = f"{self._root}/"
         return {
-            name.removeprefix(prefix): int(about.get("size") or 0)
-            for name, about in found.items()
+            name.removeprefix(prefix): int(details.get("size") or 0)
+            for name, details in listing.items()
             if name.startswith(prefix)
         }
 
@@ -125,7 +125,7 @@ class Mirror:
         path.parent.mkdir(exist_ok=True)
         with self._reached():
             self._system.get_file(f"{self._root}/{name}", str(path))
-        self._known.add(name)
+        self._transferred.add(name)
 
     def _reached(self) -> Any:
         return reaching(self.address, StorageError, _AGAIN)

@@ -1,4 +1,4 @@
-"""Join the parts of a run, which were stored in folders of their own, to the whole run."""
+"""Join the parts of a run, each stored in its own folder, to one run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def join(
     """Copy the shards of all parts into one run. It is not finished: tables made of all shards are still missing.
 
     Args:
-        folders: of the parts, in any order.
+        folders: the folders of the parts, in any order.
         output: a folder that is new, empty, or holds what an interrupted call has copied.
         check: checks the manifest of this kind of run, see `Store.load`.
     """
@@ -34,10 +34,10 @@ def join(
     _refuse_incomplete(parts)
     for other in parts[1:]:
         _refuse_difference(parts[0], other)
-    whole = Store.open(output, _manifest(parts))
+    joined = Store.open(output, _manifest(parts))
     for part in parts:
-        part.copy_shards_to(whole)
-    return whole
+        part.copy_shards_to(joined)
+    return joined
 
 
 def _load(folder: str | os.PathLike[str], check: Check | None) -> Store:
@@ -56,37 +56,37 @@ def _number(part: Store) -> int:
 
 
 def _refuse_incomplete(parts: Sequence[Store]) -> None:
-    """Refuse parts of different divisions, a part that is given twice, and missing ones."""
+    """Refuse parts of runs with different numbers of parts, a part that is given twice, and missing parts."""
     first = parts[0]
-    of = first.manifest["part"]["of"]
-    given: dict[int, Store] = {}
+    total = first.manifest["part"]["of"]
+    by_number: dict[int, Store] = {}
     for part in parts:
         number, count = part.manifest["part"]["number"], part.manifest["part"]["of"]
-        if count != of:
+        if count != total:
             raise InputError(
-                f"{first.location!r} is one of {of} parts and {part.location!r} one of {count}. Give the parts of one "
-                "division.",
+                f"{first.location!r} is one of {total} parts and {part.location!r} one of {count}. Give "
+                "parts that were made with the same number of parts.",
                 code="mismatched-parts",
             )
-        if number in given:
+        if number in by_number:
             raise InputError(
-                f"Part {number} of {of} is given twice: {given[number].location!r} and {part.location!r}. Leave one "
-                "out.",
+                f"Part {number} of {total} is given twice: {by_number[number].location!r} and {part.location!r}. "
+                "Leave one out.",
                 code="mismatched-parts",
             )
-        given[number] = part
-    missing = [str(number) for number in range(1, of + 1) if number not in given]
+        by_number[number] = part
+    missing = [str(number) for number in range(1, total + 1) if number not in by_number]
     if missing:
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        which = f"Part {missing[0]}" if len(missing) == 1 else f"Parts {', '.join(missing[:_NAMED])}{more}"
+        remaining = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        which = f"Part {missing[0]}" if len(missing) == 1 else f"Parts {', '.join(missing[:_NAMED])}{remaining}"
         verb = "is" if len(missing) == 1 else "are"
-        raise InputError(f"{which} of {of} {verb} missing. Give the folder of each part.", code="mismatched-parts")
+        raise InputError(f"{which} of {total} {verb} missing. Give the folder of each part.", code="mismatched-parts")
 
 
 def _refuse_difference(first: Store, other: Store) -> None:
     """Refuse a part of another model, of other data or settings, or from another attnfaith."""
-    there, here = ({name: part.manifest.get(name) for name in _EQUAL} for part in (first, other))
-    difference = manifests.difference(there, here)
+    first_entries, other_entries = ({name: part.manifest.get(name) for name in _EQUAL} for part in (first, other))
+    difference = manifests.difference(first_entries, other_entries)
     if difference is not None:
         name, there_value, here_value = difference
         raise InputError(
@@ -120,7 +120,7 @@ def _versions(listed: Any) -> dict[str, list[str]]:
     for of_part in listed:
         for name, version in of_part.items():
             versions.setdefault(name, {})[version] = None
-    return {name: list(found) for name, found in versions.items()}
+    return {name: list(values) for name, values in versions.items()}
 
 
 def _refuse_nested(folders: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str]) -> None:
@@ -137,5 +137,5 @@ def _refuse_nested(folders: Sequence[str | os.PathLike[str]], output: str | os.P
 
 
 def _place(folder: str | os.PathLike[str]) -> PurePath:
-    """A folder or an address, without the ways in which one place can be written."""
+    """A folder or an address in one form, whichever way it was written."""
     return PurePosixPath(str(folder)) if is_address(folder) else folder_of(folder).resolve()

@@ -75,11 +75,11 @@ class Pieces:
 
         Args:
             shard: its number.
-            schemas: of the tables of the run.
+            schemas: the schemas of the tables of the run.
             texts: the ``text_id`` of the texts of the shard.
         """
         pieces, fingerprints = [], set()
-        known: set[int] = set()
+        read_ids: set[int] = set()
         for path in self.files().get(shard, ()):
             result = _if_there(sealed_table.read, path, None)
             if result is None:
@@ -92,10 +92,10 @@ class Pieces:
                 if not ids <= set(texts):
                     raise ValueError(f"it has rows of texts that are not in shard {shard}")
             fingerprints.add(proof.identity.rows)
-            if not ids <= known:
-                new = pa.array(sorted(ids - known), pa.int64())
+            if not ids <= read_ids:
+                new = pa.array(sorted(ids - read_ids), pa.int64())
                 pieces.append({name: table.filter(pc.is_in(table[_TEXT_ID], new)) for name, table in tables.items()})
-            known |= ids
+            read_ids |= ids
         return pieces, fingerprints
 
     def hashes(self, shard: int) -> set[str]:

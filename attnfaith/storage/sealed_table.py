@@ -103,19 +103,19 @@ def seal(content: bytes) -> bytes:
     return content[:footer] + _NAME + hashlib.sha256(content).hexdigest().encode() + content[footer:]
 
 
-def prove(path: Path, known: Proof | None = None) -> Proof:
+def prove(path: Path, previous: Proof | None = None) -> Proof:
     """Check the seal of a file, block by block; a file that has not changed since its last proof is not read again."""
-    with damaged(path), open_regular(path, MAX_BYTES) as (file, about):
-        signature = _signature(about)
-        if known is not None and known.signature == signature:
-            return known
-        footer = _footer(file, about.st_size)
-        digest, left = hashlib.sha256(), about.st_size - len(footer) - _SEAL
+    with damaged(path), open_regular(path, MAX_BYTES) as (file, status):
+        signature = _signature(status)
+        if previous is not None and previous.signature == signature:
+            return previous
+        footer = _footer(file, status.st_size)
+        digest, remaining = hashlib.sha256(), status.st_size - len(footer) - _SEAL
         file.seek(0)
-        while left:
-            block = read_exactly(file, min(left, _BLOCK))
+        while remaining:
+            block = read_exactly(file, min(remaining, _BLOCK))
             digest.update(block)
-            left -= len(block)
+            remaining -= len(block)
         digest.update(footer)
         seal = _check_seal(read_exactly(file, _SEAL), digest)
         # The footer holds the identity: pyarrow reads it with nothing before it but the magic number.
@@ -123,10 +123,10 @@ def prove(path: Path, known: Proof | None = None) -> Proof:
         return Proof(signature, seal, _identity(metadata.metadata), metadata.num_rows)
 
 
-def read(path: Path, columns: Sequence[str] | None, known: Proof | None = None) -> tuple[pa.Table, Proof]:
+def read(path: Path, columns: Sequence[str] | None, previous: Proof | None = None) -> tuple[pa.Table, Proof]:
     """Read columns of a file, all by default, and its proof; an unchanged file is not hashed again."""
     with damaged(path):
-        content, proof = read_bytes(path, known)
+        content, proof = read_bytes(path, previous)
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True, **_LIMITS)
         names = file.schema_arrow.names if columns is None else list(columns)
         if lacking := [name for name in names if name not in file.schema_arrow.names]:
@@ -137,19 +137,19 @@ def read(path: Path, columns: Sequence[str] | None, known: Proof | None = None) 
     return table, proof
 
 
-def read_bytes(path: Path, known: Proof | None = None) -> tuple[bytes, Proof]:
+def read_bytes(path: Path, previous: Proof | None = None) -> tuple[bytes, Proof]:
     """Read all bytes of a file, and their proof."""
-    with damaged(path), open_regular(path, MAX_BYTES) as (file, about):
-        content = read_exactly(file, about.st_size)
-        if known is not None and known.signature == _signature(about):
-            return content, known
-        footer = _footer(file, about.st_size)
+    with damaged(path), open_regular(path, MAX_BYTES) as (file, status):
+        content = read_exactly(file, status.st_size)
+        if previous is not None and previous.signature == _signature(status):
+            return content, previous
+        footer = _footer(file, status.st_size)
         end = len(content) - len(footer)
         digest = hashlib.sha256(memoryview(content)[: end - _SEAL])
         digest.update(footer)
         seal = _check_seal(content[end - _SEAL : end], digest)
         metadata = pq.ParquetFile(pa.BufferReader(content), **_LIMITS).metadata
-        return content, Proof(_signature(about), seal, _identity(metadata.metadata), metadata.num_rows)
+        return content, Proof(_signature(status), seal, _identity(metadata.metadata), metadata.num_rows)
 
 
 def read_schema(path: Path) -> pa.Schema:
@@ -218,11 +218,11 @@ def _identity(metadata: dict[bytes, bytes] | None) -> ShardIdentity:
         names = tuple(str(name) for name in fields["tables"])
         return ShardIdentity(str(fields["run"]), str(fields["table"]), fields["shard"], str(fields["rows"]), names)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError("it does not say of which run it is") from error
+        raise ValueError("it does not say which run it belongs to") from error
 
 
-def _signature(about: os.stat_result) -> Signature:
-    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+def _signature(status: os.stat_result) -> Signature:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _refuse_bombs(file: pq.ParquetFile, content: bytes, names: Sequence[str]) -> None:

@@ -365,10 +365,10 @@ def align_rationale(rationale: Rationale, encoded: EncodedText) -> TokenMarks:
 
 def _mark_spans(ranges: Sequence[_Range], encoded: EncodedText) -> TokenMarks:
     """Mark the tokens of each range, and of all ranges together."""
-    each = [_mark([span], encoded).tokens for span in ranges]
-    read = [tokens for tokens in each if any(tokens)]
-    together = [any(column) for column in zip(*read, strict=True)]
-    return TokenMarks(together or [False] * len(encoded.ids), read, len(each) - len(read))
+    marks_by_range = [_mark([span], encoded).tokens for span in ranges]
+    readable = [tokens for tokens in marks_by_range if any(tokens)]
+    union = [any(column) for column in zip(*readable, strict=True)]
+    return TokenMarks(union or [False] * len(encoded.ids), readable, len(marks_by_range) - len(readable))
 
 
 def _mark(ranges: Sequence[_Range], encoded: EncodedText) -> TokenMarks:
@@ -376,11 +376,11 @@ def _mark(ranges: Sequence[_Range], encoded: EncodedText) -> TokenMarks:
     starts = [(segment, start) for segment, start, _ in ranges]
     ends = [(segment, end) for segment, _, end in ranges]
     tokens: list[bool] = []
-    read: set[int] = set()
+    marked: set[int] = set()
     for segment, span in zip(encoded.segments, encoded.offsets, strict=True):
         first = last = 0
         if segment is not None and span is not None and span[1] > span[0]:
             first, last = bisect_right(ends, (segment, span[0])), bisect_left(starts, (segment, span[1]))
-            read.update(range(first, last))
+            marked.update(range(first, last))
         tokens.append(first < last)
-    return TokenMarks(tokens, unread=len(ranges) - len(read))
+    return TokenMarks(tokens, unread=len(ranges) - len(marked))

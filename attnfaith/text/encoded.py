@@ -64,7 +64,7 @@ def build_encoded(
     """Build an `EncodedText` from the output of a tokenizer: find words, tidy offsets, and add notes.
 
     Args:
-        output: of the tokenizer.
+        output: the output of the tokenizer.
         text: the text.
         pair: the second text of a pair, or None.
         raw: the tokens as the vocabulary writes them.
@@ -90,9 +90,9 @@ def build_encoded(
         notes.append(f"{output.truncated} tokens were cut off: the limit is {max_length}")
     spans, spaces = _tidy_offsets(raw, output.spans, segments, texts)
     tokens = list(zip(raw, ids, segments, spans, spaces, strict=True))
-    lost = sum(segment is not None and not space and span is None for _, _, segment, span, space in tokens)
-    if lost:
-        notes.append(f"{lost} tokens could not be found in the text: this tokenizer gives no offsets")
+    unplaced = sum(segment is not None and not space and span is None for _, _, segment, span, space in tokens)
+    if unplaced:
+        notes.append(f"{unplaced} tokens could not be found in the text: this tokenizer gives no offsets")
     return EncodedText(
         text=text,
         pair=pair,
@@ -172,17 +172,17 @@ def _word_numbers(
 
     def joins(left: int, right: int) -> bool:
         a, b, text = spans[left], spans[right], texts[segments[right] or 0]
-        known = ids is not None and ids[left] is not None and ids[right] is not None
-        same = not known or (ids is not None and ids[left] == ids[right])
+        have_ids = ids is not None and ids[left] is not None and ids[right] is not None
+        same_word = not have_ids or (ids is not None and ids[left] == ids[right])
         if spaces[right] or spaces[left]:
             return spaces[left]  # white space starts a word and never ends one, however the vocabulary splits it
         if a is None or b is None:
-            return known and same
+            return have_ids and same_word
         if b[0] < a[1]:
             return True
         if text[a[1] : b[0]].strip() != text[a[1] : b[0]] or text[b[0]].isspace() or text[a[1] - 1].isspace():
             return False
-        return _inseparable(text, a[1] - 1, b[0]) or (same and not _is_word_boundary(text, a[1] - 1, b[0]))
+        return _inseparable(text, a[1] - 1, b[0]) or (same_word and not _is_word_boundary(text, a[1] - 1, b[0]))
 
     groups: list[list[int]] = []
     for token, segment in enumerate(segments):
@@ -222,9 +222,9 @@ def _is_word_boundary(text: str, left: int, right: int) -> bool:
     if _in_word(a) == _in_word(b):
         return False
     sign = right if _in_word(a) else left
-    around = text[sign - 1 : sign] + text[sign + 1 : sign + 2]
-    inner = (text[sign] in _INNER and around.isalnum()) or (text[sign] in ".,:" and around.isdecimal())
-    return not (inner and len(around) == 2)
+    neighbours = text[sign - 1 : sign] + text[sign + 1 : sign + 2]
+    inner = (text[sign] in _INNER and neighbours.isalnum()) or (text[sign] in ".,:" and neighbours.isdecimal())
+    return not (inner and len(neighbours) == 2)
 
 
 def _attaches_to_previous(character: str) -> bool:

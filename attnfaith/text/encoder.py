@@ -140,25 +140,26 @@ class TextEncoder:
         return torch.cat((padding, row) if self.tokenizer.padding_side == "left" else (row, padding))
 
     def _limit(self, requested: int | None) -> int | None:
-        known = position_limit(self.model)
+        position_count = position_limit(self.model)
         if requested is None:
             stated = self.tokenizer.model_max_length
-            limits = [known, stated if stated and 0 < stated < _UNLIMITED else None]
+            limits = [position_count, stated if stated and 0 < stated < _UNLIMITED else None]
             return min((int(limit) for limit in limits if limit is not None), default=None)
         requested = validation.whole_number(requested, "max_length", least=1)
-        if known is not None and requested > known:
+        if position_count is not None and requested > position_count:
             raise InputError(
-                f"{parameter('max_length', requested)} is more than the {known} tokens that {_name(self.model)} takes."
+                f"{parameter('max_length', requested)} is more than the {position_count} tokens that "
+                f"{_name(self.model)} takes."
             )
         return requested
 
     def _check_room(self, paired: bool) -> None:
         special = self.tokenizer.num_special_tokens_to_add(pair=paired)
-        least = special + (2 if paired else 1)
-        if self.max_length is not None and self.max_length < least:
+        needed = special + (2 if paired else 1)
+        if self.max_length is not None and self.max_length < needed:
             raise InputError(
                 f"{parameter('max_length', self.max_length)} leaves no room for a {'pair' if paired else 'text'}: the "
-                f"tokenizer adds {special} special tokens, so at least {least} are needed."
+                f"tokenizer adds {special} special tokens, so at least {needed} are needed."
             )
 
     def _checked(self, entry: Any, where: str) -> tuple[str, str | None]:
@@ -169,17 +170,18 @@ class TextEncoder:
             )
         parts = entry if isinstance(entry, tuple) else (entry,)
         for side, part in zip(("first", "second"), parts, strict=False):
-            of = f"The {side} text of {where[:1].lower() + where[1:]}" if len(parts) == 2 else where
+            text_name = f"The {side} text of {where[:1].lower() + where[1:]}" if len(parts) == 2 else where
             if not isinstance(part, str):
                 raise InputError(
-                    f"{of} is of type {type(part).__name__}: expected a str, or a tuple of two.", code="not-a-text"
+                    f"{text_name} is of type {type(part).__name__}: expected a str, or a tuple of two.",
+                    code="not-a-text",
                 )
             try:
                 part.encode()
             except UnicodeEncodeError as error:
                 raise InputError(
-                    f"{of} holds half a character (a lone surrogate) at position {error.start}, which no tokenizer "
-                    "reads. Clean it with text.encode('utf-8', 'replace').decode().",
+                    f"{text_name} holds half a character (a lone surrogate) at position {error.start}, which no "
+                    "tokenizer reads. Clean it with text.encode('utf-8', 'replace').decode().",
                     code="not-a-text",
                 ) from error
         if len(parts) == 1 and getattr(self.config, "query", False):
@@ -219,26 +221,26 @@ class TextEncoder:
                 "this the model's own tokenizer?",
                 code="wrong-tokenizer",
             )
-        types, known = output.inputs.get("token_type_ids"), getattr(self.config, "type_vocab_size", None)
+        types, type_count = output.inputs.get("token_type_ids"), getattr(self.config, "type_vocab_size", None)
         types = types if types and "token_type_ids" in (self._accepted or ("token_type_ids",)) else None
-        if types and pair is not None and isinstance(known, int) and known and max(types) >= known:
+        if types and pair is not None and isinstance(type_count, int) and type_count and max(types) >= type_count:
             raise InputError(
-                f"{where} is a pair, but {_name(self.model)} knows {known} token type(s): it does not take pairs. Join "
-                "the two texts into one.",
+                f"{where} is a pair, but {_name(self.model)} knows {type_count} token type(s): it does not take "
+                "pairs. Join the two texts into one.",
                 code="not-a-text",
             )
 
     def _accepts(self, name: str, rows: Any, length: int) -> bool:
         per_token = isinstance(rows, list | tuple) and len(rows) == length
-        known = self._accepted is None or name in self._accepted
-        return per_token and known and name not in ("special_tokens_mask", "offset_mapping")
+        accepted = self._accepted is None or name in self._accepted
+        return per_token and accepted and name not in ("special_tokens_mask", "offset_mapping")
 
     def _sentences(self, ids: list[int]) -> tuple[int, ...] | None:
         if not getattr(self.tokenizer, "sentences", False):
             return None
         marks = {getattr(self.tokenizer, name, None) for name in ("sentence_token_id", "sep_token_id")} - {None}
-        seen = torch.tensor([number in marks for number in ids]).cumsum(0)
-        return tuple(seen.tolist())
+        sentence_numbers = torch.tensor([number in marks for number in ids]).cumsum(0)
+        return tuple(sentence_numbers.tolist())
 
 
 def special_ids_of(config: Any, tokenizer: Any = None) -> frozenset[int]:
@@ -250,10 +252,10 @@ def special_ids_of(config: Any, tokenizer: Any = None) -> frozenset[int]:
         [0, 1, 2]
     """
     if tokenizer is not None and hasattr(tokenizer, "all_special_ids"):
-        others = {number for name, number in _roles(tokenizer).items() if name != "unk_token"}
+        other_ids = {number for name, number in _roles(tokenizer).items() if name != "unk_token"}
         ids = set(tokenizer.all_special_ids)
         unknown = getattr(tokenizer, "unk_token_id", None)
-        return frozenset(ids if unknown in others else ids - {unknown})
+        return frozenset(ids if unknown in other_ids else ids - {unknown})
     values: set[Any] = set()
     for part in text_configs(config):
         if not hasattr(part, "to_dict"):

@@ -48,10 +48,10 @@ def tokenize(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: in
 
 
 def _read_fast(tokenizer: Any, pairs: list[tuple[str, str | None]], max_length: int | None) -> list[TokenizerOutput]:
-    whole = _call(tokenizer, pairs)
+    full_batch = _call(tokenizer, pairs)
     outputs = []
     for index, pair in enumerate(pairs):
-        batch, row, length = whole, index, len(whole["input_ids"][index])
+        batch, row, length = full_batch, index, len(full_batch["input_ids"][index])
         if max_length is not None and length > max_length:
             batch, row = _call(tokenizer, [pair], truncation=True, max_length=max_length), 0
         values = {name: list(rows[row]) for name, rows in batch.items()}

@@ -27,7 +27,7 @@ def padding_is_ignored(model: nn.Module, side: str) -> bool:
 
     Args:
         model: the classifier; not changed.
-        side: of the padding, "left" or "right".
+        side: the side of the padding, "left" or "right".
 
     Example:
         >>> from attnfaith.tiny_models import tiny_model
@@ -37,9 +37,9 @@ def padding_is_ignored(model: nn.Module, side: str) -> bool:
     # with a table of positions, left padding shifts the positions of the text
     if side == "left" and position_tables(model):
         return False
-    most = min(limit for limit in (position_limit(model), _TRIAL_LENGTH) if limit is not None)
+    longest = min(limit for limit in (position_limit(model), _TRIAL_LENGTH) if limit is not None)
     try:
-        batch = make_dummy_inputs(model, (most // 2, most), side)
+        batch = make_dummy_inputs(model, (longest // 2, longest), side)
     except InputError:
         return True
     if len(batch["input_ids"]) < 2:

@@ -1,4 +1,4 @@
-"""Labelled texts in any usual container, checked, as what a Trainer trains on."""
+"""Labelled texts from any usual container, checked and encoded as a data set for Trainer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def open_columns(data: Any, columns: Mapping[str, str | None]) -> dict[str, list
 
 
 def label_tensor(labels: list[Any], kind: str, num_labels: int) -> Tensor:
-    """Labels as the loss wants them: whole numbers for classes, else floats.
+    """Labels in the dtype that the loss needs: whole numbers for classes, else floats.
 
     Args:
         labels: one for each row: a class, a list of one 0 or 1 for each label ("multilabel"), or a number.
@@ -60,8 +60,10 @@ def label_tensor(labels: list[Any], kind: str, num_labels: int) -> Tensor:
                 f"the label of row {row} (counted from 0) is {short_repr(label)}; expected {expected}.",
                 code="unknown-label",
             )
-    whole = kind in ("multiclass", "sigmoid")
-    return torch.tensor([int(label) if whole else label for label in labels], dtype=None if whole else torch.float32)
+    is_class = kind in ("multiclass", "sigmoid")
+    return torch.tensor(
+        [int(label) if is_class else label for label in labels], dtype=None if is_class else torch.float32
+    )
 
 
 def _fits(label: Any, kind: str, num_labels: int, classes: int) -> bool:
@@ -79,7 +81,7 @@ def _finite(number: Any) -> bool:
 
 
 class TrainingRows:
-    """Encoded texts with their labels: a data set for Trainer, and what puts batches together.
+    """Encoded texts with their labels: a data set for Trainer, which also collates its batches.
 
     Args:
         texts: encodes and collates for the model.
@@ -87,11 +89,11 @@ class TrainingRows:
         columns: the names of the columns "text", "second_text" (None for single texts) and "label".
         kind: the model's decision.
         num_labels: how many logits the model has.
-        what: how the data are called in messages.
+        data_name: the name of the data in messages.
     """
 
     def __init__(
-        self, texts: TextEncoder, data: Any, columns: dict[str, Any], *, kind: str, num_labels: int, what: str
+        self, texts: TextEncoder, data: Any, columns: dict[str, Any], *, kind: str, num_labels: int, data_name: str
     ) -> None:
         try:
             cells = open_columns(data, {f"{name}_column": column for name, column in columns.items()})
@@ -103,7 +105,7 @@ class TrainingRows:
             self.labels = label_tensor(cells["label_column"], kind, num_labels)
             self.encoded = texts.encode(entries)
         except InputError as error:
-            raise InputError(f"In {what}: {error.message}", code=error.code) from error
+            raise InputError(f"In {data_name}: {error.message}", code=error.code) from error
 
     def __len__(self) -> int:
         return len(self.encoded)

@@ -123,9 +123,9 @@ def fit(
     texts = TextEncoder(tokenizer, model, max_length)
     decision = decision_of(config, config.num_labels)
 
-    def read(data: Any, what: str) -> TrainingRows:
+    def read(data: Any, data_name: str) -> TrainingRows:
         columns = {"text": text_column, "second_text": second_text_column, "label": label_column}
-        return TrainingRows(texts, data, columns, kind=decision.kind, num_labels=config.num_labels, what=what)
+        return TrainingRows(texts, data, columns, kind=decision.kind, num_labels=config.num_labels, data_name=data_name)
 
     rows = read(train, "train")
     held_out = None if validation is None else read(validation, "validation")
@@ -136,7 +136,7 @@ def fit(
         restore_after_training(model),
         best,
     ):
-        made = make_optimizer(
+        torch_optimizer = make_optimizer(
             model,
             optimizer=optimizer,
             learning_rate=learning_rate,
@@ -170,7 +170,7 @@ def fit(
             eval_dataset=held_out,
             compute_metrics=None if decision.kind == "regression" else _accuracy,
             callbacks=[best],
-            optimizers=(made, LambdaLR(made, lambda step: 1.0)),
+            optimizers=(torch_optimizer, LambdaLR(torch_optimizer, lambda step: 1.0)),
             preprocess_logits_for_metrics=partial(_predictions, decision),
         )
         trainer.remove_callback(PrinterCallback)
@@ -200,9 +200,9 @@ def _check_padding(config: Any, batch_size: int) -> None:
 
 
 @contextmanager
-def _frozen_vectors(model: nn.Module, wanted: bool) -> Iterator[None]:
-    """Freeze the word embeddings while entered, if that is wanted."""
-    if not wanted:
+def _frozen_vectors(model: nn.Module, freeze: bool) -> Iterator[None]:
+    """Freeze the word embeddings while entered, if ``freeze`` is set."""
+    if not freeze:
         yield
         return
     if not hasattr(model, "get_input_embeddings"):

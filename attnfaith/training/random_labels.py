@@ -23,7 +23,7 @@ def shuffled(rows: Any, label_column: str = "label", seed: int = 0) -> list[dict
         >>> [row["label"] for row in shuffled(rows, seed=1)]
         [1, 0, 2]
     """
-    kept = rows.to_dict("records") if hasattr(rows, "to_dict") and hasattr(rows, "iloc") else list(rows)
-    labels = open_columns(kept, {"label_column": label_column})["label_column"]
+    row_list = rows.to_dict("records") if hasattr(rows, "to_dict") and hasattr(rows, "iloc") else list(rows)
+    labels = open_columns(row_list, {"label_column": label_column})["label_column"]
     order = torch.randperm(len(labels), generator=keyed_generator(seed, "random labels")).tolist()
-    return [{**row, label_column: labels[index]} for row, index in zip(kept, order, strict=True)]
+    return [{**row, label_column: labels[index]} for row, index in zip(row_list, order, strict=True)]

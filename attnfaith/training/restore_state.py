@@ -56,6 +56,6 @@ def _restore_dict(shared: dict[str, Any], before: dict[str, Any]) -> None:
     shared.update(before)
 
 
-def _delete_new_names(names: MutableMapping[str, Any], known: set[str]) -> None:
-    for name in set(names) - known:
+def _delete_new_names(names: MutableMapping[str, Any], previous_names: set[str]) -> None:
+    for name in set(names) - previous_names:
         del names[name]

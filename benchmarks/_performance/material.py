@@ -59,10 +59,10 @@ def bert(shape: str, *, length: int, count: int, classes: int = 2, decided: bool
     """A BERT of a shape with random weights, and texts of so many tokens.
 
     Args:
-        shape: of `SHAPES`.
+        shape: one of `SHAPES`.
         length: in tokens, special tokens included.
-        count: of texts.
-        classes: of the model.
+        count: the number of texts.
+        classes: the number of classes of the model.
         decided: whether the bias of the first class is so large that nothing flips the decision.
     """
     layers, width, inner, heads = SHAPES[shape]
@@ -100,14 +100,14 @@ def vocabulary() -> tuple[str, ...]:
 
 def made_up(count: int, length: int) -> list[str]:
     """Texts of random words."""
-    known, generator = np.array(vocabulary()), np.random.default_rng(0)
-    return [" ".join(known[generator.integers(0, WORDS, length)]) for _ in range(count)]
+    word_list, generator = np.array(vocabulary()), np.random.default_rng(0)
+    return [" ".join(word_list[generator.integers(0, WORDS, length)]) for _ in range(count)]
 
 
 def words() -> PreTrainedTokenizerFast:
     """A token for each made-up word, between [CLS] and [SEP]."""
-    known = SPECIAL | {word: number for number, word in enumerate(vocabulary(), start=len(SPECIAL))}
-    backend = Tokenizer(models.WordLevel(known, unk_token="[UNK]"))
+    ids = SPECIAL | {word: number for number, word in enumerate(vocabulary(), start=len(SPECIAL))}
+    backend = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     backend.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[(name, SPECIAL[name]) for name in ("[CLS]", "[SEP]")]

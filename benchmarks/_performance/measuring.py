@@ -29,10 +29,10 @@ BATCH_SIZES = (1, 4, 8, 16, 32, 64)
 
 @dataclass
 class Cost:
-    """Of a part of a run, without the parts inside it.
+    """The cost of a part of a run, without the parts inside it.
 
     Attributes:
-        seconds: of wall time.
+        seconds: seconds of wall time.
         positions: that went through the whole model, forward; a backward pass is not counted beside it.
     """
 
@@ -46,8 +46,8 @@ class Measured:
 
     Attributes:
         plain: seconds of plain inference of all texts at its best batch size.
-        seconds: of the run, with its summary and verdict.
-        tokens: of all texts.
+        seconds: the seconds of the run, with its summary and verdict.
+        tokens: the number of tokens of all texts.
         positions: that went through the whole model for these texts, the trial before them left out.
         peak: bytes of resident memory at the peak of the process so far.
         flipped: the share of rows of the erasure test in which the decision flips; None where it was not run.
@@ -107,10 +107,10 @@ def plain_inference(material: Material) -> tuple[float, int]:
     encoder = TextEncoder(material.tokenizer, material.model, None)
     encoded = sorted(encoder.encode(material.texts), key=lambda text: len(text.ids))
     tokens = sum(len(text.ids) for text in encoded)
-    few = encoded[:: max(1, len(encoded) // 128)]
-    sizes = [size for size in BATCH_SIZES if size <= len(few)] or [1]
-    _forward(material.model, _batches(encoder, few, sizes[-1]))
-    best = min(sizes, key=lambda size: _forward(material.model, _batches(encoder, few, size)))
+    sample = encoded[:: max(1, len(encoded) // 128)]
+    sizes = [size for size in BATCH_SIZES if size <= len(sample)] or [1]
+    _forward(material.model, _batches(encoder, sample, sizes[-1]))
+    best = min(sizes, key=lambda size: _forward(material.model, _batches(encoder, sample, size)))
     batches = _batches(encoder, encoded, best)
     return min(_forward(material.model, batches) for _ in range(2)), tokens
 
@@ -138,7 +138,7 @@ class Parts:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Count what runs inside as this part, but for the parts within it; those of the trial are not told apart."""
+        """Count what runs inside as this part, without the parts within it; the trial counts as one part."""
         if self._undivided:
             yield
             return
@@ -155,10 +155,10 @@ class Parts:
         start = time.perf_counter()
         with count_passes() as passes:
             yield
-        taken, within = time.perf_counter() - start, self._inside.pop()
-        cost.seconds += taken - within.seconds
-        cost.positions += passes.positions - within.positions
-        self._inside[-1].seconds += taken
+        duration, nested = time.perf_counter() - start, self._inside.pop()
+        cost.seconds += duration - nested.seconds
+        cost.positions += passes.positions - nested.positions
+        self._inside[-1].seconds += duration
         self._inside[-1].positions += passes.positions
 
     def around(self, function: Callable[..., Any], name: str | Callable[..., str]) -> Callable[..., Any]:
@@ -173,7 +173,7 @@ class Parts:
 
 @contextmanager
 def parts_of_a_run() -> Iterator[Parts]:
-    """Tell the parts of evaluations inside: the captures, each ranking, erasing, the smallest sets, the other tests."""
+    """Measure the parts of evaluations inside: captures, each ranking, erasing, the smallest sets, the other tests."""
     parts = Parts()
     with ExitStack() as stack:
         rankings = {

@@ -30,11 +30,11 @@ def written(stored: Iterable[tuple[str, str, Sequence[Row]]]) -> str:
     Args:
         stored: the name, the size and the rows of each part.
     """
-    found = {name: (size, rows) for name, size, rows in stored}
+    stored_parts = {name: (size, rows) for name, size, rows in stored}
     sections = [HEAD.rstrip()]
     for name, part in PARTS.items():
-        size, rows = found.get(name, ("", []))
-        sections += ["", f"## {part.title}", "", part.told]
+        size, rows = stored_parts.get(name, ("", []))
+        sections += ["", f"## {part.title}", "", part.description]
         if not rows:
             sections += ["", f"*{NOT_MEASURED.capitalize()} yet.*"]
             continue

@@ -1,4 +1,4 @@
-"""What is claimed about the time of an evaluation, part by part."""
+"""The claims about the time of an evaluation, part by part."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Part:
 
     Attributes:
         title: a heading.
-        told: what is measured, for the page.
+        description: what is measured, for the page.
         run: makes the rows.
     """
 
     title: str
-    told: str
+    description: str
     run: Callable[[Size], Iterator[Row]]
 
 
@@ -64,21 +64,21 @@ def default_evaluation(size: Size) -> Iterator[Row]:
     if chosen is None:
         yield Row("default evaluate, minilm-sst2, sst2-dev", None, note=NO_DATA)
         return
-    found = measured(chosen)
-    yield Row(f"default evaluate, {chosen.name}", found.ratio, PLAIN, 80)
-    yield Row("forward passes a text", found.passes, "passes")
-    yield from _breakdown(found)
+    measurement = measured(chosen)
+    yield Row(f"default evaluate, {chosen.name}", measurement.ratio, PLAIN, 80)
+    yield Row("forward passes a text", measurement.passes, "passes")
+    yield from _breakdown(measurement)
     if size.name != "small":
-        every = measured(material.sst(size.pick(8, 48, 436)) or chosen, rankings="all")
-        yield Row("the same with all rankings", every.ratio, PLAIN)
+        all_rankings = measured(material.sst(size.pick(8, 48, 436)) or chosen, rankings="all")
+        yield Row("the same with all rankings", all_rankings.ratio, PLAIN)
 
 
-def _breakdown(found: Measured) -> Iterator[Row]:
-    for name, cost in found.parts.items():
-        if cost.seconds / found.seconds >= 0.005 or name == "all else":
-            passes = cost.positions / found.tokens
-            said = f"{cost.seconds / found.seconds:.1%} of the time, {passes:.1f} forward passes a text"
-            yield Row(f"... {name}", cost.seconds / found.plain, PLAIN, note=said)
+def _breakdown(measurement: Measured) -> Iterator[Row]:
+    for name, cost in measurement.parts.items():
+        if cost.seconds / measurement.seconds >= 0.005 or name == "all else":
+            passes = cost.positions / measurement.tokens
+            note = f"{cost.seconds / measurement.seconds:.1%} of the time, {passes:.1f} forward passes a text"
+            yield Row(f"... {name}", cost.seconds / measurement.plain, PLAIN, note=note)
 
 
 def until_precise(size: Size) -> Iterator[Row]:
@@ -101,9 +101,11 @@ def long_texts(size: Size) -> Iterator[Row]:
     passes = []
     for length in lengths:
         chosen = material.bert(shape, length=length, count=2, decided=True)
-        found = measured(chosen, n_resamples=99)
-        passes.append(found.passes)
-        yield Row(chosen.name, found.passes, "passes a text", 400, note=f"{found.ratio:.0f} times plain inference")
+        measurement = measured(chosen, n_resamples=99)
+        passes.append(measurement.passes)
+        yield Row(
+            chosen.name, measurement.passes, "passes a text", 400, note=f"{measurement.ratio:.0f} times plain inference"
+        )
     yield Row(f"passes at {lengths[-1]} tokens over those at {lengths[0]}", passes[-1] / passes[0], "", 1.25)
 
 
@@ -111,17 +113,17 @@ def throughput(size: Size) -> Iterator[Row]:
     """Tokens a second inside a run, over those of plain inference at its best batch size."""
     chosen = material.sst(size.pick(8, 64, 256))
     shape, length = size.pick(("tiny", 32), ("MiniLM (6 x 384)", 128), ("BERT-base (12 x 768)", 128))
-    for one in (chosen, material.bert(shape, length=length, count=size.pick(4, 4, 8), decided=True)):
-        if one is None:
+    for candidate in (chosen, material.bert(shape, length=length, count=size.pick(4, 4, 8), decided=True)):
+        if candidate is None:
             yield Row("tokens a second in a run, minilm-sst2", None, limit=0.8, least=True, note=NO_DATA)
             continue
         options = {"rankings": ["attention"], "level": "input", "tests": ["erasure"], "n_resamples": 99}
-        found = measured(one, **options)
+        measurement = measured(candidate, **options)
         named = "attention and the random order erased at the input"
-        yield Row(f"{named}, {one.name}", found.throughput, "x plain", 0.8, least=True)
-        usual = measured(one, n_resamples=99)
-        said = "backward passes are in the time, and not in the tokens"
-        yield Row(f"everything by default, {one.name}", usual.throughput, "x plain", note=said)
+        yield Row(f"{named}, {candidate.name}", measurement.throughput, "x plain", 0.8, least=True)
+        everything = measured(candidate, n_resamples=99)
+        note = "backward passes are in the time, and not in the tokens"
+        yield Row(f"everything by default, {candidate.name}", everything.throughput, "x plain", note=note)
 
 
 def networks(size: Size) -> Iterator[Row]:
@@ -139,45 +141,45 @@ def processes(size: Size) -> Iterator[Row]:
     real = {"kind": "sst"} if os.environ.get("ATTNFAITH_DATA") else {"kind": "bert", "shape": "tiny", "length": 32}
     kind = {**real, "count": texts}
     specs = [{"material": kind, "shared": True, "rankings": ["attention"], "n_resamples": 99}]
-    one, two = (in_a_process(specs, threads=1, processes=count)[0]["seconds"] for count in (1, 2))
-    yield Row(f"2 processes of one thread over 1, {texts} texts", one / two, "times faster", 1.8, least=True)
+    single, double = (in_a_process(specs, threads=1, processes=count)[0]["seconds"] for count in (1, 2))
+    yield Row(f"2 processes of one thread over 1, {texts} texts", single / double, "times faster", 1.8, least=True)
 
 
 def scaling(size: Size) -> Iterator[Row]:
     """How time grows with each quantity: the exponent of the power that fits best."""
     shape = size.pick("tiny", "tiny", "MiniLM (6 x 384)")
     lengths = size.pick((16, 32), (16, 64, 256, 1024), (16, 64, 256, 1024))
-    few = {"n_resamples": 99}
+    options = {"n_resamples": 99}
     bert = {"kind": "bert", "shape": shape}
-    specs = [{"material": {**bert, "length": length, "count": 2, "decided": True}, **few} for length in lengths]
+    specs = [{"material": {**bert, "length": length, "count": 2, "decided": True}, **options} for length in lengths]
     yield from _axis("length in tokens", lengths, specs)
     classes = size.pick((2, 20), (2, 30, 1000), (2, 30, 1000))
-    specs = [{"material": {**bert, "length": 32, "count": 4, "classes": count}, **few} for count in classes]
+    specs = [{"material": {**bert, "length": 32, "count": 4, "classes": count}, **options} for count in classes]
     yield from _axis("classes", classes, specs)
     numbers = size.pick((1, 4), (1, 2, 4, 8), (1, 2, 4, 8))
-    same = {"material": {**bert, "length": 64, "count": 4, "decided": True}, "level": "input", **few}
-    yield from _axis("rankings", numbers, [{**same, "rankings": RANKINGS[:count]} for count in numbers])
+    common = {"material": {**bert, "length": 64, "count": 4, "decided": True}, "level": "input", **options}
+    yield from _axis("rankings", numbers, [{**common, "rankings": RANKINGS[:count]} for count in numbers])
     texts = size.pick((20, 40), (1000, 10_000), (1000, 10_000, 100_000))
     short = {"kind": "flan", "preset": "FLANnoenc", "length": 12}
-    asked = {"rankings": ["attention"], "tests": ["erasure"], **few}
-    yield from _axis("texts", texts, [{"material": {**short, "count": count}, **asked} for count in texts])
+    settings = {"rankings": ["attention"], "tests": ["erasure"], **options}
+    yield from _axis("texts", texts, [{"material": {**short, "count": count}, **settings} for count in texts])
     counts = (1, 2)
     kind = {**bert, "length": 32, "count": size.pick(32, 128, 256)}
-    shared = [{"material": kind, "shared": True, "rankings": ["attention"], **few}]
+    shared = [{"material": kind, "shared": True, "rankings": ["attention"], **options}]
     seconds = [in_a_process(shared, threads=1, processes=count)[0]["seconds"] for count in counts]
     yield Row("processes of one thread: 1, 2", exponent(counts, seconds), "exponent", note=_list(seconds, "{:.1f} s"))
 
 
 def _axis(name: str, values: Sequence[int], specs: Sequence[dict[str, Any]]) -> Iterator[Row]:
     """The rows on one quantity; its points are measured in one process, the smallest first."""
-    found = in_a_process(specs, threads=2)
-    told = f"{name}: {', '.join(f'{value:,}' for value in values)}"
-    for figure, words, shown in (("seconds", "time", "{:.2f} s"), ("passes", "passes a text", "{:.1f}")):
-        points = [point[figure] for point in found]
-        yield Row(f"{told}; {words}", exponent(values, points), "exponent", note=_list(points, shown))
-    peaks = [point["peak"] / 2**20 for point in found]
+    measured_points = in_a_process(specs, threads=2)
+    label = f"{name}: {', '.join(f'{value:,}' for value in values)}"
+    for figure, words, format_string in (("seconds", "time", "{:.2f} s"), ("passes", "passes a text", "{:.1f}")):
+        points = [point[figure] for point in measured_points]
+        yield Row(f"{label}; {words}", exponent(values, points), "exponent", note=_list(points, format_string))
+    peaks = [point["peak"] / 2**20 for point in measured_points]
     yield Row(
-        f"{told}; memory beyond the first", peaks[-1] - peaks[0], "MB", note=_list(peaks, "{:.0f} MB at the peak")
+        f"{label}; memory beyond the first", peaks[-1] - peaks[0], "MB", note=_list(peaks, "{:.0f} MB at the peak")
     )
 
 
@@ -191,12 +193,12 @@ def exponent(values: Sequence[float], points: Sequence[float]) -> float:
     x, y = [math.log(value) for value in values], [math.log(point) for point in points]
     middle = sum(x) / len(x)
     level = sum(y) / len(y)
-    over = sum((one - middle) ** 2 for one in x)
-    return sum((one - middle) * (other - level) for one, other in zip(x, y, strict=True)) / over
+    total = sum((value - middle) ** 2 for value in x)
+    return sum((x_value - middle) * (y_value - level) for x_value, y_value in zip(x, y, strict=True)) / total
 
 
-def _list(values: Sequence[float], shown: str) -> str:
-    return ", ".join(shown.format(value) for value in values)
+def _list(values: Sequence[float], format_string: str) -> str:
+    return ", ".join(format_string.format(value) for value in values)
 
 
 def beside_peers(size: Size) -> Iterator[Row]:

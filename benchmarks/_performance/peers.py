@@ -32,12 +32,12 @@ class Work:
     """One kind of work.
 
     Attributes:
-        package: of the other library, as it is installed.
+        package: the name of the package of the other library, as it is installed.
         words: the work.
         theirs: makes calls of the other library, one for each setting; the fastest counts.
         ours: makes the call of attnfaith.
         note: where the work is not quite the same.
-        dear: it takes one text of so many.
+        dear: expensive work is measured on one text of this many.
     """
 
     package: str
@@ -51,26 +51,26 @@ class Work:
 def beside(material: Material, rounds: int) -> Iterator[Row]:
     """The time of each other library over that of attnfaith, the median of some rounds."""
     for work in WORKS:
-        told = f"{work.package}: {work.words}"
+        label = f"{work.package}: {work.words}"
         try:
-            told = f"{work.package} {version(work.package)}: {work.words}"
+            label = f"{work.package} {version(work.package)}: {work.words}"
             first = replace(material, texts=material.texts[:2])
             _round(work.theirs(first), work.ours(first))  # the first calls of a process are slower
             chosen = replace(material, texts=material.texts[: max(2, len(material.texts) // work.dear)])
             theirs, ours = work.theirs(chosen), work.ours(chosen)
             ratio = statistics.median(_round(theirs, ours) for _ in range(rounds))
-            yield Row(told, ratio, FASTER, 1, least=True, note=work.note)
+            yield Row(label, ratio, FASTER, 1, least=True, note=work.note)
         except PackageNotFoundError:
-            yield Row(told, None, limit=1, least=True, note="not installed")
+            yield Row(label, None, limit=1, least=True, note="not installed")
         except Exception as error:  # of another library: the rest is still worth measuring
-            said = " ".join(f"{type(error).__name__}: {error}".split())
-            yield Row(told, None, limit=1, least=True, note=f"it failed: {said[:200]}")
+            message = " ".join(f"{type(error).__name__}: {error}".split())
+            yield Row(label, None, limit=1, least=True, note=f"it failed: {message[:200]}")
     yield from naive_loop(material)
 
 
 def _round(theirs: Sequence[Callable[[], Any]], ours: Callable[[], Any]) -> float:
-    own = _seconds(ours)
-    return min(_seconds(call) for call in theirs) / own
+    own_seconds = _seconds(ours)
+    return min(_seconds(call) for call in theirs) / own_seconds
 
 
 def _seconds(call: Callable[[], Any]) -> float:
@@ -96,9 +96,16 @@ def _test(test: Any, rankings: Sequence[str] = (), **options: Any) -> Callable[[
     def prepare(material: Material) -> Callable[[], Any]:
         evaluator = af.Evaluator(material.model, material.tokenizer)
         rows = [{"text": text} for text in material.texts]
-        given = {"explanations": {"given": _made_up}} if not rankings else {}
-        asked = {"rankings": list(rankings), **given, "tests": [test], "n_resamples": 9, "quiet": True, **options}
-        return lambda: evaluator.compute(rows, **asked)
+        explanations = {"explanations": {"given": _made_up}} if not rankings else {}
+        settings = {
+            "rankings": list(rankings),
+            **explanations,
+            "tests": [test],
+            "n_resamples": 9,
+            "quiet": True,
+            **options,
+        }
+        return lambda: evaluator.compute(rows, **settings)
 
     return prepare
 

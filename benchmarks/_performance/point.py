@@ -30,46 +30,52 @@ def in_a_process(specs: Sequence[dict[str, Any]], *, threads: int, processes: in
 
     Args:
         specs: what `of_material` takes as "material", and options of `Evaluator.compute`.
-        threads: of each process.
+        threads: the number of threads of each process.
         processes: how many; torchrun starts them.
     """
-    several = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
-    command = [sys.executable, *several, "-m", "benchmarks._performance.point", json.dumps(list(specs)), str(threads)]
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
+    command = [sys.executable, *launcher, "-m", "benchmarks._performance.point", json.dumps(list(specs)), str(threads)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
-    if done.returncode or not lines:
-        raise RuntimeError(f"{' '.join(command[:6])}: {done.stderr[-2000:]}")
-    found: list[dict[str, Any]] = json.loads(lines[-1].removeprefix(MARK))
-    return found
+    process = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    lines = [line for line in process.stdout.splitlines() if line.startswith(MARK)]
+    if process.returncode or not lines:
+        raise RuntimeError(f"{' '.join(command[:6])}: {process.stderr[-2000:]}")
+    points: list[dict[str, Any]] = json.loads(lines[-1].removeprefix(MARK))
+    return points
 
 
 def of_material(kind: str, **options: Any) -> material.Material:
     """A material by the name of its function in `material`."""
-    made: material.Material | None = getattr(material, kind)(**options)
-    if made is None:
+    chosen: material.Material | None = getattr(material, kind)(**options)
+    if chosen is None:
         raise RuntimeError("The real model and texts need ATTNFAITH_DATA.")
-    return made
+    return chosen
 
 
 def main() -> None:
-    """Measure each specification, and print what was found."""
+    """Measure each specification, and print the results."""
     specs, threads = json.loads(sys.argv[1]), int(sys.argv[2])
     torch.set_num_threads(threads)
     warnings.simplefilter("ignore")
-    found = []
+    points = []
     for spec in specs:
         options = {name: value for name, value in spec.items() if name not in ("material", "shared")}
         chosen = of_material(**spec["material"])
         if spec.get("shared"):
-            found.append({"seconds": _shared(chosen, options)})
+            points.append({"seconds": _shared(chosen, options)})
         else:
-            one = measured(chosen, **options)
-            found.append(
-                {"seconds": one.seconds, "ratio": one.ratio, "passes": one.passes, "peak": one.peak, "plain": one.plain}
+            measurement = measured(chosen, **options)
+            points.append(
+                {
+                    "seconds": measurement.seconds,
+                    "ratio": measurement.ratio,
+                    "passes": measurement.passes,
+                    "peak": measurement.peak,
+                    "plain": measurement.plain,
+                }
             )
     if int(os.environ.get("RANK", "0")) == 0:
-        print(MARK + json.dumps(found), flush=True)
+        print(MARK + json.dumps(points), flush=True)
 
 
 def _shared(chosen: material.Material, options: dict[str, Any]) -> float:

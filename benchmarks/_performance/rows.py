@@ -1,4 +1,4 @@
-"""What is measured, as rows of a table, and where they are kept."""
+"""Measured figures as rows of a table, and the file that stores them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Row:
     Attributes:
         work: what was done.
         value: the figure; None where it could not be measured, for the reason in ``note``.
-        unit: of the figure.
-        limit: what is claimed; None for a figure that is only told.
+        unit: the unit of the figure.
+        limit: what is claimed; None for a figure without a claim.
         least: whether the limit is the least, not the most.
         note: what a reader should know.
     """
@@ -60,10 +60,10 @@ class Row:
         return f"{line}\n      {self.note}" if self.note else line
 
 
-def keep(found: Mapping[str, Sequence[Row]], size: str, store: Path = STORE) -> None:
+def keep(rows_by_part: Mapping[str, Sequence[Row]], size: str, store: Path = STORE) -> None:
     """Store the rows of some parts; those of other parts stay."""
     stored = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
-    stored |= {name: {"size": size, "rows": [asdict(row) for row in rows]} for name, rows in found.items()}
+    stored |= {name: {"size": size, "rows": [asdict(row) for row in rows]} for name, rows in rows_by_part.items()}
     store.parent.mkdir(parents=True, exist_ok=True)
     store.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 

@@ -245,49 +245,44 @@ def test_empty_cells_are_set_aside(flan, tmp_path):
     assert table["aside"].isna().tolist() == [True, False, False, True]
 
 
-@pytest.mark.slow
-def test_two_processes_write_what_one_writes(bert, flan, tmp_path):
-    data = commands.reviews(tmp_path / "data.csv", 600)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    for model, more in ((flan, ()), (bert, ("--rankings", "attention,gradient", "--no-labels"))):
-        asked = ["evaluate", str(model), data, *more, *FEW]
-        first = commands.spawn(*asked, "--output", tmp_path / "one" / model.name)
-        assert first.returncode == 0, first.stderr
-        second = subprocess.run(
-            [*launch, "-m", "attnfaith", *asked, "--output", str(tmp_path / "two" / model.name)],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            env=commands.environment(),
-            check=False,
-        )
-        assert second.returncode == 0, second.stderr
-        assert second.stdout.count(VERDICT) == 1
-        assert second.stdout.splitlines()[:-1] == first.stdout.splitlines()[:-1]
-        runs = [af.load_results(tmp_path / count / model.name) for count in ("one", "two")]
-        assert runs[0].manifest == runs[1].manifest
-        for name in ("texts", *runs[0].tests):
-            tables = [results.table(name) for results in runs]
-            pd.testing.assert_frame_equal(*tables, check_exact=False, rtol=0, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_two_processes_stop_where_one_stops(flan, tmp_path):
-    """Whether to go on is decided for both; the files are the same bytes."""
-    data = commands.reviews(tmp_path / "data.csv", 1500)
-    asked = ["evaluate", str(flan), data, "--rankings", "attention", "--precision", "10", "--resamples", "200"]
-    first = commands.spawn(*asked, "--output", tmp_path / "one")
-    assert first.returncode == 0, first.stderr
+def two_processes(*arguments):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "attnfaith"]
-    second = subprocess.run(
-        [*launch, *asked, "--output", str(tmp_path / "two")],
+    done = subprocess.run(
+        [*launch, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=600,
         env=commands.environment(),
         check=False,
     )
-    assert second.returncode == 0, second.stderr
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.slow
+def test_two_processes_write_what_one_writes(bert, tmp_path):
+    data = commands.reviews(tmp_path / "data.csv", 400)
+    asked = ["evaluate", bert, data, "--rankings", "attention,gradient", "--no-labels", *FEW]
+    first = run(*asked, "--output", tmp_path / "one")
+    assert first.exit_code == 0, first.stderr
+    second = two_processes(*asked, "--output", tmp_path / "two")
+    assert second.stdout.count(VERDICT) == 1
+    assert second.stdout.splitlines()[:-1] == first.stdout.splitlines()[:-1]
+    runs = [af.load_results(tmp_path / count) for count in ("one", "two")]
+    assert runs[0].manifest == runs[1].manifest
+    for name in ("texts", *runs[0].tests):
+        tables = [results.table(name) for results in runs]
+        pd.testing.assert_frame_equal(*tables, check_exact=False, rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_two_processes_stop_where_one_stops(flan, tmp_path):
+    """Whether to go on is decided for both; the files are the same bytes."""
+    data = commands.reviews(tmp_path / "data.csv", 1500)
+    asked = ["evaluate", flan, data, "--rankings", "attention", "--precision", "10", "--resamples", "200"]
+    first = run(*asked, "--output", tmp_path / "one")
+    assert first.exit_code == 0, first.stderr
+    two_processes(*asked, "--output", tmp_path / "two")
     sample = af.load_results(tmp_path / "one").manifest["sample"]
     assert sample["reached"]
     assert 192 <= sample["texts"] < 1500

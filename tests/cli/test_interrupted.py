@@ -140,7 +140,7 @@ def test_stopped_in_the_middle_and_resumed(signum, moment, flan, many, undisturb
     assert len(list((tmp_path / "run" / "texts").glob("*.parquet"))) < SHARDS
     with pytest.raises(af.InputError, match="not complete"):
         af.load_results(tmp_path / "run")
-    resumed = commands.spawn(*asked)
-    assert resumed.returncode == 0, error_text(resumed)
+    resumed = run(*asked)
+    assert resumed.exit_code == 0, error_text(resumed)
     assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])
     assert resumed.stdout.splitlines()[:-1] == undisturbed[1].splitlines()[:-1]

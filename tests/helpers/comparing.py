@@ -168,6 +168,12 @@ class Prepared:
     capture: af.Capture
     tolerance: float
 
+    @functools.cached_property
+    def in_float32(self) -> bool:
+        """Whether any part of it computes in float32."""
+        double = next(self.model.parameters()).dtype == torch.float64
+        return not double or bool(computes_in_float32(self.model, self.inputs))
+
 
 @functools.lru_cache(maxsize=256)
 def prepared(family: str, dtype: torch.dtype) -> Prepared:

@@ -12,7 +12,7 @@ import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.attribution.method import Request, Scores, methods
 from attnfaith.tiny_models import model_types
-from tests.helpers.comparing import NO_DOUBLE, REFUSED, Prepared, computes_in_float32, prepared
+from tests.helpers.comparing import NO_DOUBLE, REFUSED, Prepared, prepared
 
 METHODS = sorted(methods)
 PRESETS = ["FLANrnn", "HANrnn", "FLANconv", "FLANnoenc"]
@@ -38,9 +38,7 @@ def tolerance_for(done: Prepared) -> float:
     A score can be a difference of two numbers of the logits' scale, some hundred times its size: 1e-8 in float64. It is
     1e-3 where a family computes in float32, whatever its dtype: 1e-5 of the logits, seen through such a difference.
     """
-    if next(done.model.parameters()).dtype == torch.float32:
-        return 1e-3
-    return 1e-3 if computes_in_float32(done.model, done.inputs) else 1e-8
+    return 1e-3 if done.in_float32 else 1e-8
 
 
 def ask(cut: af.Cut, level: str, name: str, inputs: dict[str, Any], **settings: Any) -> tuple[Request, Scores]:

@@ -74,6 +74,7 @@ class Pointwise(torch.autograd.Function):
     def forward(ctx: Any, inputs: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """The output of the activation."""
         output = function(inputs)
+        # f(x)/x is 0/0 at 0. Its limit there is the derivative, or the mean of the two one-sided ones at a kink (ReLU).
         near = torch.tensor([1e-4, -1e-4], dtype=inputs.dtype, device=inputs.device)
         limit = float((function(near) / near).mean())
         ctx.save_for_backward((output / inputs).nan_to_num_(limit, limit, limit))
@@ -137,7 +138,7 @@ def unrolled(kind: str, *args: Any) -> tuple[Tensor, ...]:
     states = tuple(state + 0 * data.flatten()[:1] for state in states)
     directions, weights_per_direction = 2 if bidirectional else 1, 4 if biased else 2
     ends: list[list[Tensor]] = [[] for _ in states]
-    for layer in range(layers):
+    for layer in range(layers):  # states and weights are ordered by layer, then by direction
         by_direction = []
         for direction in range(directions):
             index = layer * directions + direction
@@ -169,25 +170,28 @@ def _direction(
     return (outputs[::-1] if backward else outputs), state
 
 
-def _sums(inputs: Tensor, hidden: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
-    from_input, from_hidden, *biases = weights
-    first, second = biases if biases else (None, None)
-    return F.linear(inputs, from_input, first), F.linear(hidden, from_hidden, second)
+def _linear_parts(inputs: Tensor, hidden: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """What the input and the hidden state contribute to the gates, ``[B, gates * D]`` each, in torch's gate order."""
+    input_weight, hidden_weight, *biases = weights
+    input_bias, hidden_bias = biases if biases else (None, None)
+    return F.linear(inputs, input_weight, input_bias), F.linear(hidden, hidden_weight, hidden_bias)
 
 
 def _lstm_cell(inputs: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
+    """One step of an LSTM: the new hidden state and cell, with the gates as constants."""
     hidden, cell = state
-    left, right = _sums(inputs, hidden, weights)
-    input_gate, forget_gate, candidate, output_gate = (left + right).chunk(4, dim=-1)
+    from_input, from_state = _linear_parts(inputs, hidden, weights)
+    input_gate, forget_gate, candidate, output_gate = (from_input + from_state).chunk(4, dim=-1)
     cell = torch.sigmoid(forget_gate).detach() * cell + torch.sigmoid(input_gate).detach() * torch.tanh(candidate)
     return [torch.sigmoid(output_gate).detach() * torch.tanh(cell), cell]
 
 
 def _gru_cell(inputs: Tensor, state: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
+    """One step of a GRU: the new hidden state, with the gates as constants; the reset gate acts after the product."""
     hidden = state[0]
-    left, right = _sums(inputs, hidden, weights)
-    left_reset, left_keep, left_new = left.chunk(3, dim=-1)
-    right_reset, right_keep, right_new = right.chunk(3, dim=-1)
-    reset = torch.sigmoid(left_reset + right_reset).detach()
-    keep = torch.sigmoid(left_keep + right_keep).detach()
-    return [(1 - keep) * torch.tanh(left_new + reset * right_new) + keep * hidden]
+    from_input, from_state = _linear_parts(inputs, hidden, weights)
+    input_reset, input_keep, input_new = from_input.chunk(3, dim=-1)
+    state_reset, state_keep, state_new = from_state.chunk(3, dim=-1)
+    reset = torch.sigmoid(input_reset + state_reset).detach()
+    keep = torch.sigmoid(input_keep + state_keep).detach()
+    return [(1 - keep) * torch.tanh(input_new + reset * state_new) + keep * hidden]

@@ -41,7 +41,7 @@ class Rules(FunctionInterceptor):
     def __init__(self, epsilon: float, batch: int, length: int) -> None:
         super().__init__()
         self.epsilon, self.batch, self.length = epsilon, batch, length
-        self.gates: dict[int, Tensor] = {}
+        self.gates: dict[int, Tensor] = {}  # by id; held, so that no other tensor can get the id of a gate
         self.absorbed: Tensor | None = None
 
     def note(self, relevance: Tensor) -> None:
@@ -67,13 +67,15 @@ class Rules(FunctionInterceptor):
             with self.reentered():
                 return unrolled(name, *args, **kwargs)
         if name == "scaled_dot_product_attention":
-            query, key, *rest = args
-            return func(query.detach(), key.detach(), *rest, **kwargs)
+            # The weights depend on query and key alone, so the weights are constants if these two are.
+            query, key, *others = args
+            return func(query.detach(), key.detach(), *others, **kwargs)
         if name == "layer_norm":
             return self._layer_norm(*args, **kwargs)
         if name == "linear":
             return self._linear(*args, **kwargs)
         if name in POINTWISE:
+            # a copy, since the activation may work in place
             return self.pointwise(lambda inputs: func(inputs.clone(), *args[1:], **kwargs), args[0])
         if name == "rms_norm":
             return self._rms_norm(*args, **kwargs)
@@ -104,12 +106,13 @@ class Rules(FunctionInterceptor):
         super().__exit__(*exception)
 
     def _gated(self, args: Any) -> Any:
+        """The arguments of a product, with its gate as a constant, if one of the two factors is a gate."""
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         if len(tensors) != 2 or not all(tensor.requires_grad for tensor in tensors):
             return args
         for index, tensor in enumerate(args):
             if id(tensor) in self.gates:
-                return tuple(arg.detach() if index == other else arg for other, arg in enumerate(args))
+                return tuple(arg.detach() if index == position else arg for position, arg in enumerate(args))
         return args
 
     def _layer_norm(
@@ -125,13 +128,14 @@ class Rules(FunctionInterceptor):
     def _rms_norm(self, inputs: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
         dims = tuple(range(-len(shape), 0))
         norm_eps = torch.finfo(inputs.dtype).eps if eps is None else eps
-        constant = torch.rsqrt(inputs.detach().square().mean(dims, keepdim=True) + norm_eps)
-        return inputs * constant if weight is None else inputs * (constant * weight)
+        normaliser = torch.rsqrt(inputs.detach().square().mean(dims, keepdim=True) + norm_eps)
+        return inputs * normaliser if weight is None else inputs * (normaliser * weight)
 
     def _linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return Linear.apply(input, weight, bias, self.epsilon, self.note)
 
     def _damped(self, name: str, args: Any, kwargs: Any, output: Tensor) -> Tensor:
+        """Apply the epsilon rule to a convolution or a matrix product with a parameter."""
         bias = None
         if name == "conv1d":
             bias = kwargs.get("bias", args[2] if len(args) > 2 else None)
