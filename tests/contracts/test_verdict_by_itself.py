@@ -89,7 +89,7 @@ def test_alone_with_all_rankings_and_with_a_user_ranking(name, tmp_path):
 def test_on_a_real_transformer(data_dir):
     evaluator = af.Evaluator(data_dir / "models" / "minilm-sst2")
     texts = pd.read_parquet(data_dir / "sst2-dev.parquet")
-    texts = texts[texts["text"].str.len() < 60].sample(24, random_state=3)
+    texts = texts[texts["text"].str.len() < 50].sample(20, random_state=3)
     options = {"tests": ["erasure"], "n_resamples": 999, "steps": 4, "quiet": True}
     alone = evaluator.compute(texts, rankings=["attention"], **options)
     everything = evaluator.compute(texts, rankings="all", **options)
