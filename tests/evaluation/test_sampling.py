@@ -54,10 +54,10 @@ def reachable(whole):
 
 
 def same_texts(part, whole, name):
-    """The rows of a sample are those of the whole run."""
+    """The rows of a sample are those of the whole run; other texts share their batches, in float32."""
     table, ids = whole.table(name), set(part.table()["text_id"])
     expected = table[table["text_id"].isin(ids)].reset_index(drop=True)
-    pd.testing.assert_frame_equal(part.table(name), expected, rtol=1e-6, atol=1e-9)
+    pd.testing.assert_frame_equal(part.table(name), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_sample_has_the_first_texts_of_the_keyed_order_and_their_numbers_of_the_whole_run(evaluator, rows, whole):
