@@ -65,9 +65,12 @@ $(OLDEST)/.attnfaith-installed: pyproject.toml constraints-oldest.txt
 faults: $(STAMP)  ## the fault suite in its long form (half an hour, nothing else running); rewrites docs/reliability.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --long --page
 
-docs: $(STAMP)  ## build the documentation into build/docs; a warning is an error
+docs: $(STAMP)  ## check links and spelling, and build the documentation into build/docs; a warning is an error
 	rm -rf docs/generated
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	$(BIN)/python docs/check_links.py
+	$(BIN)/python docs/check_spelling.py
+	$(BIN)/python -m codespell_lib README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs attnfaith
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
 	@echo "built: build/docs/index.html"
 
 # Everything happens outside of the clone's own environments, so that nothing but the archive is imported.

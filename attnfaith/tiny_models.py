@@ -174,7 +174,8 @@ def tiny_model(
     if model_type not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
         raise InputError(
             f"Transformers has no text classifier of the type {short_repr(model_type)}."
-            f"{did_you_mean(model_type, model_types())} attnfaith.tiny_models.model_types() lists them."
+            f"{did_you_mean(model_type, model_types())} attnfaith.tiny_models.model_types() lists them.",
+            code="unknown-name",
         )
     settings: dict[str, Any] = {"dtype": dtype}
     if attn_implementation is not None:

@@ -142,7 +142,10 @@ class Attributor(Attribution):
             An `Explanation`, or `Explanations`, a list of them in the order of the texts.
         """
         if self.encoder is None:
-            raise InputError("This Attributor was made without a tokenizer. Pass one, or call attribute() with ids.")
+            raise InputError(
+                "This Attributor was made without a tokenizer. Pass one, or call attribute() with ids.",
+                code="wrong-tokenizer",
+            )
         single = not isinstance(texts, list)
         encoded = self.encoder.encode([texts] if single else texts)
         targets = target if isinstance(target, list | tuple | Tensor) else [target] * len(encoded)
@@ -284,7 +287,8 @@ class Attributor(Attribution):
         if isinstance(target, str) and target == "gold":
             raise InputError(
                 f"{parameter('target', 'gold')} needs the gold class of every text, and none is given for text {text}. "
-                f"Give the class itself as {parameter('target')}."
+                f"Give the class itself as {parameter('target')}.",
+                code="missing-labels",
             )
         names = getattr(getattr(self.cut.model, "config", None), "label2id", None) or {}
         if isinstance(target, str) and target in names:
@@ -362,7 +366,8 @@ def to_positions(values: Tensor, request: Request, level: str) -> Tensor:
         return values
     if items.spans is None:
         raise InputError(
-            "This model pools its positions before the final attention: its items do not correspond to single tokens."
+            "This model pools its positions before the final attention: its items do not correspond to single tokens.",
+            code="unsupported-ranking",
         )
     by_position = torch.zeros(request.tokens.shape, dtype=values.dtype, device=values.device)
     mask = request.capture.mask

@@ -290,7 +290,8 @@ def find_method(level: str, name: str) -> Method:
         there = ", ".join(sorted(known for at, known in methods if at == level))
         raise InputError(
             f"The method {name!r} exists at {parameter('level', other)} only. At {parameter('level', level)} there "
-            f"are: {there}."
+            f"are: {there}.",
+            code="unknown-name",
         )
     if (level, name) not in methods:
         names: Registry[str, Method] = Registry(f"{level}-level method")

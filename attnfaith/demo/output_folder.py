@@ -44,7 +44,8 @@ def demo_folder(output: str | os.PathLike[str], settings: Mapping[str, Any], *, 
         if earlier is None and (present := sorted(entry.name for entry in path.iterdir())):
             raise InputError(
                 f"{str(path)!r} holds other files ({present[0]!r}) and no demo of attnfaith. Give another "
-                f"{parameter('output')}, new or empty."
+                f"{parameter('output')}, new or empty.",
+                code="not-a-run",
             )
         resumed = resume and earlier == {"settings": requested, "finished": False}
         replaced = [name for name in OUTPUTS if not (resumed and name == "runs")]

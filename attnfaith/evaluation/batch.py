@@ -189,7 +189,9 @@ class Batch:
             return result.values
         items = self.capture.items
         if items is None or items.spans is None or items.kind != "tokens":
-            raise UnsupportedModelError(f"{ranking} does not score what is erased at the level {erase_level!r}.")
+            raise UnsupportedModelError(
+                f"{ranking} does not score what is erased at the level {erase_level!r}.", code="unsupported-ranking"
+            )
         starts, mask = items.spans[..., 0], self.capture.mask
         if erase_level == "attention":
             return torch.where(mask, result.values.gather(1, starts), 0.0)

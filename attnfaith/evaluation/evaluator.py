@@ -107,7 +107,9 @@ class Evaluator:
                 _check_device(device)
             loaded = loaded.to(self.processes.device if device is None else device)
         if tokenizer is None:
-            raise InputError("An Evaluator reads texts: pass the model's tokenizer as the second argument.")
+            raise InputError(
+                "An Evaluator reads texts: pass the model's tokenizer as the second argument.", code="wrong-tokenizer"
+            )
         self.cut = loaded if isinstance(loaded, Cut) else cut(loaded)
         self.tokenizer = tokenizer
         self.kind, self.tolerance = decision, tolerance
@@ -359,7 +361,7 @@ class Evaluator:
         _, rows = next(iter(source.shards(1)))
         encoded, excluded = encode(self.encoder, rows)
         if excluded:
-            raise InputError(f"The first text cannot be classified: {excluded[0]}.")
+            raise InputError(f"The first text cannot be classified: {excluded[0]}.", code="no-texts")
         return self.cut.capture(**self.encoder.collate([encoded[0]])).logits.shape[-1]
 
 
@@ -367,7 +369,8 @@ def _target(target: str | int, labels: ModelLabels, source: DataSource) -> str |
     """The class explained: "predicted", "gold", or a class number, which may be given by name."""
     if target == "gold" and (not source.labelled or labels.kind not in ("multiclass", "sigmoid")):
         raise InputError(
-            f"{parameter('target', 'gold')} needs a column of labels, and a model that decides between classes."
+            f"{parameter('target', 'gold')} needs a column of labels, and a model that decides between classes.",
+            code="missing-labels",
         )
     if target in ("predicted", "gold"):
         return target

@@ -180,5 +180,6 @@ def check_available(erase_levels: Sequence[str], asked: str | Sequence[str], ran
         raise InputError(
             f"The rankings {', '.join(lost)} cannot be used on this model where items are erased at the level "
             f"{' or '.join(erase_levels)}: they score other items, or need an affine tail. The documentation of the "
-            "rankings (in Python, attnfaith.methods()) lists what each needs."
+            "rankings (in Python, attnfaith.methods()) lists what each needs.",
+            code="unsupported-ranking",
         )

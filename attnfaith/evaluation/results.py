@@ -84,7 +84,7 @@ class Results:
     def table(self, name: str = "texts") -> pd.DataFrame:
         """The rows of a test, or of "texts"."""
         if name not in self.tables:
-            raise InputError(f"There is no table {name!r}. Known: {', '.join(self.tables)}.")
+            raise InputError(f"There is no table {name!r}. Known: {', '.join(self.tables)}.", code="unknown-name")
         if name not in self._tables:
             self._tables[name] = self._store.table(name)
         return self._tables[name].copy()
@@ -125,12 +125,14 @@ class Results:
 
         target = Target(path, ax)
         if name not in self.tests:
-            raise InputError(f"The test {name!r} was not run. There are: {', '.join(self.tests)}.")
+            raise InputError(f"The test {name!r} was not run. There are: {', '.join(self.tests)}.", code="unknown-name")
         figures = next(item for item in self.ran if item.name == name).figures(self)
         if not figures:
-            raise InputError(f"The test {name!r} has no figures.")
+            raise InputError(f"The test {name!r} has no figures.", code="unknown-name")
         if kind is not None and kind not in figures:
-            raise InputError(f"There is no figure {kind!r} of the test {name!r}. Kinds: {', '.join(figures)}.")
+            raise InputError(
+                f"There is no figure {kind!r} of the test {name!r}. Kinds: {', '.join(figures)}.", code="unknown-name"
+            )
         kind = kind or next(iter(figures))
         if ax is None:
             return target.saved(figures[kind]())

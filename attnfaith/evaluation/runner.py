@@ -280,7 +280,8 @@ def too_long(row: Row, encoded: EncodedText) -> AttnFaithError:
     """The error for a single text on which memory runs out."""
     return AttnFaithError(
         f"Memory ran out on row {row.number}, which is {len(encoded.ids)} tokens long, with no other text beside it. "
-        f"Use a smaller {parameter('max_length')}."
+        f"Use a smaller {parameter('max_length')}.",
+        code="out-of-memory",
     )
 
 
@@ -312,7 +313,7 @@ def encode(
             try:
                 encoded[index] = encoder.encode([entry])[0]
             except InputError as error:
-                excluded[index] = str(error)
+                excluded[index] = error.message
     empty = [index for index, text in encoded.items() if all(segment is None for segment in text.segments)]
     for index in empty:
         del encoded[index]
@@ -322,7 +323,7 @@ def encode(
 
 def _exclusion_reason(error: NumericalError) -> str:
     """The reason without advice and batch position, so that equal reasons can be counted."""
-    fact = " ".join(str(error).split()).split(". ")[0].removesuffix(".").replace(" for texts [0] of this batch", "")
+    fact = " ".join(error.message.split()).split(". ")[0].removesuffix(".").replace(" for texts [0] of this batch", "")
     return fact[:1].lower() + fact[1:]
 
 

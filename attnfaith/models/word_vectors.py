@@ -62,7 +62,7 @@ def load_vectors(
     """
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"There is no file {str(path)!r} to read word vectors from.")
+        raise InputError(f"There is no file {str(path)!r} to read word vectors from.", code="data-not-found")
     if path.suffix == ".npy":
         if words is None:
             raise InputError(f"{path.name} holds numbers alone; pass words=, a file with one word a line.")
@@ -93,7 +93,8 @@ def _read_errors(path: Path) -> Iterator[None]:
     except (OSError, ValueError, EOFError, zlib.error) as error:
         raise InputError(
             f"{str(path)!r} cannot be read: {error}. Expected word vectors as text (UTF-8) or as a matrix of numbers "
-            "in a .npy file."
+            "in a .npy file.",
+            code="unreadable-data",
         ) from error
 
 
@@ -134,7 +135,8 @@ def place_vectors(weight: Tensor, tokenizer: PreTrainedTokenizerBase, vectors: W
             continue
         if index >= len(weight):
             raise InputError(
-                f"The tokenizer has {len(tokenizer)} words, the model {len(weight)}; they do not belong together."
+                f"The tokenizer has {len(tokenizer)} words, the model {len(weight)}; they do not belong together.",
+                code="wrong-tokenizer",
             )
         source = row.get(word, row.get(word.lower()))
         if source is None:

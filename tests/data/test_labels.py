@@ -122,7 +122,7 @@ def test_labels_that_the_model_does_not_have(space, labels, mapping, row, messag
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [
-        ({"worst": 3}, "'worst' is no class of the model.*0 to 2 and the names bad, so-so, good.$"),
+        ({"worst": 3}, "'worst' is no class of the model.*0 to 2 and the names bad, so-so, good. .unknown-label.$"),
         ({2: "pos"}, "2 is no class of the model"),
         ({"bad": 1, "good": 1}, "two classes, 0 and 2, to the label 1"),
         ({"bad": "1", "good": 1}, "two classes, 0 and 2, to the label 1"),

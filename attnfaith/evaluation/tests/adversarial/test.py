@@ -134,7 +134,8 @@ class Adversarial(Test):
             if decision.tolerance is None:
                 raise InputError(
                     "For a regression, the adversarial test needs the change of the predicted value that is still "
-                    f"allowed. Give {parameter('tolerance')}, or the option epsilon of the test."
+                    f"allowed. Give {parameter('tolerance')}, or the option epsilon of the test.",
+                    code="ambiguous-decision",
                 )
             return decision.tolerance
         return TWO if outputs == (2 if decision.kind == "multiclass" else 1) else MORE

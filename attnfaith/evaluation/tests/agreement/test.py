@@ -176,7 +176,7 @@ def _supported(batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> tuple
             batch.scores(ranking, level)
             works.append(ranking)
         except UnsupportedModelError as error:
-            warnings.warn(f"The agreement test leaves out the ranking {ranking}: {error}", stacklevel=4)
+            warnings.warn(f"The agreement test leaves out the ranking {ranking}: {error.message}", stacklevel=4)
     return tuple(works)
 
 

@@ -184,14 +184,16 @@ class Sanity(Test):
         if known is not None and known != fingerprint_model(model):
             raise InputError(
                 f"The model at {self.random_labels!r} is not the one with the fingerprint {known!r}. Leave out "
-                "random_labels_fingerprint, or give the path of that model."
+                "random_labels_fingerprint, or give the path of that model.",
+                code="other-run",
             )
         row, ids = batch.rows[0], batch.encoded[0].ids
         entry = row.text if row.pair is None else (row.text, row.pair)
         if ids and tuple(TextEncoder(tokenizer, model, len(ids)).encode([entry])[0].ids) != tuple(ids):
             raise InputError(
                 f"The model at {self.random_labels!r} has another tokenizer: it gives other tokens for the text of "
-                f"row {row.number}. Train it with the tokenizer of the model that is evaluated, and save both."
+                f"row {row.number}. Train it with the tokenizer of the model that is evaluated, and save both.",
+                code="wrong-tokenizer",
             )
         return model
 
