@@ -34,6 +34,7 @@ OPTIONS = {
     "split": "--split",
     "steps": "--steps",
     "store_texts": "--no-texts",
+    "store_texts=False": "--no-texts",
     "subset": "--subset",
     "target": "--target",
     "tests": "--tests",

@@ -28,8 +28,8 @@ from attnfaith.storage.manifest import SAMPLE, part_of
 from attnfaith.storage.run_store import Store
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from datasets import Dataset
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 

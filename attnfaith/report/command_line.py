@@ -70,6 +70,7 @@ def _arguments(results: Results) -> dict[str, Any]:
         "precision": sample.get("precision"),
         "max_texts": sample.get("max_texts"),
         "part": results.part,
+        "store_texts": "store_texts" in run or "erasure" not in results.tests,
     } | ({} if run["hide"] is None or "input" in levels else {"hide": None})
 
 
