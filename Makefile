@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.attnfaith-installed
 # What the demo needs: the package without the tools of developers.
 PACKAGE := $(VENV)/.attnfaith-package-installed
-# One thread per test process: the models in the tests are tiny, and processes must not fight over the cores.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS)
+# One thread per test process: the models in the tests are tiny, and processes must not fight over the cores. The tests of
+# a module run in one process, so that what they share is made once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadscope
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo lint format test test-quick test-oldest faults docs wheel-check bench bench-peers clean
