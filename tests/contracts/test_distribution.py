@@ -13,7 +13,7 @@ import attnfaith
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-KINDS = {".css", ".j2", ".js", ".py", ".typed"}
+KINDS = {".css", ".html", ".j2", ".js", ".py", ".typed"}
 """What a package of attnfaith holds: code, templates, styles and the marker of type checkers."""
 
 

@@ -25,7 +25,7 @@ def run(tmp_path_factory):
         patched.setattr(af.Evaluator, "shard_size", 8)
         chosen = [QUICK[name] for name in ("erasure", "single_weight", "information")]
         evaluator.compute(data, tests=chosen, n_resamples=20, quiet=True, output_dir=folder)
-    assert len(list(folder.rglob("*.parquet"))) == 4 * 4 + 1
+    assert len(list(folder.rglob("*.parquet"))) == 4 * 6 + 1
     return folder
 
 
