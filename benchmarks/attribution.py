@@ -14,7 +14,7 @@ from captum.attr import FeatureAblation, InputXGradient, IntegratedGradients
 
 import attnfaith as af
 from attnfaith.attribution import find_method
-from attnfaith.attribution.method import Request
+from attnfaith.attribution.request import Request
 from benchmarks.tail import SHAPES, bert, line, ratios, text
 
 BATCH, LENGTH = 16, 128

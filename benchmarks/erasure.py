@@ -22,7 +22,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, LlamaConfig, LlamaForSequenceClassification
 
 import attnfaith as af
-from attnfaith.attribution.method import MethodOptions
+from attnfaith.attribution.request import MethodOptions
 from attnfaith.data.source import Row
 from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking, rankings_for

@@ -31,7 +31,8 @@ import torch
 import attnfaith as af
 from attnfaith.evaluation.run_manifest import finish
 from attnfaith.storage.manifest import shards_of, unfinished
-from attnfaith.storage.run_store import TEXTS, Store
+from attnfaith.storage.run_store import Store
+from attnfaith.storage.table_files import TEXTS
 
 SIZES = (1_000, 10_000, 100_000)
 SHARD = af.Evaluator.shard_size
@@ -86,7 +87,7 @@ def evaluated(options: argparse.Namespace, folder: Path) -> tuple[float, af.Resu
 def repeated(results: af.Results, size: int, folder: Path) -> None:
     """Write the two parts of a run of ``size`` texts, whose results are those of a small run again and again."""
     tables = {name: results._store.table(name) for name in (TEXTS, *results.tests)}
-    schemas = {name: next(results._store._parts(name, None)).schema for name in tables}
+    schemas = {name: results._store.schema(name) for name in tables}
     count = len(tables[TEXTS])
     first_ids = {name: table["text_id"].to_numpy() for name, table in tables.items()}
     for part in (1, 2):

@@ -46,7 +46,7 @@ def train_plainly(model, epochs=4):
 # %% [markdown]
 # ## A model that can be cut as it is
 #
-# A recurrent network with an attention written out by hand. Its forward takes `input_ids` and `attention_mask`, and
+# A convolutional network with an attention written out by hand. Its forward takes `input_ids` and `attention_mask`, and
 # returns logits `[texts, classes]`.
 
 
@@ -55,16 +55,13 @@ class Attentive(nn.Module):
     def __init__(self, words, width=32):
         super().__init__()
         self.embed = nn.Embedding(words, width)
-        self.read = nn.GRU(width, width // 2, batch_first=True, bidirectional=True)
+        self.mix = nn.Conv1d(width, width, 5, padding=2)
         self.score = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
         self.decide = nn.Linear(width, 2)
 
     def forward(self, input_ids, attention_mask):
-        lengths = attention_mask.sum(1).cpu()
-        packed = nn.utils.rnn.pack_padded_sequence(
-            self.embed(input_ids), lengths, batch_first=True, enforce_sorted=False
-        )
-        states, _ = nn.utils.rnn.pad_packed_sequence(self.read(packed)[0], batch_first=True)
+        vectors = self.embed(input_ids) * attention_mask.unsqueeze(-1)
+        states = torch.relu(self.mix(vectors.transpose(1, 2))).transpose(1, 2)
         scores = self.score(states).squeeze(-1).masked_fill(attention_mask == 0, -torch.inf)
         weights = torch.softmax(scores, -1)
         return self.decide((weights.unsqueeze(-1) * states).sum(1))
@@ -83,10 +80,11 @@ cut = af.cut(model, example=batch_of(test[:4]))
 print(cut)
 
 # %% [markdown]
-# The cut takes the place of the model everywhere. From here on it is the same as for a Transformer.
+# The cut takes the place of the model everywhere. From here on it is the same as for a Transformer. Everything this
+# model decides goes through its attention, so we erase there.
 
 # %%
-results = af.Evaluator(cut, tokenizer).compute(test, tests=["erasure"], quiet=True)
+results = af.Evaluator(cut, tokenizer).compute(test, level="attention", tests=["erasure"], quiet=True)
 print(results)
 
 # %% [markdown]
@@ -156,7 +154,7 @@ print(af.cut(gated, example=batch_of(test[:4])))
 
 # %%
 gated_results = af.Evaluator(af.cut(gated, example=batch_of(test[:4])), tokenizer).compute(
-    test, tests=["erasure"], quiet=True
+    test, level="attention", tests=["erasure"], quiet=True
 )
 print(gated_results)
 

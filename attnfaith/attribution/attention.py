@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.inference_state import inference_state
-from attnfaith.attribution.method import ATTENTION, PlotStyle, Request, Scores, method
+from attnfaith.attribution.method import ATTENTION, PlotStyle, method
+from attnfaith.attribution.request import Request
+from attnfaith.attribution.scores import Scores
 from attnfaith.errors import UnsupportedModelError
 
 _FACTS: dict[str, Any] = {

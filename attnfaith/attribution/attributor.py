@@ -15,17 +15,10 @@ from attnfaith.adapters.cut import Cut, cut
 from attnfaith.adapters.input_checks import check_inputs
 from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.explanation import Explanation
-from attnfaith.attribution.method import (
-    LEVELS,
-    InexactScores,
-    Method,
-    MethodOptions,
-    Request,
-    Scores,
-    default_method,
-    find_method,
-)
+from attnfaith.attribution.method import LEVELS, Method, default_method, find_method
 from attnfaith.attribution.model_loading import extra_inputs, load_model, where_to_cut
+from attnfaith.attribution.request import MethodOptions, Request
+from attnfaith.attribution.scores import InexactScores, Scores
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.parameter_names import parameter

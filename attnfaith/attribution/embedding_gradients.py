@@ -10,7 +10,7 @@ from torch import Tensor
 from attnfaith.adapters.embeddings import read_vectors
 from attnfaith.adapters.inference_state import inference_state
 from attnfaith.adapters.positions import repeat_index, repeat_inputs, select_texts
-from attnfaith.attribution.method import Request
+from attnfaith.attribution.request import Request
 from attnfaith.errors import InputError
 
 

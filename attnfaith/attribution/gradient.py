@@ -9,7 +9,9 @@ from torch import Tensor
 
 from attnfaith.adapters.adapter import Affine
 from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
-from attnfaith.attribution.method import PlotStyle, Request, Scores, method
+from attnfaith.attribution.method import PlotStyle, method
+from attnfaith.attribution.request import Request
+from attnfaith.attribution.scores import Scores
 
 _PAPER = "Serrano & Smith 2019, section 5.2"
 

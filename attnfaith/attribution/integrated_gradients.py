@@ -19,7 +19,9 @@ from attnfaith.attribution.embedding_gradients import (
     vector_gradient,
 )
 from attnfaith.attribution.gradient import mean_gradient, weight_derivatives
-from attnfaith.attribution.method import Request, Scores, method
+from attnfaith.attribution.method import method
+from attnfaith.attribution.request import Request
+from attnfaith.attribution.scores import Scores
 from attnfaith.functional.path_integral import FEWEST_POINTS, Evaluate, integrate_paths
 from attnfaith.parameter_names import parameter
 

@@ -8,8 +8,10 @@ from typing import Any
 from attnfaith.adapters.attention_watch import SOFTMAX
 from attnfaith.adapters.torch_mode import FunctionInterceptor
 from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
-from attnfaith.attribution.method import Request, Scores, method
+from attnfaith.attribution.method import method
 from attnfaith.attribution.occlusion import deletion_scores
+from attnfaith.attribution.request import Request
+from attnfaith.attribution.scores import Scores
 from attnfaith.errors import UnsupportedModelError
 
 _PAPER = "Jain & Wallace 2019"

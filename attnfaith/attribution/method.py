@@ -5,23 +5,19 @@ A ranking is what a method makes of a text. All facts about a ranking stand wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from attnfaith import validation
-from attnfaith.adapters.cut import Cut
-from attnfaith.attribution.token_deletion import logits_when_shorter
+from attnfaith.attribution.request import Request
+from attnfaith.attribution.scores import Scores
 from attnfaith.errors import InputError
-from attnfaith.functional.decision import OUTPUTS, Decision
+from attnfaith.functional.decision import OUTPUTS
 from attnfaith.parameter_names import parameter
 from attnfaith.registry import Registry
-from attnfaith.types import Capture
 
 LEVELS = ("attention", "input")
 YOURS = "yours"
@@ -360,165 +356,3 @@ class MethodList(list[dict[str, Any]]):
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         )
-
-
-@dataclass(frozen=True)
-class Scores:
-    """One score for each item.
-
-    Attributes:
-        values: ``[B, N]``, higher = more important; 0 at padding, NaN where undefined.
-        mask: ``[B, N]``, True for items.
-        gap: ``[B]``, how far the scores are from summing to what they should, for methods with such a law; else None.
-        inexact: ``[B]``, True where that gap is too large for a reader not to be warned; None where nobody judges it.
-        absorbed: ``[B]``, the part that biases took, for methods that know it; else None.
-        passes: ``[B]``, how many passes each text took, for methods that take as many as needed; else None.
-        note: why scores are undefined or inexact, where some are.
-    """
-
-    values: Tensor
-    mask: Tensor
-    gap: Tensor | None = None
-    inexact: Tensor | None = None
-    absorbed: Tensor | None = None
-    passes: Tensor | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class InexactScores:
-    """How many texts have scores that do not sum to what they should, and by how much.
-
-    Attributes:
-        texts: how many texts have inexact scores.
-        of: how many texts were scored.
-        gap: the largest completeness gap among them.
-        note: what is wrong with the scores, and what helps.
-    """
-
-    texts: int
-    of: int
-    gap: float
-    note: str
-
-    @classmethod
-    def of_scores(cls, scores: Scores) -> InexactScores | None:
-        """Count in a batch; None where the method does not judge how exact its scores are."""
-        if scores.inexact is None or scores.gap is None:
-            return None
-        gap = float(scores.gap.abs().masked_fill(~scores.inexact, 0.0).max())
-        return cls(int(scores.inexact.sum()), len(scores.inexact), gap, scores.note)
-
-    def __add__(self, other: InexactScores) -> InexactScores:
-        note = self.note or other.note
-        return InexactScores(self.texts + other.texts, self.of + other.of, max(self.gap, other.gap), note)
-
-    def message(self, name: str) -> str:
-        """The warning about a ranking, by its name in words."""
-        return (
-            f"The scores of {name} are inexact on {self.texts} of {self.of} texts (completeness gap up "
-            f"to {self.gap:.2g}): {self.note}."
-        )
-
-
-@dataclass(frozen=True)
-class MethodOptions:
-    """What can be chosen about methods; each uses what it knows.
-
-    Attributes:
-        steps: points of an integrated path; None for as many as each text needs.
-        baseline: where an integrated path starts, or what an occluded token is replaced by: "zero", "pad", "mask", or a
-            tensor of embeddings.
-        layer: for "attention": "final", the one that was cut at, or "mean", all of them.
-        epsilon: the stabiliser of LRP, relative to a layer's scale.
-        seed: of random rankings.
-        chunk: at most this many texts times candidates go through the model at once; few, since their activations then
-            stay in the processor's cache.
-        pad_id: the padding token, where the model has one.
-        mask_id: the mask token, where the tokenizer has one.
-        special_ids: tokens that are no part of a text.
-    """
-
-    steps: int | None = None
-    baseline: str | Tensor = "zero"
-    layer: str = "final"
-    epsilon: float = 1e-6
-    seed: int = 0
-    chunk: int = 16
-    pad_id: int | None = None
-    mask_id: int | None = None
-    special_ids: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True)
-class Request:
-    """One batch to be scored.
-
-    Attributes:
-        cut: the cut model.
-        inputs: the model's inputs, checked.
-        target: ``[B]`` class explained.
-        output: "probability", "logit" or "log_odds".
-        decision: how the model decides.
-        settings: what was chosen.
-        text_ids: ``[B]``, the texts' row numbers in their data, by which random draws are keyed.
-        known_capture: the capture, where there is one already.
-        rules: entered around every forward pass that a gradient is taken of; LRP has other rules than the derivative.
-    """
-
-    cut: Cut
-    inputs: Mapping[str, Any]
-    target: Tensor
-    output: str
-    decision: Decision
-    settings: MethodOptions = field(default_factory=MethodOptions)
-    text_ids: tuple[int, ...] = ()
-    known_capture: Capture | None = None
-    rules: Callable[[], AbstractContextManager[Any]] = nullcontext
-
-    @cached_property
-    def capture(self) -> Capture:
-        """The batch, cut at its final attention; computed once for all methods that share the request."""
-        return self.cut.capture(**self.inputs) if self.known_capture is None else self.known_capture
-
-    @cached_property
-    def without_each(self) -> Tensor:
-        """The logits ``[B, N, C]`` when one item is erased at the final attention; see `Cut.without_each`."""
-        return self.cut.without_each(self.capture)
-
-    @property
-    def tokens(self) -> Tensor:
-        """``[B, L]``, True for real tokens of the input."""
-        mask: Tensor = self.inputs["attention_mask"]
-        return mask.bool()
-
-    @cached_property
-    def removable(self) -> Tensor:
-        """``[B, L]``, True for tokens that can be left out of their text: neither special, nor the only one."""
-        special = sorted(self.settings.special_ids)
-        ids: Tensor = self.inputs["input_ids"]
-        free = self.tokens & ~torch.isin(ids, torch.tensor(special, dtype=ids.dtype, device=ids.device))
-        return free & (self.tokens.sum(-1, keepdim=True) > 1)
-
-    @cached_property
-    def shortened(self) -> tuple[Tensor, Tensor]:
-        """The logits ``[B, C]`` of the texts, and ``[B, L, C]`` without each token; see `logits_when_shorter`."""
-        return logits_when_shorter(self.cut, self.inputs, self.removable, self.settings.chunk)
-
-    def quantity(self, logits: Tensor) -> Tensor:
-        """The explained number of logits ``[B, ..., C]``."""
-        return self.decision.quantity(logits, self.target.to(logits.device), self.output)
-
-    def scores(self, values: Tensor, mask: Tensor | None = None, **more: Any) -> Scores:
-        """Wrap scores; ``mask`` is that of the capture's items by default."""
-        mask = self.capture.mask if mask is None else mask
-        if values.shape != mask.shape:
-            raise InputError(
-                f"A method returned scores of shape {tuple(values.shape)}; expected one for each item, "
-                f"{tuple(mask.shape)}."
-            )
-        return Scores(torch.where(mask, values.detach(), 0.0), mask, **more)
-
-    def with_settings(self, **changes: Any) -> Request:
-        """The same request with other settings."""
-        return replace(self, settings=replace(self.settings, **changes))

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from attnfaith.attribution.embedding_gradients import baseline_vectors, pieces, token_vectors, values_on
-from attnfaith.attribution.method import Request, Scores, method
+from attnfaith.attribution.method import method
+from attnfaith.attribution.request import Request
+from attnfaith.attribution.scores import Scores
 
 ROUNDINGS = 8
 """Two numbers that differ by fewer machine epsilons count as equal, since batches of other shapes round differently."""

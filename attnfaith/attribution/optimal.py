@@ -5,7 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
-from attnfaith.attribution.method import PlotStyle, Request, Scores, method
+from attnfaith.attribution.method import PlotStyle, method
+from attnfaith.attribution.request import Request
+from attnfaith.attribution.scores import Scores
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.decision import Decision
 from attnfaith.functional.optimum import Optimum, optimum_for

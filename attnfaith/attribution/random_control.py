@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
-from attnfaith.attribution.method import CONTROL, PlotStyle, Request, Scores, method
+from attnfaith.attribution.method import CONTROL, PlotStyle, method
+from attnfaith.attribution.request import Request
+from attnfaith.attribution.scores import Scores
 from attnfaith.randomness import keyed_generator
 
 _FACTS: dict[str, Any] = {

@@ -191,17 +191,17 @@ def _kept(output: str) -> Iterator[None]:
 
 
 def _progress(output: str) -> str:
-    from attnfaith.storage.atomic_files import folder_of
     from attnfaith.storage.manifest import NAME, read_manifest, rows_of
+    from attnfaith.storage.run_folder import RunFolder
     from attnfaith.storage.run_store import Store
 
     if is_address(output):
         return f"What is done is kept at {output!r}: the same command goes on from there."
-    folder = folder_of(output)
-    if not (folder / NAME).is_file():
+    folder = RunFolder(output)
+    if not (folder.path / NAME).is_file():
         return "Nothing was written yet."
     try:
-        manifest: dict[str, Any] = read_manifest(folder)
+        manifest: dict[str, Any] = read_manifest(folder.path)
         finished, rows = Store(folder, manifest).kept_rows(), rows_of(manifest)
     except (AttnFaithError, OSError):
         return f"What is done is kept in {output!r}: the same command goes on from there."

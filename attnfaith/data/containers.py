@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import count, islice
@@ -11,11 +12,15 @@ from typing import Any
 import datasets
 import pandas as pd
 
+from attnfaith.data.files import is_file_name, open_path
+from attnfaith.data.splits import choose_split
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 
 Column = Hashable
 Block = dict[Column, list[Any]]
 _BLOCK = 1000
+_DATASETS = (datasets.Dataset, datasets.IterableDataset)
 
 
 class Table(ABC):
@@ -194,3 +199,66 @@ class Stream(Table):
 def _class_names(feature: Any) -> Sequence[str] | None:
     feature = getattr(feature, "feature", feature)  # the element type of a list
     return feature.names if isinstance(feature, datasets.ClassLabel) else None
+
+
+def open_table(
+    data: Any, needed: Sequence[str], *, input_column: str = "text", subset: str | None = None, split: str | None = None
+) -> tuple[Table, tuple[str, ...]]:
+    """Open any container as a `Table`, and notes on the split that was chosen.
+
+    Args:
+        data: see `attnfaith.data.source.open_data`.
+        needed: the columns that will be read.
+        input_column: the name of the column that a list of texts becomes.
+        subset: of data that have several.
+        split: of data that have several, or a part of one.
+
+    Example:
+        >>> table, _ = open_table(["good", "bad"], ["text"])
+        >>> list(table.values("text"))
+        [(0, 'good'), (1, 'bad')]
+    """
+    columns, cells = None, "values"
+    if _is_texts(data):
+        data = [{input_column: text} for text in data]
+    if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and data and all(map(_is_path, data))):
+        opened = open_path(data, subset=subset, needed=needed)
+        data, columns, cells = opened.data, opened.columns, opened.cells
+    elif subset is not None:
+        raise InputError(
+            f"{parameter('subset', subset)} is for data sets that are loaded by name; these data are loaded "
+            f"already. Leave {parameter('subset')} out."
+        )
+    notes: tuple[str, ...] = ()
+    if isinstance(data, _DATASETS) and split is not None:
+        data = {str(data.split or "train"): data}
+    if isinstance(data, dict) and data and all(isinstance(part, _DATASETS) for part in data.values()):
+        data, notes = choose_split(data, split)
+    elif split is not None:
+        raise InputError(
+            f"{parameter('split', split)} is for data with splits; these are of type {type(data).__name__}, which has "
+            f"none. Leave {parameter('split')} out."
+        )
+    if isinstance(data, datasets.Dataset):
+        return DatasetTable(data, columns, cells), notes
+    if isinstance(data, datasets.IterableDataset):
+        return Stream(data), notes
+    if isinstance(data, pd.DataFrame):
+        return Frame(data), notes
+    if isinstance(data, list | tuple):
+        return Records(data), notes
+    hint = " Make one with datasets.Dataset.from_dict." if isinstance(data, Mapping) else ""
+    raise InputError(
+        "Expected data to be a datasets.Dataset (or DatasetDict, or IterableDataset), a list of dicts or of texts, a "
+        f"DataFrame, a path, or the name of a data set; got {type(data).__name__}.{hint}"
+    )
+
+
+def _is_texts(data: Any) -> bool:
+    """True for a list of texts, and False for a list of file names."""
+    strings = isinstance(data, list | tuple) and bool(data) and all(isinstance(entry, str) for entry in data)
+    return strings and not any(map(is_file_name, data))
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
 
-import datasets
-import pandas as pd
-
 from attnfaith.data.cell_values import is_number, missing, scores_of, text_of
-from attnfaith.data.containers import Block, Column, DatasetTable, Frame, Indexed, Records, Stream, Table
-from attnfaith.data.files import is_file_name, open_path
+from attnfaith.data.containers import Block, Column, Indexed, Stream, Table, open_table
 from attnfaith.data.labels import Label, LabelReader, ModelLabels
 from attnfaith.errors import InputError
 from attnfaith.functional.keyed_order import rows_at
@@ -22,11 +16,7 @@ from attnfaith.parameter_names import parameter
 from attnfaith.text.annotations import Rationale, RationaleReader
 from attnfaith.validation import did_you_mean, short_repr
 
-__all__ = ["DataOptions", "DataSource", "ModelLabels", "Row", "open_data", "open_table"]
-
-_DATASETS = (datasets.Dataset, datasets.IterableDataset)
-# The splits for evaluation, in the order in which `evaluate` prefers them; used if the user names no split.
-_SPLITS = ("test", "testing", "eval", "evaluation", "validation", "val", "valid", "dev")
+__all__ = ["DataOptions", "DataSource", "ModelLabels", "Row", "check_columns", "open_data"]
 
 STREAMED = 1000
 """Rows of a stream that are read before a run to find out the form of its rationales."""
@@ -106,7 +96,9 @@ class DataSource:
 
     def __init__(self, data: Any, options: DataOptions) -> None:
         self._options, self._texts = options, options.text_columns
-        self._table, self.notes = open_table(data, options)
+        self._table, self.notes = open_table(
+            data, options.columns, input_column=options.input_column, subset=options.subset, split=options.split
+        )
         if self._table.empty:
             raise InputError("The data set is empty: it has no rows.")
         rationale = [] if options.rationale_column is None else [options.rationale_column]
@@ -322,94 +314,9 @@ def open_data(
     return source
 
 
-def open_table(data: Any, options: DataOptions) -> tuple[Table, tuple[str, ...]]:
-    """Open any container as a `Table`, and notes on the split that was chosen."""
-    split, columns, cells = options.split, None, "values"
-    if _is_texts(data):
-        data = [{options.input_column: text} for text in data]
-    if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and data and all(map(_is_path, data))):
-        opened = open_path(data, subset=options.subset, needed=options.columns)
-        data, columns, cells = opened.data, opened.columns, opened.cells
-    elif options.subset is not None:
-        raise InputError(
-            f"{parameter('subset', options.subset)} is for data sets that are loaded by name; these data are loaded "
-            f"already. Leave {parameter('subset')} out."
-        )
-    notes: tuple[str, ...] = ()
-    if isinstance(data, _DATASETS) and split is not None:
-        data = {str(data.split or "train"): data}
-    if isinstance(data, dict) and data and all(isinstance(part, _DATASETS) for part in data.values()):
-        data, notes = _choose_split(data, split)
-    elif split is not None:
-        raise InputError(
-            f"{parameter('split', split)} is for data with splits; these are of type {type(data).__name__}, which has "
-            f"none. Leave {parameter('split')} out."
-        )
-    if isinstance(data, datasets.Dataset):
-        return DatasetTable(data, columns, cells), notes
-    if isinstance(data, datasets.IterableDataset):
-        return Stream(data), notes
-    if isinstance(data, pd.DataFrame):
-        return Frame(data), notes
-    if isinstance(data, list | tuple):
-        return Records(data), notes
-    hint = " Make one with datasets.Dataset.from_dict." if isinstance(data, Mapping) else ""
-    raise InputError(
-        "Expected data to be a datasets.Dataset (or DatasetDict, or IterableDataset), a list of dicts or of texts, a "
-        f"DataFrame, a path, or the name of a data set; got {type(data).__name__}.{hint}"
-    )
-
-
 def _first(table: Table, column: Column) -> Iterator[tuple[int, Any]]:
     """The cells of a column with their row numbers; of a stream, only the first rows."""
     return islice(table.values(column), STREAMED if isinstance(table, Stream) else None)
-
-
-def _is_texts(data: Any) -> bool:
-    """True for a list of texts, and False for a list of file names."""
-    strings = isinstance(data, list | tuple) and bool(data) and all(isinstance(entry, str) for entry in data)
-    return strings and not any(map(is_file_name, data))
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike)
-
-
-def _choose_split(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tuple[str, ...]]:
-    """Choose one split, or a part of one; with a note if the user named none and there are several."""
-    names = ", ".join(map(repr, splits))
-    if split is None:
-        if len(splits) == 1:
-            return next(iter(splits.values())), ()
-        for name in _SPLITS:
-            if name in splits:
-                return splits[name], (
-                    f"The split {name!r} was taken, out of {names}; choose another with {parameter('split')}.",
-                )
-        raise InputError(f"The data have the splits {names}. Choose one with {parameter('split')}.")
-    if split in splits:
-        return splits[split], ()
-    if not all(isinstance(part, datasets.Dataset) for part in splits.values()):
-        raise InputError(f"There is no split {split!r}; there are {names}. Of a stream, a split is taken as a whole.")
-    try:
-        parts = datasets.ReadInstruction.from_spec(split).to_absolute({name: len(splits[name]) for name in splits})
-    except (ValueError, AssertionError, TypeError) as error:
-        raise InputError(_no_split(split, list(splits))) from error
-    return datasets.concatenate_datasets(
-        [splits[part.splitname].select(range(part.from_, part.to)) for part in parts]
-    ), ()
-
-
-def _no_split(split: str, names: Sequence[str]) -> str:
-    part = re.search(r"\[.*\]", split)
-    if len(names) == 1:
-        suggestion = f"{names[0]}{part[0]}" if part else names[0]
-        return (
-            f"There is no split {split!r}: the data are a single split, which is called {names[0]!r} whatever the name "
-            f"of the file. Use {parameter('split', suggestion)}."
-        )
-    listed = ", ".join(map(repr, names))
-    return f"There is no split {split!r}; there are {listed}. Parts are written as in '{names[0]}[:100]'."
 
 
 def check_columns(columns: Sequence[Column], requested: Mapping[str, Sequence[Column]]) -> None:

@@ -2,13 +2,13 @@
 
 `Evaluator.compute` takes these steps:
 
-1. `evaluator` validates the arguments; `data.source` opens the data and checks every column that is read.
+1. `run_options` validates the arguments; `data.source` opens the data and checks every column that is read.
 2. `dry_run` tries everything on one text. It settles where items are erased, how tokens are hidden (`token_hiding`,
    proved on the made-up texts of `hiding_trials` and `deciding_token`), and which rankings work on this model.
 3. `run_manifest` collects options, fingerprints and facts; `storage.run_store` opens the folder of the run, new or to
    be continued, in the first of several `processes`.
 4. `runner` reads the data in shards, encodes the texts (`text.encoder`) and puts texts of similar length in a batch.
-   `sampling` says which rows, where not all are to be read: a keyed random order, and the precision at which to stop.
+   Where not all rows are to be read, `keyed_sample` reads them in a random order until the rule of `sampling` stops it.
 5. `batch` captures the final attention of its texts once, and computes the scores of each ranking once (`rankings`).
 6. Each test in `tests` turns the batch into rows of its table. `removal` erases items at the final attention or at the
    input for them; `score_direction` says which end of a ranking is removed first.

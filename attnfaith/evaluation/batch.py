@@ -13,7 +13,9 @@ from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.attention import attention_at_input, mean_distribution
-from attnfaith.attribution.method import YOURS, InexactScores, MethodOptions, Request, Scores
+from attnfaith.attribution.method import YOURS
+from attnfaith.attribution.request import MethodOptions, Request
+from attnfaith.attribution.scores import InexactScores, Scores
 from attnfaith.data.source import Row
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.evaluation.profile import Profile

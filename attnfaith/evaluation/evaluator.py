@@ -2,122 +2,45 @@
 
 from __future__ import annotations
 
-import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 import torch
 
 from attnfaith import validation
 from attnfaith.adapters.cut import Cut, cut
-from attnfaith.attribution.method import MethodOptions
 from attnfaith.attribution.model_loading import load_model
+from attnfaith.attribution.request import MethodOptions
 from attnfaith.data.labels import ModelLabels
 from attnfaith.data.source import DataOptions, DataSource
 from attnfaith.errors import InputError
-from attnfaith.estimates.summary_table import MOST_RESAMPLES
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
+from attnfaith.evaluation.keyed_sample import read_sample
 from attnfaith.evaluation.manifest_schema import check_manifest, check_new_manifest
 from attnfaith.evaluation.processes import Processes
 from attnfaith.evaluation.profile import Profile
-from attnfaith.evaluation.rankings import DEFAULT, GROUPS, Explain
+from attnfaith.evaluation.rankings import DEFAULT, Explain
 from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.run_manifest import finish, part_entry, run_manifest
+from attnfaith.evaluation.run_options import RankingOptions, RunOptions, data_options_of
 from attnfaith.evaluation.run_progress import RunProgress, sample_of
 from attnfaith.evaluation.runner import Runner, encode
-from attnfaith.evaluation.sampling import BATCH, KEYED, SHARD, Sampling, widest
+from attnfaith.evaluation.sampling import BATCH, KEYED, SHARD, Sampling
 from attnfaith.evaluation.tests.base import Test, resolve_tests
-from attnfaith.evaluation.tests.base import tests as all_tests
-from attnfaith.evaluation.token_hiding import WAYS
 from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS
-from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
+from attnfaith.functional.decision import KINDS, Decision, decision_of
 from attnfaith.parameter_names import parameter
 from attnfaith.progress import ProgressLog
 from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_tokenizer
-from attnfaith.storage.manifest import MAX_ROWS, SAMPLE, rows_of
-from attnfaith.storage.run_store import TEXTS, Store
+from attnfaith.storage.manifest import SAMPLE, rows_of
+from attnfaith.storage.run_store import Store
 from attnfaith.text.encoder import TextEncoder, special_ids_of
 
-MAX_STEPS = 10**6
 DEFAULT_MAX_LENGTH = 4096
 """The length in tokens at which texts are truncated for a model without a limit of its own."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankingOptions:
-    """Which rankings are judged, where items are erased, and what the rankings explain.
-
-    The attributes are arguments of `Evaluator.compute`; they are validated here. Some cannot be settled before the
-    model has read a text: see `dry_run`.
-    """
-
-    rankings: str | Sequence[str]
-    explanations: Mapping[str, Explain]
-    level: str | None
-    target: str | int
-    output: str | None
-    steps: int | None
-    hide: str | None
-    special_tokens: str
-    protect_deciding: bool
-
-    def __post_init__(self) -> None:
-        target = self.target
-        if not isinstance(target, str):
-            target = validation.whole_number(target, "target ('predicted', 'gold', a class's number or name)")
-        _set(
-            self,
-            rankings=validation.several(self.rankings, "rankings", GROUPS),
-            level=validation.one_of(self.level, (None, "attention", "input", "both"), "level"),
-            target=target,
-            output=validation.one_of(self.output, (None, *OUTPUTS), "output"),
-            steps=validation.positive_int(self.steps, "steps", most=MAX_STEPS),
-            hide=validation.one_of(self.hide, (None, *WAYS), "hide"),
-            special_tokens=validation.one_of(self.special_tokens, ("include", "protect"), "special_tokens"),
-            protect_deciding=validation.flag(self.protect_deciding, "protect_deciding"),
-        )
-
-    @property
-    def score_columns(self) -> tuple[str, ...]:
-        """The columns of the data that hold scores of a user's rankings."""
-        return tuple(source for source in self.explanations.values() if isinstance(source, str))
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """How a run is carried out and summed up; the attributes are arguments of `Evaluator.compute`, validated here."""
-
-    batch_size: int
-    seed: int
-    n_resamples: int
-    confidence_level: float
-    output_dir: str | os.PathLike[str] | None
-    sampling: Sampling
-    quiet: bool
-    part: tuple[int, int] | None
-
-    def __post_init__(self) -> None:
-        _set(
-            self,
-            batch_size=validation.whole_number(self.batch_size, "batch_size", least=1),
-            seed=validation.whole_number(self.seed, "seed", least=0, most=2**64 - 1),
-            n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
-            confidence_level=validation.share(self.confidence_level, "confidence_level"),
-            quiet=validation.flag(self.quiet, "quiet"),
-            part=None if self.part is None else _part(self.part),
-        )
-        if self.output_dir is not None:
-            Store.refuse_unusable(validation.path(self.output_dir, "output_dir"))
-
-    @property
-    def statistics(self) -> dict[str, Any]:
-        """How intervals are computed, for the manifest."""
-        return {"n_resamples": self.n_resamples, "confidence_level": self.confidence_level}
 
 
 class Evaluator:
@@ -280,7 +203,7 @@ class Evaluator:
         )
         ranking_options = RankingOptions(
             rankings=DEFAULT if rankings is None else rankings,
-            explanations=_explanations(explanations),
+            explanations={} if explanations is None else explanations,
             level=level,
             target=target,
             output=output,
@@ -290,16 +213,16 @@ class Evaluator:
             protect_deciding=protect_deciding,
         )
         chosen_tests = resolve_tests(tests)
-        data_options = DataOptions(
-            subset=None if subset is None else validation.text(subset, "subset"),
-            split=None if split is None else validation.text(split, "split"),
-            input_column=validation.column(input_column, "input_column"),
-            second_input_column=_column(second_input_column, "second_input_column"),
-            label_column=_column(label_column, "label_column"),
-            label_mapping=_label_mapping(label_mapping),
+        data_options = data_options_of(
+            subset=subset,
+            split=split,
+            input_column=input_column,
+            second_input_column=second_input_column,
+            label_column=label_column,
+            label_mapping=label_mapping,
             score_columns=ranking_options.score_columns,
-            rationale_column=_column(rationale_column, "rationale_column"),
-            rationale_form=_rationale_form(rationale_column, chosen_tests),
+            rationale_column=rationale_column,
+            tests=chosen_tests,
         )
 
         source = DataSource(data, data_options)
@@ -381,7 +304,7 @@ class Evaluator:
                 at_most=sampling.precision is not None,
             )
             if keyed:
-                sample = self._sample(runner, source, store, options, progress)
+                sample = read_sample(runner, source, store, progress, options, processes)
             else:
                 runner.run(source, store, progress, index=number - 1 + parts * index, of=parts * count)
         runner.warn_of_inexact_scores()
@@ -395,45 +318,6 @@ class Evaluator:
                     store.read_only(sample)
                 finish(store, runner.tests, seed=options.seed, quiet=options.quiet)
         return Results(store.load_again(check_manifest), temporary)
-
-    def _sample(
-        self, runner: Runner, source: DataSource, store: Store, options: RunOptions, progress: RunProgress
-    ) -> dict[str, Any]:
-        """Read texts in the keyed order until the rule says that they are enough; what the manifest says of it."""
-        processes, read = self.processes, 0
-
-        def reach(texts: int) -> float:
-            nonlocal read
-            runner.run_sampled(
-                source, store, progress, start=read, stop=texts, index=processes.index, of=processes.count
-            )
-            read = texts
-            processes.wait()
-            if options.sampling.precision is None:
-                return math.nan
-            store.fetch()
-            store.read_only({"texts": texts})
-            # One process decides for all: what others see of a common folder may be older.
-            return float(processes.agreed(self._widest(runner, store, options) if processes.index == 0 else None))
-
-        assert source.rows is not None
-        return options.sampling.record(*options.sampling.stops(source.rows, reach))
-
-    def _widest(self, runner: Runner, store: Store, options: RunOptions) -> float:
-        """How far the ends of the verdict's intervals are from its estimates, of the texts that were read."""
-        (erasure,) = (test for test in runner.tests if test.name == "erasure")
-        texts = store.table(TEXTS)
-
-        def summarise(table: pd.DataFrame) -> pd.DataFrame:
-            tables = {erasure.name: table, TEXTS: texts}
-            return erasure.summarise(tables.__getitem__, by=None, seed=options.seed, **options.statistics)
-
-        return widest(
-            store.table(erasure.name),
-            summarise,
-            tail_is_affine=store.manifest["facts"]["tail_is_affine"],
-            confidence_level=options.confidence_level,
-        )
 
     def _method_options(self, seed: int, steps: int | None) -> MethodOptions:
         config = getattr(self.cut.model, "config", None)
@@ -467,12 +351,6 @@ class Evaluator:
         return self.cut.capture(**self.encoder.collate([encoded[0]])).logits.shape[-1]
 
 
-def _set(options: Any, **values: Any) -> None:
-    """Replace attributes of a frozen dataclass while it is initialised."""
-    for name, value in values.items():
-        object.__setattr__(options, name, value)
-
-
 def _target(target: str | int, labels: ModelLabels, source: DataSource) -> str | int:
     """The class explained: "predicted", "gold", or a class number, which may be given by name."""
     if target == "gold" and (not source.labelled or labels.kind not in ("multiclass", "sigmoid")):
@@ -500,51 +378,6 @@ def _columns_read(options: DataOptions, source: DataSource) -> dict[str, Any]:
         "rationale": options.rationale_column,
         "scores": list(options.score_columns),
     }
-
-
-def _column(name: Any, argument: str) -> Any:
-    return None if name is None else validation.column(name, argument)
-
-
-def _label_mapping(mapping: Any) -> dict[Any, Any] | None:
-    wanted = "classes and labels, each a name or a number"
-    return validation.mapping(mapping, "label_mapping", lambda label: isinstance(label, str | int | float), wanted)
-
-
-def _rationale_form(column: Any, tests: Sequence[Test]) -> str | None:
-    """The form of the rationale column, if a test says it; a column that no test reads is refused."""
-    readers = [test for test in tests if "rationale_column" in test.reads]
-    if column is not None and not readers:
-        known = " or ".join(repr(name) for name, kind in all_tests.items() if "rationale_column" in kind.reads)
-        raise InputError(
-            f"Only the test {known} reads {parameter('rationale_column')}, and it is not run. Add it to "
-            f"{parameter('tests')}, or leave {parameter('rationale_column')} out."
-        )
-    return next((test.rationale_form for test in readers if test.rationale_form), None)
-
-
-def _explanations(explanations: Any) -> dict[str, Explain]:
-    wanted = "names of rankings and, for each, the name of a column of scores or a function from a text to scores"
-    checked = validation.mapping(
-        explanations, "explanations", lambda source: isinstance(source, str) or callable(source), wanted
-    )
-    for name in checked or {}:
-        validation.text(name, "a name in explanations")
-    return checked or {}
-
-
-def _part(part: Any) -> tuple[int, int]:
-    """The number of a part and the number of parts, as whole numbers that fit each other."""
-    if not isinstance(part, tuple | list) or len(part) != 2:
-        raise InputError(
-            f"Expected {parameter('part')} to be a number and of how many, such as (3, 16), got "
-            f"{validation.short_repr(part)}."
-        )
-    of = validation.whole_number(part[1], "the number of parts", least=1, most=MAX_ROWS)
-    number = validation.whole_number(part[0], "part")
-    if not 1 <= number <= of:
-        raise InputError(f"Expected {parameter('part')} to be between 1/{of} and {of}/{of}, got {number}/{of}.")
-    return number, of
 
 
 def _check_device(device: Any) -> None:

@@ -176,7 +176,7 @@ class TokenEraser(Eraser):
     """
 
     level = "input"
-    first, growth = 1, 0.5
+    first, growth = 1, 0.25
 
     def __init__(self, batch: Batch) -> None:
         assert batch.config.hiding is not None

@@ -14,7 +14,7 @@ import torch
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
 from attnfaith.attribution.display_names import display_name
-from attnfaith.attribution.method import InexactScores
+from attnfaith.attribution.scores import InexactScores
 from attnfaith.data.source import DataSource, Row
 from attnfaith.errors import AttnFaithError, InputError, NumericalError
 from attnfaith.evaluation.batch import Batch, RunConfig
@@ -27,7 +27,8 @@ from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS, UnfinishedShard
 from attnfaith.functional.decision import Decision
 from attnfaith.parameter_names import parameter
 from attnfaith.storage.fingerprint import fingerprint_rows
-from attnfaith.storage.run_store import TEXTS, Store
+from attnfaith.storage.run_store import Store
+from attnfaith.storage.table_files import TEXTS
 from attnfaith.text.encoded import EncodedText
 from attnfaith.text.encoder import TextEncoder
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from attnfaith.data.source import Row
 from attnfaith.errors import StorageError
-from attnfaith.storage.run_store import TEXTS, Store
+from attnfaith.storage.run_store import Store
+from attnfaith.storage.table_files import TEXTS
 
 PIECE_SECONDS = 20.0
 """What is finished of a shard is written at the latest when this time has passed since it was written last."""

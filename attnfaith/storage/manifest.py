@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from attnfaith.errors import StorageError
+import numpy as np
+from numpy.typing import NDArray
+
+from attnfaith.errors import InputError, StorageError
+from attnfaith.functional.keyed_order import rows_at
 from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import read_regular
 from attnfaith.storage.sealed_table import short_reason
@@ -117,6 +121,22 @@ def rows_of(manifest: Mapping[str, Any]) -> int | None:
     return len(numbers) * size - (-rows % size if short else 0)
 
 
+def text_ids(manifest: Mapping[str, Any], shard: int, rows: int | None = None) -> NDArray[np.int64]:
+    """The row numbers of the texts in a shard, ascending; of so many, where it has fewer than others.
+
+    Example:
+        >>> text_ids({"run": {}, "shard_size": 4}, 2)
+        array([ 8,  9, 10, 11])
+    """
+    size = manifest["shard_size"]
+    start = shard * size
+    stop = start + (size if rows is None else rows)
+    if not is_keyed(manifest):
+        return np.arange(start, stop)
+    count, seed = manifest["rows"], manifest["run"]["seed"]
+    return np.sort(rows_at(np.arange(start, min(stop, count)), count, seed))
+
+
 def unfinished(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest without the entries of a finished run."""
     return {name: value for name, value in manifest.items() if name not in (*_FINISHED, SAMPLE)}
@@ -162,6 +182,26 @@ def refuse(path: Path, reason: str) -> NoReturn:
         f"same {parameter('output_dir')} makes it again and keeps the tables. Or give another "
         f"{parameter('output_dir')}."
     )
+
+
+def refuse_another(directory: Path, stored: Mapping[str, Any], requested: Mapping[str, Any]) -> None:
+    """Refuse to continue a stored run with other arguments or data."""
+    there, here = (
+        {name: manifest.get(name) for name in ("shard_size", "rows", "part")} for manifest in (stored, requested)
+    )
+    changed = difference(stored["run"], requested["run"]) or difference(there, here)
+    if changed is not None and changed[0] == "order":
+        raise InputError(
+            f"The run in {str(directory)!r} reads the texts in the order of the data, so the texts that it has read "
+            f"are no random sample. Give another {parameter('output_dir')}, or leave out {parameter('precision')} and "
+            f"{parameter('max_texts')}."
+        )
+    if changed is not None:
+        name, stored_value, requested_value = changed
+        raise InputError(
+            f"The run in {str(directory)!r} was made with other arguments: {name} is {short_repr(stored_value)} there "
+            f"and {short_repr(requested_value)} here. Give another {parameter('output_dir')}, or the same arguments."
+        )
 
 
 def difference(first: Any, second: Any, path: str = "") -> tuple[str, Any, Any] | None:

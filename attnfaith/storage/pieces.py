@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from attnfaith.errors import StorageError
 from attnfaith.storage import sealed_table
 from attnfaith.storage.atomic_files import is_folder, make_folder, put_new
+from attnfaith.storage.table_files import TEXT_ID, TEXTS
 from attnfaith.validation import short_repr
 
 FOLDER = "unfinished"
-_TEXTS = "texts"
-_TABLE, _TEXT_ID = "table", "text_id"
+_TABLE = "table"
 Result = TypeVar("Result")
 _PIECE = re.compile(r"([0-9]{5,15})-([0-9]{4,15})\.parquet")
 
@@ -57,7 +57,7 @@ class Pieces:
 
     def write(self, shard: int, tables: Mapping[str, pa.Table], rows_hash: str) -> None:
         """Write a piece atomically; a file of another process that computes the same shard is never replaced."""
-        names = tuple(sorted(tables, key=lambda name: name == _TEXTS))
+        names = tuple(sorted(tables, key=lambda name: name == TEXTS))
         identity = sealed_table.ShardIdentity(self.run, FOLDER, shard, rows_hash, names)
         content = sealed_table.encode(_joined(tables), identity)
         for number in itertools.count(len(self.files().get(shard, ()))):
@@ -94,7 +94,7 @@ class Pieces:
             fingerprints.add(proof.identity.rows)
             if not ids <= read_ids:
                 new = pa.array(sorted(ids - read_ids), pa.int64())
-                pieces.append({name: table.filter(pc.is_in(table[_TEXT_ID], new)) for name, table in tables.items()})
+                pieces.append({name: table.filter(pc.is_in(table[TEXT_ID], new)) for name, table in tables.items()})
             read_ids |= ids
         return pieces, fingerprints
 
@@ -113,9 +113,9 @@ class Pieces:
         """How many texts the pieces of a shard have."""
         ids: set[int] = set()
         for path in self.files().get(shard, ()):
-            columns = [_TABLE, _name(_TEXTS, _TEXT_ID)]
+            columns = [_TABLE, _name(TEXTS, TEXT_ID)]
             result = _if_there(sealed_table.read, path, columns)
-            ids |= set() if result is None else set(result[0][_name(_TEXTS, _TEXT_ID)].drop_null().to_pylist())
+            ids |= set() if result is None else set(result[0][_name(TEXTS, TEXT_ID)].drop_null().to_pylist())
         return len(ids)
 
     def remove(self, shard: int | None = None) -> None:
@@ -193,10 +193,10 @@ def _separated(joined: pa.Table, schemas: Mapping[str, pa.Schema]) -> dict[str, 
 
 def _text_ids(tables: Mapping[str, pa.Table]) -> set[int]:
     """The texts of a piece; raises `ValueError` if one is there twice, or has rows in other tables only."""
-    listed = tables[_TEXTS][_TEXT_ID].to_pylist()
+    listed = tables[TEXTS][TEXT_ID].to_pylist()
     ids = set(listed)
     if len(ids) < len(listed):
         raise ValueError("it has a text twice")
-    if any(not set(table[_TEXT_ID].to_pylist()) <= ids for table in tables.values()):
+    if any(not set(table[TEXT_ID].to_pylist()) <= ids for table in tables.values()):
         raise ValueError("it has rows of texts that are not in its table of texts")
     return ids

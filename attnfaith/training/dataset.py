@@ -10,7 +10,8 @@ import datasets
 import torch
 from torch import Tensor
 
-from attnfaith.data.source import DataOptions, check_columns, open_table
+from attnfaith.data.containers import open_table
+from attnfaith.data.source import check_columns
 from attnfaith.errors import InputError
 from attnfaith.text.encoder import TextEncoder
 from attnfaith.validation import short_repr
@@ -30,7 +31,7 @@ def open_columns(data: Any, columns: Mapping[str, str | None]) -> dict[str, list
     named = {argument: name for argument, name in columns.items() if name is not None}
     if isinstance(data, datasets.IterableDataset | Iterator):
         data = list(data)  # read once: a stream may be slow, or empty the second time
-    table, _ = open_table(data, DataOptions(label_column=None, score_columns=tuple(named.values())))
+    table, _ = open_table(data, list(dict.fromkeys(named.values())))
     if table.empty:
         return {argument: [] for argument in named}
     check_columns(table.columns, {argument: [name] for argument, name in named.items()})

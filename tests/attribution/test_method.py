@@ -3,7 +3,7 @@
 import pytest
 
 import attnfaith as af
-from attnfaith.attribution.method import InexactScores, Method, methods
+from attnfaith.attribution.method import Method, methods
 
 PASSES = "1 to 3 passes, as needed, forward and backward"
 DEFAULTS = {"level": "attention", "name": "my_own", "run": None}
@@ -75,11 +75,3 @@ def test_wrong_facts_are_refused_before_anything_is_registered(facts, argument):
     with pytest.raises(af.InputError, match="name of a method"):
         af.register_method("")
     assert methods == before
-
-
-def test_inexact_scores_of_batches_add_up():
-    first, second = InexactScores(0, 8, 0.0, ""), InexactScores(3, 4, 0.25, "more steps help")
-    assert first + second == second + first == InexactScores(3, 12, 0.25, "more steps help")
-    assert second.message("LRP") == (
-        "The scores of LRP are inexact on 3 of 4 texts (completeness gap up to 0.25): more steps help."
-    )

@@ -10,22 +10,32 @@ from examples import build
 
 CLAIMS = {
     "01": """
-        assert results.verdict.label != "undecided"
+        assert results.verdict.label in ("unfaithful", "unfaithful or partly", "partly")
+        assert "LRP" in str(results) and results.verdict.level == "input"
     """,
     "02": """
-        assert results.verdict.label != "undecided"
+        assert history.best["validation_accuracy"] > 0.9
+        assert "planted" in str(results) and results.verdict.level == "attention"
+        assert "Gradient x attention does better" in str(results)
     """,
     "03": """
-        assert results.verdict.label != "undecided"
+        assert history.best["validation_accuracy"] > 0.8
+        assert "Your ranking 'LIME' is" in str(results) and "Your ranking 'people' is" in str(results)
+        assert "People marked" in str(results)
     """,
     "04": """
-        assert results.verdict.label != "undecided"
+        assert results.verdict.label != "undecided" and gated_results.verdict.label != "undecided"
+        assert cut.decides == "1 distribution"
     """,
     "05": """
-        assert results.verdict.label != "undecided"
+        judged = set(results.table("erasure")["ranking"])
+        assert {"positive_attention", "smooth_gradient", "attention", "random"} <= judged
+        assert not results.table("erasure").query("ranking == 'smooth_gradient'")["undefined"].any()
     """,
     "07": """
-        assert results.verdict.label != "undecided"
+        assert results.verdict.label in ("unfaithful or partly", "partly", "partly or faithful")
+        assert len(results.tests) == 8 and history.best["validation_accuracy"] > 0.8
+        assert all(results.verdict.parts[test] for test in results.tests if test != "erasure")
     """,
 }
 """Checked with the variables of each notebook, after it."""

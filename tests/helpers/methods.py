@@ -10,7 +10,9 @@ from torch import Tensor
 
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
-from attnfaith.attribution.method import Request, Scores, methods
+from attnfaith.attribution.method import methods
+from attnfaith.attribution.request import Request
+from attnfaith.attribution.scores import Scores
 from attnfaith.tiny_models import model_types
 from tests.helpers.comparing import NO_DOUBLE, REFUSED, Prepared, prepared
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import attnfaith as af
-from attnfaith.attribution.method import MethodOptions
+from attnfaith.attribution.request import MethodOptions
 from attnfaith.data.source import Row
 from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking

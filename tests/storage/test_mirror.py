@@ -5,8 +5,9 @@ import shutil
 import pytest
 
 from attnfaith.errors import InputError, StorageError
-from attnfaith.storage import run_store
+from attnfaith.storage import run_folder
 from attnfaith.storage.parts import join
+from attnfaith.storage.run_folder import RunFolder
 from attnfaith.storage.run_store import Store
 from tests.helpers import other_file_systems
 from tests.helpers.other_file_systems import UNREACHABLE
@@ -131,22 +132,26 @@ def test_an_address_without_a_run(memory):
 
 def test_what_cannot_be_reached_is_told_before_the_work(memory):
     with other_file_systems.without_access():
-        for action in (Store.load, Store.refuse_unusable, lambda address: Store.open(address, MANIFEST)):
+        for action in (
+            Store.load,
+            lambda address: RunFolder(address).refuse_unusable(),
+            lambda address: Store.open(address, MANIFEST),
+        ):
             with pytest.raises(
                 StorageError, match=r"^'unreachable://bucket/run' cannot be reached: NoCredentialsError: Una"
             ):
                 action(f"{UNREACHABLE}://bucket/run")
     with pytest.raises(InputError, match=r"pip install s3fs|cannot be reached"):
-        Store.refuse_unusable("s3://bucket/run")
+        RunFolder("s3://bucket/run").refuse_unusable()
 
 
 def test_an_address_is_tried_before_the_work_and_nothing_stays(memory):
-    Store.refuse_unusable(ADDRESS)
+    RunFolder(ADDRESS).refuse_unusable()
     assert there(memory) == {}
     finished(ADDRESS)
     memory.pipe_file, kept = None, memory.pipe_file  # a finished run can be read where nothing can be written
     try:
-        Store.refuse_unusable(ADDRESS)
+        RunFolder(ADDRESS).refuse_unusable()
     finally:
         memory.pipe_file = kept
 
@@ -183,7 +188,7 @@ def test_parts_at_addresses_are_joined(memory, tmp_path):
 
 @pytest.mark.parametrize("address", ["memory://bucket/run", None])
 def test_a_process_that_does_not_see_the_folder_of_the_first_is_told(memory, tmp_path, monkeypatch, address):
-    monkeypatch.setattr(run_store, "SEEN_AFTER", 0.5)
+    monkeypatch.setattr(run_folder, "SEEN_AFTER", 0.5)
     with pytest.raises(InputError, match=r"is not the folder that the first process writes to.*with part\."):
         Store.open(address or tmp_path / "run", MANIFEST, begin=False)
     Store.open(address or tmp_path / "run", MANIFEST)

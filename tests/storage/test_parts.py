@@ -7,6 +7,7 @@ import pytest
 from attnfaith.errors import InputError, StorageError
 from attnfaith.storage import manifest as manifests
 from attnfaith.storage.parts import join
+from attnfaith.storage.run_folder import RunFolder
 from attnfaith.storage.run_store import Store
 from tests.helpers.stored_runs import COUNTS, MANIFEST, bytes_of, finished, manifest_with, tables_of
 
@@ -66,7 +67,7 @@ def test_a_part_says_how_many_of_its_shards_are_stored(tmp_path):
     with pytest.raises(InputError, match="not complete: 1 of 2 shards"):
         Store.load(folder)
     with pytest.raises(StorageError, match=r"\[4\] are missing"):
-        Store(folder, manifests.read_manifest(folder)).finish(COUNTS)
+        Store(RunFolder(folder), manifests.read_manifest(folder)).finish(COUNTS)
 
 
 def test_a_part_is_continued_as_the_same_part_only(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from attnfaith.errors import AttnFaithError, InputError, StorageError
+from attnfaith.storage.run_folder import RunFolder
 from attnfaith.storage.run_store import Store
 from tests.helpers.stored_runs import MANIFEST, bytes_of, command, finished, tables_of
 
@@ -102,16 +103,17 @@ def test_a_folder_that_is_checked_before_the_work(tmp_path):
     """What cannot be written is refused, what can is left as it was."""
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "new" / "run", tmp_path):
-        Store.refuse_unusable(path)
+        RunFolder(path).refuse_unusable()
     assert bytes_of(tmp_path) == {"file": b"mine"}
     with pytest.raises(StorageError, match="is a file"):
-        Store.refuse_unusable(tmp_path / "file" / "run")
+        RunFolder(tmp_path / "file" / "run").refuse_unusable()
     for given in (3, None, {}, ["run"]):
         with pytest.raises(InputError, match="Expected the path of a folder, got"):
-            Store.refuse_unusable(given)
+            RunFolder(given).refuse_unusable()
     with pytest.raises(InputError, match="NUL character"):
-        Store.refuse_unusable("a\0b")
-    program = LIMITED.format(limit=1500) + "stored_runs.Store.refuse_unusable(sys.argv[1])"
+        RunFolder("a\0b").refuse_unusable()
+    call = "from attnfaith.storage.run_folder import RunFolder; RunFolder(sys.argv[1]).refuse_unusable()"
+    program = LIMITED.format(limit=1500) + call
     done = subprocess.run(command(program, tmp_path / "new" / "run"), capture_output=True, text=True)
     assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
     assert bytes_of(tmp_path) == {"file": b"mine"}
@@ -141,7 +143,7 @@ def test_a_read_only_folder_as_somebody_else():
                     except StorageError as error:
                         message.append(str(error).partition(": ")[2].partition(".")[0])
                     try:
-                        Store.refuse_unusable(path)
+                        RunFolder(path).refuse_unusable()
                     except StorageError as error:
                         message.append(str(error).partition(": ")[2].partition(".")[0])
             finally:

@@ -10,7 +10,9 @@ from torch import Tensor
 from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
 from attnfaith.attribution.gradient import weight_gradient
 from attnfaith.attribution.lrp.rules import Rules, relevance_rules
-from attnfaith.attribution.method import Request, Scores, method
+from attnfaith.attribution.method import method
+from attnfaith.attribution.request import Request
+from attnfaith.attribution.scores import Scores
 
 _FACTS: dict[str, Any] = {
     "display_name": "LRP",

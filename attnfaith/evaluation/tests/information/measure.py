@@ -25,7 +25,8 @@ from attnfaith.functional.information import (
     usable_ranks,
 )
 from attnfaith.randomness import keyed_generator
-from attnfaith.storage.run_store import TEXTS, Store
+from attnfaith.storage.run_store import Store
+from attnfaith.storage.table_files import TEXTS
 
 COLUMNS: list[tuple[str, pa.DataType]] = [
     ("group", pa.string()),
