@@ -101,7 +101,7 @@ results.plot("single_weight")
 #   of the same kind on four large data sets. `af.models.presets()` lists their networks and those of other papers.
 # - A sentence that decides contains the reason; it is not the reason. Inside a sentence, the words have attention of
 #   their own: `compute(..., level="input")` judges rankings of words.
-# - Here many decisions survive until the last sentence is gone: nothing in the other sentences speaks for another class.
+# - Here many decisions last until the last sentence is gone: nothing in the others speaks for another class.
 #   Then even the best order needs most of the text, and skill, which compares with the best, is the figure to read.
 # - A ranking that beats attention shows what *this network* goes by. The planted sentences show what it *could* go by.
 #   Where the two differ, the network has learned something else, even where it is right.
