@@ -23,10 +23,6 @@ CLAIMS = {
         assert "Your ranking 'LIME' is" in str(results) and "Your ranking 'people' is" in str(results)
         assert "People marked" in str(results)
     """,
-    "04": """
-        assert results.verdict.label != "undecided" and gated_results.verdict.label != "undecided"
-        assert cut.decides == "1 distribution"
-    """,
     "05": """
         judged = set(results.table("erasure")["ranking"])
         assert {"positive_attention", "smooth_gradient", "attention", "random"} <= judged
