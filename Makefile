@@ -8,11 +8,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.attnfaith-installed
 # What the demo needs: the package without the tools of developers.
 PACKAGE := $(VENV)/.attnfaith-package-installed
-# One thread per test process: the models in the tests are tiny, and processes must not fight over the cores.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS)
+# One thread per test process: the models in the tests are tiny, and processes must not fight over the cores. The tests of
+# a module run in one process, so that what they share is made once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadscope
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo examples lint format test test-quick faults docs bench bench-peers clean
+.PHONY: help venv demo examples lint format test test-quick test-oldest faults docs wheel-check bench bench-peers clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -51,13 +52,41 @@ test: $(STAMP)  ## every test, the slow ones too, and every example in docstring
 test-quick: $(STAMP)  ## the same without the slow tests
 	$(PYTEST) -m "not slow"
 
+# Where other packages meet this one: models, tokenizers, data, features, tables, kernels, plots and the command line.
+OLDEST ?= .venv-oldest
+OLDEST_TESTS ?= tests/test_survey.py tests/adapters tests/attribution tests/cli tests/contracts tests/data tests/demo \
+	tests/evaluation tests/functional tests/metrics tests/models tests/plots tests/storage tests/text tests/training \
+	attnfaith/survey.py attnfaith/transformers_versions.py
+
+test-oldest: $(OLDEST)/.attnfaith-installed  ## the quick tests on the oldest versions of other packages that are admitted
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/pytest -n $(JOBS) -m "not slow" $(OLDEST_TESTS)
+
+$(OLDEST)/.attnfaith-installed: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e . hypothesis pytest pytest-xdist
+	@touch $@
+
 faults: $(STAMP)  ## the fault suite in its long form (half an hour, nothing else running); rewrites docs/reliability.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --long --page
 
-docs: $(STAMP)  ## build the documentation into build/docs; a warning is an error
+docs: $(STAMP)  ## check links and spelling, and build the documentation into build/docs; a warning is an error
 	rm -rf docs/generated
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	$(BIN)/python docs/check_links.py
+	$(BIN)/python docs/check_spelling.py
+	$(BIN)/python -m codespell_lib README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs attnfaith
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
 	@echo "built: build/docs/index.html"
+
+# Everything happens outside of the clone's own environments, so that nothing but the archive is imported.
+WHEEL := build/wheel-check
+
+wheel-check: $(STAMP)  ## build the archives, install the wheel into an empty environment, and run its demo there
+	rm -rf $(WHEEL)
+	$(BIN)/python -m build --outdir $(WHEEL)/dist .
+	$(PYTHON) -m venv $(WHEEL)/venv
+	$(WHEEL)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(WHEEL)/dist/*.whl
+	cd $(WHEEL) && PYTHONPATH= venv/bin/attnfaith demo --output demo --quiet
+	@echo "checked: $(WHEEL)/dist; what the demo wrote: $(WHEEL)/demo/report.md"
 
 # Each claim is one module (those with a leading _ are parts of others); `python -m benchmarks.tail` runs one.
 # `make bench` takes at most 25 minutes on two cores: some run in a smaller form than by themselves.
@@ -85,5 +114,5 @@ $(PEERS)/.attnfaith-installed: constraints.txt
 	@touch $@
 
 clean:  ## remove everything the other targets made, .venv too
-	rm -rf .venv build dist docs/generated .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest build dist docs/generated .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,7 +13,7 @@ from attnfaith._lazy import lazy_exports
 from attnfaith.errors import AttnFaithError, InputError, NumericalError, StorageError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from attnfaith import attribution, metrics, models
+    from attnfaith import attribution, explanations, metrics, models, training
     from attnfaith.adapters.adapter import Adapter, Affine, register_adapter
     from attnfaith.adapters.cut import Cut, cut
     from attnfaith.attribution.attributor import Attributor
@@ -39,6 +39,7 @@ _LAZY = {  # loaded when first asked for: torch, Transformers, captum and pandas
     "Results": "attnfaith.evaluation.results",
     "attribution": "attnfaith.attribution",
     "cut": "attnfaith.adapters.cut",
+    "explanations": "attnfaith.explanations",
     "load_results": "attnfaith.evaluation.results",
     "merge": "attnfaith.evaluation.merging",
     "methods": "attnfaith.attribution.method:list_methods",
@@ -48,6 +49,7 @@ _LAZY = {  # loaded when first asked for: torch, Transformers, captum and pandas
     "register_adapter": "attnfaith.adapters.adapter",
     "register_method": "attnfaith.attribution.method",
     "tests": "attnfaith.evaluation",
+    "training": "attnfaith.training",
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _LAZY)
@@ -69,6 +71,7 @@ __all__ = [
     "UnsupportedModelError",
     "attribution",
     "cut",
+    "explanations",
     "load_results",
     "merge",
     "methods",
@@ -78,6 +81,7 @@ __all__ = [
     "register_adapter",
     "register_method",
     "tests",
+    "training",
 ]
 
 # After `import attnfaith`, Transformers' Auto classes load the models of this library. The command line does not need

@@ -60,10 +60,13 @@ def file_system(address: str) -> tuple[Any, str]:
         package = implementation.get("class", "").partition(".")[0].replace("_", "-")
         advice = f"pip install {package}" if package not in ("", "fsspec") else one_line(error)
         raise InputError(
-            f"{short_repr(address, 200)} is on a file system whose package is not installed: {advice}."
+            f"{short_repr(address, 200)} is on a file system whose package is not installed: {advice}.",
+            code="data-not-found",
         ) from error
     except Exception as error:  # what a file system of somebody else raises is not known
-        raise InputError(f"{short_repr(address, 200)} cannot be reached: {one_line(error)}.") from error
+        raise InputError(
+            f"{short_repr(address, 200)} cannot be reached: {one_line(error)}.", code="data-not-found"
+        ) from error
 
 
 @contextmanager
@@ -80,7 +83,9 @@ def reaching(address: str, kind: type[AttnFaithError], advice: str = "") -> Iter
     except AttnFaithError:
         raise
     except Exception as error:  # botocore, google.auth, httpx and others have exceptions of their own
-        raise kind(f"{short_repr(address, 200)} cannot be reached: {one_line(error)}. {advice}".strip()) from error
+        code = "data-not-found" if issubclass(kind, InputError) else None
+        message = f"{short_repr(address, 200)} cannot be reached: {one_line(error)}. {advice}".strip()
+        raise kind(message, code=code) from error
 
 
 def one_line(error: BaseException) -> str:

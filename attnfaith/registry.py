@@ -47,4 +47,6 @@ class Registry(dict[Key, Value]):
 
     def __missing__(self, key: Key) -> Value:
         names = ", ".join(sorted(repr(name) for name in self)) or "none"
-        raise InputError(f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} Known: {names}.")
+        raise InputError(
+            f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} Known: {names}.", code="unknown-name"
+        )

@@ -18,7 +18,7 @@ from transformers.utils import logging
 
 from attnfaith.adapters.cut import cut
 from attnfaith.adapters.self_check import SelfCheck
-from attnfaith.errors import AttnFaithError, InputError
+from attnfaith.errors import AttnFaithError, InputError, message_of
 from attnfaith.tiny_models import model_types as known_types
 from attnfaith.tiny_models import tiny_model
 from attnfaith.validation import did_you_mean, short_repr
@@ -83,7 +83,8 @@ def survey(model_types: Iterable[str] | None = None) -> Iterator[Family]:
         if name not in all_types:
             raise InputError(
                 f"Transformers {transformers.__version__} has no text classifier of the model type {short_repr(name)}."
-                f"{did_you_mean(name, all_types)}"
+                f"{did_you_mean(name, all_types)}",
+                code="unknown-name",
             )
     return map(_try_family, chosen)
 
@@ -120,7 +121,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _on_one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    return " ".join(message_of(error).split())
 
 
 def summary(families: Sequence[Family]) -> str:

@@ -6,7 +6,6 @@ also of nested configurations. What a family needs beyond that is in ``SPECIAL``
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 import zlib
@@ -23,6 +22,7 @@ from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
 from attnfaith.errors import AttnFaithError, InputError
+from attnfaith.transformers_versions import option_names
 from attnfaith.validation import did_you_mean, short_repr
 
 WIDTH, HEADS, KEY_VALUE_HEADS, HEAD_WIDTH, INNER, LAYERS, VOCABULARY, POSITIONS = 32, 4, 2, 8, 64, 2, 99, 128
@@ -174,7 +174,8 @@ def tiny_model(
     if model_type not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
         raise InputError(
             f"Transformers has no text classifier of the type {short_repr(model_type)}."
-            f"{did_you_mean(model_type, model_types())} attnfaith.tiny_models.model_types() lists them."
+            f"{did_you_mean(model_type, model_types())} attnfaith.tiny_models.model_types() lists them.",
+            code="unknown-name",
         )
     settings: dict[str, Any] = {"dtype": dtype}
     if attn_implementation is not None:
@@ -207,7 +208,7 @@ def _quiet() -> Iterator[None]:
 
 def _tiny_config(config_class: type[PreTrainedConfig], special: dict[str, Any], **extra: Any) -> PreTrainedConfig:
     default = config_class()
-    names = {field.name for field in dataclasses.fields(config_class)}
+    names = option_names(config_class)
     values = {name: SMALL[name] for name in names & set(SMALL)}
     for name in names:
         value = getattr(default, name, None)

@@ -7,6 +7,9 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from docutils.nodes import SkipNode, math_block
+from latex2mathml.converter import convert
+
 import attnfaith
 from attnfaith.survey import summary, survey, table_markdown
 
@@ -23,6 +26,8 @@ html_theme = "furo"
 html_title = "attnfaith"
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+# Formulas are MathML, which browsers show without scripts and without a network.
+html_math_renderer = "mathml"
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
@@ -47,6 +52,14 @@ def write_families(app):
     target.write_text(f"{summary(families)}\n\n{table_markdown(families)}\n", encoding="utf-8")
 
 
+def _mathml(self, node):
+    """Write a formula as MathML, which browsers show by themselves."""
+    block = isinstance(node, math_block)
+    formula = convert(node.astext(), display="block" if block else "inline")
+    self.body.append(f"<div>{formula}</div>" if block else formula)
+    raise SkipNode
+
+
 def _of_matplotlib(member):
     return str(getattr(member, "__module__", "")).startswith("matplotlib")
 
@@ -57,3 +70,4 @@ def setup(app):
     # matplotlib gives every subclass of its artists a method "set" of its own, in its own markup
     app.connect("autodoc-skip-member", lambda *seen: True if _of_matplotlib(seen[3]) else None)
     app.connect("builder-inited", write_families)
+    app.add_html_math_renderer("mathml", (_mathml, None), (_mathml, None))

@@ -150,7 +150,8 @@ class Adapter(ABC):
     def attentions(self, inputs: Mapping[str, Any]) -> list[Tensor]:
         """Every attention of a forward pass in order, ``[B, Q, N]``, averaged over heads."""
         raise UnsupportedModelError(
-            f"{type(self).__name__} knows only the final attention. Use layer='final', or another method."
+            f"{type(self).__name__} knows only the final attention. Use layer='final', or another method.",
+            code="unsupported-ranking",
         )
 
     def watching(self, batch: int, on_attention: Callable[[AttentionCall], None]) -> AbstractContextManager[Any]:
@@ -175,12 +176,16 @@ class Adapter(ABC):
         """The vectors that the final attention averages, one for each item, ``[B, H, N, D]`` (H heads, or 1)."""
         raise UnsupportedModelError(
             f"{type(self).__name__} does not return the vectors that its attention averages. To measure their "
-            "information, define attended(capture), which returns a vector for each item, [B, H, N, D] (H heads, or 1)."
+            "information, define attended(capture), which returns a vector for each item, [B, H, N, D] (H "
+            "heads, or 1).",
+            code="unsupported-ranking",
         )
 
     def word_weights(self, inputs: Mapping[str, Any]) -> Tensor:
         """For a model that attends sentences, the weight of each word within its sentence, ``[B, L]``."""
-        raise UnsupportedModelError(f"{type(self).__name__} has no weights of words within sentences.")
+        raise UnsupportedModelError(
+            f"{type(self).__name__} has no weights of words within sentences.", code="unsupported-ranking"
+        )
 
     def candidate_bytes(self, capture: Capture) -> int:
         """Roughly the memory in bytes that one candidate of one text needs while the tail runs."""

@@ -90,7 +90,8 @@ def _record_attentions(model: nn.Module, single: dict[str, Any]) -> _Record:
         except Exception as error:
             raise UnsupportedModelError(
                 f"The model's own forward pass failed on one text of {length} tokens ({one_line(error)}). If it needs "
-                "other inputs than these, pass example= with a batch that it can run."
+                "other inputs than these, pass example= with a batch that it can run.",
+                code="failed-forward-pass",
             ) from error
         if call_paths:
             break
@@ -98,7 +99,8 @@ def _record_attentions(model: nn.Module, single: dict[str, Any]) -> _Record:
         raise UnsupportedModelError(
             "No attention was seen in the model's forward pass: neither scaled_dot_product_attention nor a softmax (or "
             "other distribution) that values are multiplied with. For a model with another kind of attention, write an "
-            "adapter (register_adapter)."
+            "adapter (register_adapter).",
+            code="no-attention",
         )
     logits = logits_of(output)
     check_finite("logits", logits)
@@ -119,7 +121,8 @@ def _choose(record: _Record, layer: int | None) -> int:
     if not influential:
         raise UnsupportedModelError(
             f"No logit depends on any attention of this model ({listing}), as far as gradients tell. If its layers are "
-            "quantised to integers they have no gradient: load it without quantisation."
+            "quantised to integers they have no gradient: load it without quantisation.",
+            code="no-attention",
         )
     final = influential[-1]
     # Other attentions that the logits read (through the residual stream) are fine if the final one reads them too: it
@@ -132,7 +135,8 @@ def _choose(record: _Record, layer: int | None) -> int:
     if rivals:
         raise UnsupportedModelError(
             f"Several attentions could be the final one: besides {final} ({call_paths[final].name}) the logits read "
-            f"{', '.join(map(str, rivals))}, which {final} does not read. Choose one with layer= ({listing})."
+            f"{', '.join(map(str, rivals))}, which {final} does not read. Choose one with layer= ({listing}).",
+            code="several-attentions",
         )
     return final
 

@@ -110,7 +110,8 @@ def choose_tail(
         reasons[tail] = f"in a padded batch, edit {batched:.0e}"
     else:
         raise UnsupportedModelError(
-            f"This model cannot be cut faithfully: its tail changes with what else is in the batch ({reasons[tail]})."
+            f"This model cannot be cut faithfully: its tail changes with what else is in the batch ({reasons[tail]}).",
+            code="padding-changes-logits",
         )
     fast.reasons = reasons
     return fast, SelfCheck(identity, effect, edit, padding, passes), _describe_rows(trimmed, fast)
@@ -250,7 +251,8 @@ def _compare_in_batch(
     else:
         raise UnsupportedModelError(
             f"This model cannot be cut faithfully: padding a text changes its logits (by {differences[0]:.1e} on the "
-            f"right, {differences[1]:.1e} on the left): the mask is not honoured."
+            f"right, {differences[1]:.1e} on the left): the mask is not honoured.",
+            code="padding-changes-logits",
         )
     before, after = int(capture.lengths), int(together.lengths[0])
     refuse_unless(before == after, f"padding changes how many items its attention has (from {before} to {after}).")

@@ -50,7 +50,8 @@ def make_dummy_inputs(
     if not hasattr(config, "to_dict"):
         raise InputError(
             f"No inputs can be made up for {type(model).__name__}: it has no Transformers configuration with the size "
-            "of its vocabulary. Pass real inputs: example={'input_ids': ..., 'attention_mask': ...}."
+            "of its vocabulary. Pass real inputs: example={'input_ids': ..., 'attention_mask': ...}.",
+            code="missing-example",
         )
     lengths = tuple(lengths)
     _check(model, config, lengths, padding_side)
@@ -168,7 +169,10 @@ def _ordinary_ids(config: Any, size: int, pad: int) -> Tensor:
                 special.update(value if isinstance(value, list | tuple) else [value])
     ids = torch.tensor([i for i in range(size) if i not in special], dtype=torch.int64)
     if not len(ids):
-        raise InputError(f"The configuration leaves no ordinary token: vocab_size={size}, special ids {special}.")
+        raise InputError(
+            f"The configuration leaves no ordinary token: vocab_size={size}, special ids {special}.",
+            code="missing-example",
+        )
     return ids
 
 

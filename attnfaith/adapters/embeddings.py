@@ -27,7 +27,8 @@ def find_embedding(model: nn.Module) -> nn.Module:
     if not isinstance(module, nn.Module):
         raise UnsupportedModelError(
             f"It is not known which module of {type(model).__name__} holds its word vectors, so nothing can be "
-            "attributed to them. Give the model a get_input_embeddings() that returns this module."
+            "attributed to them. Give the model a get_input_embeddings() that returns this module.",
+            code="unsupported-ranking",
         )
     return module
 
@@ -85,7 +86,8 @@ def run_on_vectors(model: nn.Module, forward: Callable[[], Tensor], ids: Tensor,
     if not replaced:
         raise UnsupportedModelError(
             f"{type(model).__name__} does not look its input_ids up in its word vectors, so nothing can be attributed "
-            f"to them. Use {parameter('level', 'attention')}."
+            f"to them. Use {parameter('level', 'attention')}.",
+            code="unsupported-ranking",
         )
     return output
 

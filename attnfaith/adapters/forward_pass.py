@@ -105,7 +105,9 @@ def observe(
     check_finite("logits", logits)
     if not logits.requires_grad:
         raise UnsupportedModelError(
-            f"No logit depends on the attention in {call_path.name}. If another attention decides, name it with layer=."
+            f"No logit depends on the attention in {call_path.name}. If another attention decides, name it with "
+            "layer=.",
+            code="no-attention",
         )
     gradients = torch.autograd.grad(mix_logits(logits), [*leaves, *states], allow_unused=True)
     gradients, state_gradients = gradients[: len(leaves)], gradients[len(leaves) :]
@@ -114,7 +116,8 @@ def observe(
     if not bool(count.all()):
         text = int((count == 0).nonzero()[0])
         raise UnsupportedModelError(
-            f"No logit of text {text} of the batch depends on the attention in {call_path.name}: its gradient is zero."
+            f"No logit of text {text} of the batch depends on the attention in {call_path.name}: its gradient is zero.",
+            code="no-attention",
         )
     rows, row_mask = pack_rows(is_read if tokens is None else tokens)
     return Observation(

@@ -43,7 +43,8 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
         wrong = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
         raise InputError(
             f"input_ids holds the id {wrong}, but the model's vocabulary has {size} entries, 0..{size - 1}. Were the "
-            "ids made by the model's own tokenizer?"
+            "ids made by the model's own tokenizer?",
+            code="wrong-tokenizer",
         )
     mask = inputs.get("attention_mask")
     if mask is None:
@@ -67,7 +68,8 @@ def check_inputs(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Any]:
     if pads and all(pad is None for pad in pads) and bool((mask == 0).any()):
         raise InputError(
             "The batch is padded, but the model has no padding token and cannot tell padding from text. Set "
-            "model.config.pad_token_id to the tokenizer's pad_token_id, or pass texts of one length."
+            "model.config.pad_token_id to the tokenizer's pad_token_id, or pass texts of one length.",
+            code="missing-padding-token",
         )
     extra_inputs = {name: value for name, value in inputs.items() if name not in ("input_ids", "attention_mask")}
     _check_others(model, extra_inputs, ids)
@@ -85,7 +87,8 @@ def _check_others(model: nn.Module, extra_inputs: dict[str, Any], ids: Tensor) -
     for name, value in extra_inputs.items():
         if "input_ids" in accepted and name not in accepted and not open_ended:
             raise InputError(
-                f"{type(model).__name__} has no input {short_repr(name)}. It has: {', '.join(sorted(accepted))}."
+                f"{type(model).__name__} has no input {short_repr(name)}. It has: {', '.join(sorted(accepted))}.",
+                code="unknown-name",
             )
         if name not in ("token_type_ids", "position_ids"):
             continue
@@ -128,7 +131,8 @@ def known_ids() -> Iterator[None]:
             raise
         raise InputError(
             "The model has no vector for one of the numbers in its inputs. Were the ids made by the model's own "
-            "tokenizer, and is the text short enough for its positions?"
+            "tokenizer, and is the text short enough for its positions?",
+            code="wrong-tokenizer",
         ) from error
 
 

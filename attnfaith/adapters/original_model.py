@@ -80,7 +80,8 @@ class OriginalRun:
                     raise UnsupportedModelError(
                         f"The model's own forward pass failed on one text of {single['input_ids'].shape[1]} tokens "
                         f"({one_line(error)}). If it needs other inputs than these, pass example= with a batch that it "
-                        "can run."
+                        "can run.",
+                        code="failed-forward-pass",
                     ) from error
                 continue
             if bool(logits.isfinite().all()):
@@ -152,7 +153,8 @@ class OriginalRun:
         except Exception as error:
             raise UnsupportedModelError(
                 "attnfaith cannot check that it runs this model as you do: the check replaces the attention by another "
-                f"one, and the forward pass then fails ({one_line(error)})."
+                f"one, and the forward pass then fails ({one_line(error)}).",
+                code="not-reproduced",
             ) from error
 
     def prove_capture(self, capture: Callable[..., Capture]) -> None:
@@ -169,7 +171,8 @@ class OriginalRun:
             if difference > tolerance_of(expected):
                 raise UnsupportedModelError(
                     "This model cannot be cut faithfully: its captured logits differ from those that it returns itself "
-                    f"by {difference:.1e} of their scale."
+                    f"by {difference:.1e} of their scale.",
+                    code="not-reproduced",
                 )
 
 
@@ -218,7 +221,8 @@ def prove_copy(run: OriginalRun, shared: SharedCopy) -> None:
             raise UnsupportedModelError(
                 f"This model cannot be cut faithfully: run again on the same text, {reason}. The logits of a model "
                 "that draws random numbers in evaluation mode, or that runs in a wrapper which computes something "
-                "else, cannot be compared."
+                "else, cannot be compared.",
+                code="not-reproduced",
             )
         return
     before, reasons = (shared.hidden, shared.attention), []
@@ -231,7 +235,8 @@ def prove_copy(run: OriginalRun, shared: SharedCopy) -> None:
     attempts = "; ".join(f"{name}: {reason}" for name, reason in zip(WATCHABLE, reasons, strict=True))
     raise UnsupportedModelError(
         f"The attention implementation {', '.join(hidden)} does not return its weights, and no implementation that "
-        f"does is proved equal to it on this model ({attempts}). Load the model with attn_implementation='eager'."
+        f"does is proved equal to it on this model ({attempts}). Load the model with attn_implementation='eager'.",
+        code="hidden-weights",
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.adapter import Adapter
-from attnfaith.errors import AttnFaithError, UnsupportedModelError
+from attnfaith.errors import AttnFaithError, UnsupportedModelError, message_of
 from attnfaith.types import Capture
 
 TOLERANCES = {torch.float64: 2e-6, torch.float32: 2e-4, torch.bfloat16: 0.1, torch.float16: 0.05}
@@ -140,7 +140,7 @@ def with_longer_text(inputs: Mapping[str, Any], pad_id: int, *, left: bool = Fal
 
 def one_line(error: BaseException) -> str:
     """An exception as one line of text."""
-    text = str(error).strip().splitlines()
+    text = message_of(error).strip().splitlines()
     if isinstance(error, AttnFaithError) and text:
         return text[0]
     return f"{type(error).__name__}: {text[0][:160]}" if text else type(error).__name__

@@ -180,7 +180,9 @@ class TracedAdapter(Adapter):
         traced = TracedRun(self.call_path, count, disturb)
         logits = traced.run(lambda: self.forward(repeat_inputs(inputs, 1, count)))
         if not logits.requires_grad:
-            raise UnsupportedModelError(f"No logit depends on the attention in {self.call_path.name}.")
+            raise UnsupportedModelError(
+                f"No logit depends on the attention in {self.call_path.name}.", code="no-attention"
+            )
         attention, leaf = observed[0]
         gradients = torch.autograd.grad(mix_logits(logits), [leaf], allow_unused=True)
         return read_rows(gradients, attention, count, self.call_path.name)

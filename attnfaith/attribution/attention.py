@@ -38,7 +38,8 @@ def attention_at_input(request: Request) -> Scores:
     weights = mean_distribution(request)
     if items is None or items.spans is None:
         raise UnsupportedModelError(
-            "The items of this model's attention do not correspond to tokens, so its weights cannot be given by token."
+            "The items of this model's attention do not correspond to tokens, so its weights cannot be given by token.",
+            code="unsupported-ranking",
         )
     positions = torch.arange(request.tokens.shape[1], device=weights.device)
     inside = (
@@ -68,7 +69,8 @@ def rollout(request: Request) -> Scores:
     if encoder_decoder or any(matrix.shape[1:] != (length, length) for matrix in matrices):
         raise UnsupportedModelError(
             "Rollout multiplies the attention of layer after layer, so every attention must go from the tokens to the "
-            "tokens; this model has others (an encoder-decoder, or pooled positions). Use 'attention'."
+            "tokens; this model has others (an encoder-decoder, or pooled positions). Use 'attention'.",
+            code="unsupported-ranking",
         )
     identity = torch.eye(length, dtype=matrices[0].dtype, device=matrices[0].device)
     rolled = identity.expand_as(matrices[0])
@@ -93,7 +95,8 @@ def _mean_of_layers(request: Request) -> Tensor:
     if not square:
         raise UnsupportedModelError(
             "No attention of this model goes from the tokens to the tokens, so there is none to average. Use "
-            "layer='final'."
+            "layer='final'.",
+            code="unsupported-ranking",
         )
     return _read_by_deciding(request, torch.stack(square).mean(0))
 
@@ -109,7 +112,8 @@ def _read_by_deciding(request: Request, matrix: Tensor) -> Tensor:
     if matrix.shape[1] <= int(rows.max()):
         raise UnsupportedModelError(
             "The positions that decide are not among the rows of the attention asked for, so their weights cannot be "
-            "read from it. Use layer='final'."
+            "read from it. Use layer='final'.",
+            code="unsupported-ranking",
         )
     picked = matrix.gather(1, rows.unsqueeze(-1).expand(-1, -1, matrix.shape[2]))
     return (picked * exists.unsqueeze(-1)).sum(1) / exists.sum(-1, keepdim=True)

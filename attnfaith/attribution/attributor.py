@@ -19,6 +19,7 @@ from attnfaith.attribution.method import LEVELS, Method, default_method, find_me
 from attnfaith.attribution.model_loading import extra_inputs, load_model, where_to_cut
 from attnfaith.attribution.request import MethodOptions, Request
 from attnfaith.attribution.scores import InexactScores, Scores
+from attnfaith.attribution.shown_lists import Explanations
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import KINDS, OUTPUTS, Decision, decision_of
 from attnfaith.parameter_names import parameter
@@ -138,10 +139,13 @@ class Attributor(Attribution):
             target: overrides that of the attributor; for a list one target, or a list of targets.
 
         Returns:
-            An `Explanation`, or a list of them in the order of the texts.
+            An `Explanation`, or `Explanations`, a list of them in the order of the texts.
         """
         if self.encoder is None:
-            raise InputError("This Attributor was made without a tokenizer. Pass one, or call attribute() with ids.")
+            raise InputError(
+                "This Attributor was made without a tokenizer. Pass one, or call attribute() with ids.",
+                code="wrong-tokenizer",
+            )
         single = not isinstance(texts, list)
         encoded = self.encoder.encode([texts] if single else texts)
         targets = target if isinstance(target, list | tuple | Tensor) else [target] * len(encoded)
@@ -155,7 +159,7 @@ class Attributor(Attribution):
             request, scores = self.score(inputs, chosen, text_ids=tuple(batch))
             for row, index in enumerate(batch):
                 by_index[index] = self._explanation(encoded[index], request, scores, row)
-        explanations = [by_index[index] for index in range(len(encoded))]
+        explanations = Explanations(by_index[index] for index in range(len(encoded)))
         return explanations[0] if single else explanations
 
     def attribute(
@@ -283,7 +287,8 @@ class Attributor(Attribution):
         if isinstance(target, str) and target == "gold":
             raise InputError(
                 f"{parameter('target', 'gold')} needs the gold class of every text, and none is given for text {text}. "
-                f"Give the class itself as {parameter('target')}."
+                f"Give the class itself as {parameter('target')}.",
+                code="missing-labels",
             )
         names = getattr(getattr(self.cut.model, "config", None), "label2id", None) or {}
         if isinstance(target, str) and target in names:
@@ -361,7 +366,8 @@ def to_positions(values: Tensor, request: Request, level: str) -> Tensor:
         return values
     if items.spans is None:
         raise InputError(
-            "This model pools its positions before the final attention: its items do not correspond to single tokens."
+            "This model pools its positions before the final attention: its items do not correspond to single tokens.",
+            code="unsupported-ranking",
         )
     by_position = torch.zeros(request.tokens.shape, dtype=values.dtype, device=values.device)
     mask = request.capture.mask

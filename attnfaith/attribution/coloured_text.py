@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from attnfaith.attribution.display_names import display_name
+from attnfaith.escaping import visible
 
 if TYPE_CHECKING:
     from attnfaith.attribution.explanation import Explanation, Piece
@@ -95,6 +96,29 @@ def format_score(explanation: Explanation, score: float) -> str:
     if math.isnan(score):
         return "undefined"
     return f"{score:+.4g}" if explanation.signed else f"{score:.4g}"
+
+
+def ranked(pieces: Sequence[Piece]) -> list[int]:
+    """Indices sorted by descending score, ties in text order, undefined scores last."""
+    return sorted(
+        range(len(pieces)), key=lambda at: -pieces[at].score if not math.isnan(pieces[at].score) else math.inf
+    )
+
+
+def piece_lines(explanation: Explanation, pieces: Sequence[Piece]) -> list[str]:
+    """The lines of a plain table: index, rank (1 = most important), score and item, in text order."""
+    ranks = {index: rank for rank, index in enumerate(ranked(pieces), 1)}
+    lines = [f"{'place':>5}  {'rank':>4}  {'score':>11}  item"]
+    for index, piece in enumerate(pieces):
+        score = format_score(explanation, piece.score)
+        lines.append(f"{index:>5}  {ranks[index]:>4}  {score:>11}  {one_line(piece.text)}")
+    return lines
+
+
+def one_line(text: str, kept: str = "") -> str:
+    """A text in one line: line breaks and tabs are signs, control characters are escaped."""
+    signs = {"\n": "↵", "\t": "⇥"}
+    return visible("".join(sign if sign in kept else signs.get(sign, sign) for sign in text), kept)
 
 
 def predicted(explanation: Explanation) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from attnfaith.attribution import rendering
+from attnfaith.attribution.shown_lists import Pieces
 from attnfaith.errors import InputError
 from attnfaith.functional.ranking import order_of
 from attnfaith.parameter_names import parameter
@@ -118,8 +119,10 @@ class Explanation:
         scores = torch.tensor([self.scores], dtype=torch.float64).reshape(1, -1)
         return tuple(order_of(scores, torch.ones_like(scores, dtype=torch.bool))[0].tolist())
 
-    def words(self, merge: str | None = None, *, special: bool = False) -> list[Piece]:
+    def words(self, merge: str | None = None, *, special: bool = False) -> Pieces:
         """The scores of words, merged from their tokens; a word that occurs twice is listed twice.
+
+        The list shows itself as a table in a notebook.
 
         Args:
             merge: "sum", "max" or "mean" over a word's tokens. By default signed scores are summed, so that nothing is
@@ -133,7 +136,7 @@ class Explanation:
             )
         return self._merged(self.encoded.words, merge, special)
 
-    def sentences(self, merge: str | None = None, *, special: bool = False, language: str = "en") -> list[Piece]:
+    def sentences(self, merge: str | None = None, *, special: bool = False, language: str = "en") -> Pieces:
         """The scores of sentences: a HAN's own items, or the scores of a sentence's tokens merged.
 
         Sentences are those that the tokenizer marks for the model, else those of `sentencex`.
@@ -144,7 +147,8 @@ class Explanation:
             language: for the abbreviations and quotation marks in the rules of `sentencex`.
         """
         if self.unit == "sentence":
-            return [self._piece(range(*span), score) for span, score in zip(self.spans, self.scores, strict=True)]
+            own = [self._piece(range(*span), score) for span, score in zip(self.spans, self.scores, strict=True)]
+            return Pieces.of(self, own)
         return self._merged(self._sentence_numbers(language), merge, special)
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,7 +200,7 @@ class Explanation:
         """HTML for notebooks: the text with its words (or a HAN's sentences) highlighted."""
         return rendering.html(self)
 
-    def _merged(self, numbers: Sequence[int | None], merge: str | None, special: bool) -> list[Piece]:
+    def _merged(self, numbers: Sequence[int | None], merge: str | None, special: bool) -> Pieces:
         """Merge the items with the same number; items without a number are listed one by one, or left out."""
         merge = self.merging if merge is None else merge
         if merge not in _MERGES:
@@ -208,10 +212,11 @@ class Explanation:
                 groups.setdefault(numbers[start], []).append(item)
             elif special:
                 groups[("special", item)] = [item]
-        return [
+        merged = [
             self._piece([self.spans[item][0] for item in items], join([self.scores[item] for item in items]))
             for items in groups.values()
         ]
+        return Pieces.of(self, merged)
 
     def _piece(self, tokens: Iterable[int], score: float) -> Piece:
         """A piece of the text from its tokens."""

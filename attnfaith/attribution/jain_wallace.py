@@ -60,7 +60,8 @@ def gradient_attention_fixed(request: Request) -> Scores:
     if not detached.attention_found:
         raise UnsupportedModelError(
             "This method holds the attention weights constant and finds them by their softmax; the attention of this "
-            "model has none. Use 'gradient_x_input', which also differentiates through the attention."
+            "model has none. Use 'gradient_x_input', which also differentiates through the attention.",
+            code="unsupported-ranking",
         )
     sizes = (gradient * vectors).sum(-1).double().abs() * request.tokens
     return request.scores(sizes / sizes.sum(-1, keepdim=True).clamp_min(1e-300), request.tokens)

@@ -72,7 +72,7 @@ class Method:
         averages_layers: whether it can average over all layers, with ``layer="mean"``.
         default_for: the kind of model that it explains unless another method is named: "affine" (what follows the final
             attention is affine: HAN, FLAN) or "other"; see `default_method`.
-        style: colour and marker in figures; None for a thin grey line.
+        style: colour and marker in figures; None for a free one where there are few rankings, else a thin grey line.
     """
 
     level: str
@@ -290,7 +290,8 @@ def find_method(level: str, name: str) -> Method:
         there = ", ".join(sorted(known for at, known in methods if at == level))
         raise InputError(
             f"The method {name!r} exists at {parameter('level', other)} only. At {parameter('level', level)} there "
-            f"are: {there}."
+            f"are: {there}.",
+            code="unknown-name",
         )
     if (level, name) not in methods:
         names: Registry[str, Method] = Registry(f"{level}-level method")

@@ -37,14 +37,18 @@ def load_model(model: Any, tokenizer: Any) -> tuple[Any, Any]:
             model = Path(model).expanduser()
         if str(model).startswith((".", "/")) and not _is_folder(Path(model)):
             raise InputError(
-                f"No classifier could be loaded from {short_repr(str(model), _PATH_LENGTH)}: there is no such folder."
+                f"No classifier could be loaded from {short_repr(str(model), _PATH_LENGTH)}: there is no such folder.",
+                code="model-not-found",
             )
         loaded, tokenizer = load(model, tokenizer)
         return loaded.float() if _halved(loaded) else loaded, tokenizer
     if not isinstance(model, nn.Module) and hasattr(model, "model") and hasattr(model, "tokenizer"):
         model, tokenizer = model.model, model.tokenizer if tokenizer is None else tokenizer
     if not isinstance(model, nn.Module | Cut):
-        raise InputError(f"Expected a model, a path, or a text-classification pipeline; got {type(model).__name__}.")
+        raise InputError(
+            f"Expected a model, a path, or a text-classification pipeline; got {type(model).__name__}.",
+            code="model-not-found",
+        )
     if _halved(model):
         warnings.warn(
             "The model is in half precision: rounding then decides the order of items of little importance, and on a "
@@ -110,16 +114,19 @@ def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
         if "trust_remote_code" in reason:
             raise UnsupportedModelError(
                 f"{name} brings code of its own, which attnfaith does not run. If you trust it, load it yourself with "
-                "from_pretrained(..., trust_remote_code=True), and pass the model and its tokenizer."
+                "from_pretrained(..., trust_remote_code=True), and pass the model and its tokenizer.",
+                code="custom-code",
             ) from error
         if type(error).__name__ == "UnpicklingError":  # the message of torch advises to switch its protection off
             raise InputError(
                 f"No classifier could be loaded from {name}: its pickled weights are broken, or hold more than "
-                "weights, which attnfaith does not read (torch.load with weights_only=True). Save it as safetensors."
+                "weights, which attnfaith does not read (torch.load with weights_only=True). Save it as safetensors.",
+                code="custom-code",
             ) from error
         raise InputError(
             f"No classifier with a tokenizer could be loaded from {name}: {type(error).__name__}: {reason[:600]}. Give "
-            "the folder of a classifier that was saved with save_pretrained, or save it again."
+            "the folder of a classifier that was saved with save_pretrained, or save it again.",
+            code="model-not-found",
         ) from error
 
 
@@ -133,14 +140,16 @@ def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
         lacking = ", ".join(sorted(info["missing_keys"])[:3])
         raise InputError(
             f"{short_repr(str(model), _PATH_LENGTH)} holds no trained classifier: its files lack {lacking}, which "
-            "would be random numbers. Fine-tune it first, or give the path of the fine-tuned model."
+            "would be random numbers. Fine-tune it first, or give the path of the fine-tuned model.",
+            code="broken-model",
         )
     if tokenizer is None:
         tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
         if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
             raise InputError(
                 "The tokenizer has no words, only special tokens: Transformers creates such a tokenizer if the files "
-                "of one are missing. Save the model's tokenizer beside it, or pass it as the second argument."
+                "of one are missing. Save the model's tokenizer beside it, or pass it as the second argument.",
+                code="wrong-tokenizer",
             )
     return loaded, tokenizer
 
@@ -153,14 +162,18 @@ def _check_sizes(folder: Path) -> None:
     try:
         config = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{str(file)!r} is not JSON: {error}. Save the model again.") from error
+        raise InputError(f"{str(file)!r} is not JSON: {error}. Save the model again.", code="broken-model") from error
     if not isinstance(config, dict):
-        raise InputError(f"{str(file)!r} holds a {type(config).__name__}; expected an object. Save the model again.")
+        raise InputError(
+            f"{str(file)!r} holds a {type(config).__name__}; expected an object. Save the model again.",
+            code="broken-model",
+        )
     for name, value in _numbers(config):
         limit = MAX_LABELS if name == "num_labels" else MAX_LAYERS if re.search(r"layers|depth", name) else None
         if limit is not None and value > limit:
             raise InputError(
-                f"{str(file)!r} has {name} = {short_repr(value)}; expected at most {limit:,}. Correct the file."
+                f"{str(file)!r} has {name} = {short_repr(value)}; expected at most {limit:,}. Correct the file.",
+                code="broken-model",
             )
     weights = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
     if not weights:
@@ -170,7 +183,8 @@ def _check_sizes(folder: Path) -> None:
     if needed > 8 * stored + _ROOM:
         raise InputError(
             f"The configuration of {str(folder)!r} asks for a model of {needed / 1e9:,.1f} GB; its files hold "
-            f"{stored / 1e9:,.3f} GB. One of its sizes is wrong: correct config.json, or save the model again."
+            f"{stored / 1e9:,.3f} GB. One of its sizes is wrong: correct config.json, or save the model again.",
+            code="broken-model",
         )
 
 

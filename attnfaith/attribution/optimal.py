@@ -35,7 +35,8 @@ def optimal_at_attention(request: Request) -> Scores:
     if best is None:
         raise UnsupportedModelError(
             "The exact optimum needs a tail that is affine in one attended vector, as HAN and FLAN models have. For "
-            f"this model ({request.cut.adapter.tail}) use 'greedy', or 'gradient_x_attention', which is cheaper."
+            f"this model ({request.cut.adapter.tail}) use 'greedy', or 'gradient_x_attention', which is cheaper.",
+            code="unsupported-ranking",
         )
     return request.scores((request.capture.lengths.unsqueeze(-1) - ranks_of(best.order)).double())
 

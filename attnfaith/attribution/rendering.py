@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from html import escape
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,19 +19,22 @@ from attnfaith.attribution.coloured_text import (
     headline,
     largest_score,
     meanings,
+    ranked,
     strength,
 )
 from attnfaith.attribution.display_names import display_name
 from attnfaith.escaping import visible
+from attnfaith.notebook import MUTED, box, muted, safe, table
 from attnfaith.text.encoded import BLANKS
 
 if TYPE_CHECKING:
     from attnfaith.attribution.explanation import Explanation, Piece
 
+MOST, MOST_PIECES = 20, 200
+"""So many explanations of a list, and pieces of one, are shown."""
 _STRONGEST = 0.72  # opacity: the text over it can be read on white and on black
-_BOX = "max-width:60em; padding:8px 2px; line-height:1.5; font-family:sans-serif"
 _TEXT = "line-height:1.9; white-space:pre-wrap; overflow-wrap:anywhere; margin-top:4px"
-_MUTED = "font-size:85%; opacity:.8"
+_BETWEEN = '<div style="border-top:1px solid rgba(128,128,128,.3)"></div>'
 _MARK = "border-radius:3px; padding:2px 0; box-decoration-break:clone; -webkit-box-decoration-break:clone"
 
 
@@ -50,16 +53,45 @@ def html(explanation: Explanation) -> str:
     size, texts = largest_score(pieces), coloured_pieces(explanation, pieces)
     blocks = []
     for number, parts in enumerate(texts):
-        title = f'<div style="{_MUTED}">{("First text", "Second text")[number]}</div>' if len(texts) > 1 else ""
+        title = muted(("First text", "Second text")[number]) if len(texts) > 1 else ""
         highlighted = "".join(_shown(explanation, part, size) for part in parts)
         blocks.append(f'{title}<div dir="auto" style="{_TEXT}">{highlighted}</div>')
     chips = [piece for piece in _unplaced(explanation) if finite(piece.score)]
     if chips:
-        marked = " ".join(_mark(explanation, _safe(piece.text), piece.score, size, number=True) for piece in chips)
-        blocks.append(f'<div style="{_MUTED}; margin-top:6px">Besides the text: {marked}</div>')
-    notes = "".join(f'<div style="{_MUTED}">Note: {_safe(note)}.</div>' for note in explanation.notes)
-    head = f"<div><b>{_safe(headline(explanation))}</b></div>"
-    return f'<div style="{_BOX}">{head}{"".join(blocks)}{_legend(explanation, size)}{notes}</div>'
+        marked = " ".join(_mark(explanation, safe(piece.text), piece.score, size, number=True) for piece in chips)
+        blocks.append(f'<div style="{MUTED}; margin-top:6px">Besides the text: {marked}</div>')
+    notes = "".join(muted(f"Note: {safe(note)}.") for note in explanation.notes)
+    head = f"<div><b>{safe(headline(explanation))}</b></div>"
+    return box(head, *blocks, _legend(explanation, size), notes)
+
+
+def lines(explanations: Sequence[Explanation]) -> str:
+    """A line for each of the first explanations, in brackets as a list has."""
+    more = f"\n... and {len(explanations) - MOST:,} more" if len(explanations) > MOST else ""
+    return f"[{(',' + chr(10) + ' ').join(map(line, explanations[:MOST]))}{more}]"
+
+
+def list_html(explanations: Sequence[Explanation]) -> str:
+    """The first texts, highlighted, below each other with their indices."""
+    shown = [muted(f"[{number}]") + html(explanation) for number, explanation in enumerate(explanations[:MOST])]
+    if len(explanations) > MOST:
+        shown.append(muted(f"and {len(explanations) - MOST:,} more: a slice of the list shows others"))
+    return _BETWEEN.join(shown) if shown else muted("no explanations")
+
+
+def pieces_html(explanation: Explanation, pieces: Sequence[Piece]) -> str:
+    """A table of pieces in text order: rank (1 = most important), score, and text, highlighted."""
+    size, order = largest_score(pieces), ranked(pieces)
+    ranks = {index: rank for rank, index in enumerate(order, 1)}
+    rows = []
+    for index, piece in enumerate(pieces[:MOST_PIECES]):
+        marked = _mark(explanation, safe(piece.text), piece.score, size)
+        rows.append((str(ranks[index]), format_score(explanation, piece.score), marked))
+    high, low = (safe(meaning) for meaning in meanings(explanation))
+    signs = f"orange: {high}" + f", blue: {low}" * explanation.signed
+    more = muted(f"and {len(pieces) - MOST_PIECES:,} more") if len(pieces) > MOST_PIECES else ""
+    caption = f"{signs}; explained: {safe(explained(explanation))}"
+    return box(table(("rank", "score", "text"), rows), more, muted(caption))
 
 
 def plot(explanation: Explanation, axis: Any, top: int) -> Any:
@@ -100,11 +132,11 @@ def captum_record(explanation: Explanation) -> Any:
     return visualization.VisualizationDataRecord(
         word_attributions=scores / scores.abs().max().clamp_min(1e-300) if len(scores) else scores,
         pred_prob=math.nan if explanation.probability is None else explanation.probability,
-        pred_class=_safe(explanation.prediction),  # captum does not escape names
+        pred_class=safe(explanation.prediction),  # captum does not escape names
         true_class="-",
-        attr_class=_safe(explanation.target),
+        attr_class=safe(explanation.target),
         attr_score=float(scores.sum()),
-        raw_input_ids=[_safe(token) for token in explanation.tokens],
+        raw_input_ids=[safe(token) for token in explanation.tokens],
         convergence_score=math.nan if explanation.gap is None else explanation.gap,
     )
 
@@ -133,19 +165,19 @@ def _legend(explanation: Explanation, size: float) -> str:
     signed = explanation.signed
     steps = (-1, -0.5, 0, 0.5, 1) if signed else (0, 0.25, 0.5, 0.75, 1)
     boxes = "".join(_mark(explanation, "&nbsp;&nbsp;&nbsp;", step * size, size) for step in steps)
-    high, low = (_safe(meaning) for meaning in meanings(explanation))
+    high, low = (safe(meaning) for meaning in meanings(explanation))
     limits = [format_score(explanation, -size) if signed else "0", format_score(explanation, size)]
     merged = "" if explanation.unit == "sentence" else f" · sub-words: {explanation.merging}"
     gap = "" if explanation.gap is None else f" · completeness gap {explanation.gap:+.2g}"
     return (
-        f'<div style="{_MUTED}; margin-top:6px">{low} {limits[0]} {boxes} {limits[1]} {high}<br>'
-        f"explained: {_safe(explained(explanation))}{merged}{gap}</div>"
+        f'<div style="{MUTED}; margin-top:6px">{low} {limits[0]} {boxes} {limits[1]} {high}<br>'
+        f"explained: {safe(explained(explanation))}{merged}{gap}</div>"
     )
 
 
 def _shown(explanation: Explanation, piece: ColouredPiece, size: float) -> str:
     """A piece of a text, highlighted; what the model did not read is struck out."""
-    text = _safe(piece.text)
+    text = safe(piece.text)
     if piece.score is not None:
         return _mark(explanation, text, piece.score, size)
     return f'<s style="opacity:.5" title="not read">{text}</s>' if piece.unread else text
@@ -165,11 +197,6 @@ def _mark(explanation: Explanation, html: str, score: float, size: float, *, num
 def _short(text: str, length: int = 40) -> str:
     text = visible(" ".join(text.split()) or text.translate(BLANKS))
     return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def _safe(text: str) -> str:
-    """Text for HTML: markup escaped, invisible characters shown, except line breaks and tabs."""
-    return escape(visible(text, "\n\r\t"))
 
 
 def _rgb(colour: tuple[int, int, int]) -> tuple[float, ...]:

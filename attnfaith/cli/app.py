@@ -14,6 +14,7 @@ from attnfaith.cli.explain import explain
 from attnfaith.cli.known_names import CommandWithNames
 from attnfaith.cli.merge import merge
 from attnfaith.cli.models import models
+from attnfaith.cli.report import report
 
 app = typer.Typer(
     name="attnfaith",
@@ -47,5 +48,5 @@ def main(
     """
 
 
-for command in (evaluate, explain, compare, merge, models, demo):
+for command in (evaluate, report, explain, compare, merge, models, demo):
     app.command(cls=CommandWithNames)(command)

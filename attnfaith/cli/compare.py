@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,12 +14,7 @@ from attnfaith.cli.terminal import print_lines
 from attnfaith.escaping import visible
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped, unused-ignore]
-
-    from attnfaith.evaluation.results import Results
-
-OF_TEXTS = {"accuracy": "right", "confidence": "confidence", "special_weight": "weight on special tokens"}
-"""What is printed of the texts themselves; of each test, its `headline`. JSON has everything."""
+    from attnfaith.evaluation.run_comparison import RunComparison
 
 
 def compare(
@@ -38,6 +31,7 @@ def compare(
     resamples: options.Resamples = 9999,
     confidence: options.Confidence = 0.95,
     seed: options.Seed = 0,
+    report: options.Report = None,
     json: options.Json = False,
 ) -> None:
     """Compare two runs: their settings, and every estimate with its interval.
@@ -49,6 +43,7 @@ def compare(
 
     [cyan]attnfaith compare run-before/ run-after/[/cyan]
     [cyan]attnfaith compare run-bert/ run-roberta/ --json > differences.json[/cyan]
+    [cyan]attnfaith compare run-bert/ run-roberta/ --report compared.html[/cyan]   side by side, with figures
     [cyan]attnfaith compare old/ new/ --paired[/cyan]   the same texts, though labels or other columns changed
 
     [bold]JSON[/bold]
@@ -61,67 +56,45 @@ def compare(
     0  the runs were compared, whatever came out
     1  attnfaith failed
     2  wrong arguments, or no finished run there
-    3  results cannot be read
+    3  results cannot be read, or the report cannot be written
     130  interrupted
     """
-    from attnfaith.evaluation import comparison
     from attnfaith.evaluation.results import load_results
+    from attnfaith.evaluation.run_comparison import compare_runs
+    from attnfaith.report.output_file import check_report_path
 
-    first, second = load_results(run_a), load_results(run_b)
-    same_data = first.same_data(second)
-    together = same_data if paired is None else paired
-    names = _names(run_a, run_b)
-    differences = comparison.compare(
-        first.tables,
-        second.tables,
-        paired=together,
-        a_tests=first.ran,
-        b_tests=second.ran,
-        same_search=_search(first) == _search(second),
+    target = None if report is None else check_report_path(report)
+    comparison = compare_runs(
+        load_results(run_a),
+        load_results(run_b),
+        _names(run_a, run_b),
+        paired=paired,
         n_resamples=resamples,
         confidence_level=confidence,
         seed=seed,
     )
-    sentences = [*_how(same_data, paired), *map(visible, comparison.sentences(differences, names))]
-    changed_settings = list(_apart(_settings(first), _settings(second)))
+    if target is not None:
+        from attnfaith.report.comparison_report import write_comparison
+
+        write_comparison(comparison, target)
     if json:
         from attnfaith.cli.json_output import rows_of, write
 
-        settings = [{"setting": name, "a": a, "b": b} for name, a, b in changed_settings]
-        runs = {"a": place_of(first), "b": place_of(second)}
         write(
             {
-                "sentences": sentences,
-                "paired": together,
-                "settings": settings,
-                "figures": rows_of(differences),
-                "runs": runs,
+                "sentences": comparison.sentences,
+                "paired": comparison.paired,
+                "settings": [{"setting": name, "a": a, "b": b} for name, a, b in comparison.settings],
+                "figures": rows_of(comparison.figures),
+                "runs": {"a": place_of(comparison.first), "b": place_of(comparison.second)},
             }
         )
         return
-    _print_settings(changed_settings, names)
-    print_lines("\n".join(sentences))
-    _print_figures(differences, names)
-
-
-def _search(results: Results) -> tuple[Any, ...]:
-    """The settings of the search for the smallest flipping sets."""
-    erasure = results.tests.get("erasure", {})
-    return results.manifest["run"].get("flipping_set_search"), erasure.get("bounds"), erasure.get("resolution")
-
-
-def _how(same_data: bool, paired: bool | None) -> Iterator[str]:
-    if same_data and paired is not False:
-        yield "Both runs read the same data, so they are compared text by text."
-    elif paired:
-        yield "The data differ, in texts, labels or scores; row n is taken as the same text in both, as you say."
-    elif same_data:
-        yield "Both runs read the same data, but are compared as two samples, as you say."
-    else:
-        yield (
-            "The data differ, in texts, labels or scores, so the runs are compared as two samples. If row n is the "
-            "same text in both, --paired tells smaller differences apart."
-        )
+    _print_settings(comparison)
+    print_lines("\n".join(comparison.sentences))
+    _print_figures(comparison)
+    if target is not None:
+        print_lines(f"The report is in {str(target)!r}.")
 
 
 def _names(run_a: str, run_b: str) -> tuple[str, str]:
@@ -131,49 +104,20 @@ def _names(run_a: str, run_b: str) -> tuple[str, str]:
     return (a, b) if a != b and a and b else ("A", "B")
 
 
-def _settings(results: Results) -> dict[str, Any]:
-    manifest = results.manifest
-    settings = {
-        "attnfaith": manifest.get("attnfaith"),
-        "model name": manifest.get("facts", {}).get("model"),
-        **manifest["run"],
-        "versions": manifest.get("versions", {}),
-    }
-    return dict(_flat(settings))
+def _print_settings(comparison: RunComparison) -> None:
+    from attnfaith.evaluation.run_comparison import short_setting
 
-
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Flatten nested dicts to dotted paths."""
-    if isinstance(value, dict) and value:
-        for name, inner in value.items():
-            yield from _flat(inner, f"{path}.{name}" if path else str(name))
-    else:
-        yield path, value
-
-
-def _apart(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    for name in dict.fromkeys([*a, *b]):
-        if a.get(name) != b.get(name):
-            yield name, a.get(name), b.get(name)
-
-
-def _print_settings(changed_settings: list[tuple[str, Any, Any]], names: tuple[str, str]) -> None:
-    if not changed_settings:
+    if not comparison.settings:
         print_lines("Both runs were made with the same model and settings.")
         return
     print_lines("Settings that differ:")
-    for name, a, b in changed_settings:
-        print_lines(f"  {visible(name)}: {_short(a)} in {names[0]}, {_short(b)} in {names[1]}")
+    for name, a, b in comparison.settings:
+        first, second = comparison.names
+        print_lines(f"  {visible(name)}: {short_setting(a)} in {first}, {short_setting(b)} in {second}")
     print_lines()
 
 
-def _short(value: Any) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else "none" if value is None else str(value)
-    text = visible(text[:100])
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _print_figures(differences: pd.DataFrame, names: tuple[str, str]) -> None:
+def _print_figures(comparison: RunComparison) -> None:
     """Print the main estimates: a table on a terminal, else aligned columns."""
     from rich import box
     from rich.console import Console
@@ -181,16 +125,7 @@ def _print_figures(differences: pd.DataFrame, names: tuple[str, str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from attnfaith.evaluation.tests.base import tests
-
-    header = ["erased at", "ranking", "figure", *names, "difference", "texts"]
-    headlines = {"texts": OF_TEXTS} | {name: kind.headline for name, kind in tests.items()}
-    level_names = {"texts": ""} | {name: kind.level_name for name, kind in tests.items()}
-    rows = [
-        _cells(row, headlines[row.test][row.figure], level_names[row.test])
-        for row in differences.itertuples(index=False)
-        if row.figure in headlines[row.test]
-    ]
+    header, rows = comparison.columns, comparison.rows
     print_lines()
     console = Console()
     if console.is_terminal:
@@ -202,24 +137,3 @@ def _print_figures(differences: pd.DataFrame, names: tuple[str, str]) -> None:
     widths = [max(len(line[column]) for line in (header, *rows)) for column in range(len(header))]
     for row in (header, *rows):
         print_lines("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _cells(row: Any, figure_name: str, level_name: str) -> list[str]:
-    from attnfaith.attribution.display_names import display_name
-
-    interval = "" if math.isnan(row.low) or math.isnan(row.high) else f" [{_signed(row.low)}, {_signed(row.high)}]"
-    difference = row.note or ("undefined" if math.isnan(row.difference) else f"{_signed(row.difference)}{interval}")
-    texts = str(row.texts_a) if row.texts_a == row.texts_b else f"{row.texts_a}, {row.texts_b}"
-    same_level = row.ranking_level in ("", row.erase_level)
-    ranking = display_name((row.ranking_level, row.ranking)) if row.ranking else ""
-    ranking += "" if same_level else f" ({row.ranking_level} level)"
-    level = level_name or row.erase_level
-    return [visible(level), visible(ranking), figure_name, _value(row.a), _value(row.b), difference, texts]
-
-
-def _value(number: float) -> str:
-    return "undefined" if math.isnan(number) else f"{round(number, 3) + 0.0:.3f}"
-
-
-def _signed(number: float) -> str:
-    return f"{round(number, 3) + 0.0:+.3f}"  # never -0.000

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from attnfaith.cli import options
-from attnfaith.cli.option_names import OPTIONS
 from attnfaith.cli.options import bars, model_path
 from attnfaith.errors import InputError
+from attnfaith.option_names import OPTIONS
 from attnfaith.parameter_names import option_names
 
 
@@ -29,7 +29,7 @@ def demo(
 
     A corpus of reviews is made in which it is known which words decide. A flat and a hierarchical attention network
     (FLAN, HAN) are trained on it and evaluated, and what their attention says is compared with what was planted.
-    The report is in the folder of the output. Nothing is downloaded.
+    The folder of the output has a report for a browser. Nothing is downloaded.
 
     [bold]Examples[/bold]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnfaith.addresses import is_address
 from attnfaith.cli import options
+from attnfaith.cli.exit_codes import process_number
 from attnfaith.cli.json_output import rows_of, write
 from attnfaith.cli.options import (
     assigned,
@@ -61,6 +63,8 @@ def evaluate(
     resamples: options.Resamples = 9999,
     confidence: options.Confidence = 0.95,
     output: options.Output = "attnfaith-run",
+    report: options.Report = None,
+    no_texts: options.NoTexts = False,
     seed: options.Seed = 0,
     part: options.Part = None,
     json: options.Json = False,
@@ -86,6 +90,7 @@ def evaluate(
     [cyan]attnfaith evaluate ./my-model reviews.csv --text-column review --label-column stars --output run/[/cyan]
     [cyan]attnfaith evaluate ./my-model data.parquet --rankings attention,gradient --level input --bounds[/cyan]
     [cyan]attnfaith evaluate ./my-model data.jsonl --explanation lime=lime_scores --json > verdict.json[/cyan]
+    [cyan]attnfaith evaluate ./my-model reviews.csv --report report.html[/cyan]   also a page for a browser
     [cyan]attnfaith evaluate ./my-model reviews.csv --precision 5[/cyan]   only as many texts as that takes
     [cyan]torchrun --nproc-per-node 2 -m attnfaith evaluate ./my-model data.parquet --output run/[/cyan]
     [cyan]attnfaith evaluate ./my-model data.parquet --part 3/16 --output run-3/[/cyan]   then attnfaith merge
@@ -106,7 +111,7 @@ def evaluate(
     """
     chosen = parsed_tests(tests, option, bounds=bounds)
     chosen_rankings, share = rankings_of(rankings), share_of_points(precision)
-    chosen_part = part_of(part)
+    chosen_part, page = part_of(part), _report_path(report)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
     with _kept(output), bars(quiet):
         from attnfaith.evaluation.evaluator import Evaluator
@@ -144,20 +149,24 @@ def evaluate(
             precision=share,
             max_texts=max_texts,
             output_dir=output,
+            store_texts=not no_texts,
             quiet=quiet,
             part=chosen_part,
         )
         if evaluator.processes.index == 0:
-            tell(results, json=json)
+            if page is not None:
+                results.to_html(page)
+            tell(results, json=json, report=page)
 
 
-def tell(results: Results, *, json: bool) -> None:
+def tell(results: Results, *, json: bool, report: Path | None = None) -> None:
     """Print the verdict and the notes, or one JSON object."""
     notes, verdict = results.manifest["notes"], results.verdict
     if not json:
         print_verdict(verdict)
         lines = [f"Note: {' '.join(note.split())}" for note in notes]
-        print_lines("\n".join([*lines, f"The results are in {results.location!r}."]))
+        lines.append(f"The results are in {results.location!r}.")
+        print_lines("\n".join(lines if report is None else [*lines, f"The report is in {str(report)!r}."]))
         return
     write(
         {
@@ -179,6 +188,15 @@ def tell(results: Results, *, json: bool) -> None:
 def place_of(results: Results) -> str:
     """The whole path of the folder of results, or their address."""
     return results.location if is_address(results.location) else str(results.path.resolve())
+
+
+def _report_path(given: str | None) -> Path | None:
+    """Check that a report can be written, in the process that writes it."""
+    if given is None or process_number() != 0:
+        return None
+    from attnfaith.report.output_file import check_report_path
+
+    return check_report_path(given)
 
 
 @contextmanager

@@ -11,11 +11,11 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from attnfaith.cli.option_names import OPTIONS
 from attnfaith.cli.terminal import print_lines, usable_size, visible_logs
 from attnfaith.errors import AttnFaithError, InputError, StorageError
 from attnfaith.escaping import visible
 from attnfaith.interrupts import INTERRUPTED, raising
+from attnfaith.option_names import OPTIONS
 from attnfaith.parameter_names import option_names
 
 FAILED, WRONG, STORAGE = 1, 2, 3

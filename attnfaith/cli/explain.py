@@ -112,10 +112,10 @@ def _texts(text: str, second: str | None) -> list[Any]:
         try:
             lines_read = lines_of(typer.get_binary_stream("stdin").read().decode("utf-8-sig"))
         except UnicodeDecodeError as error:
-            raise InputError(f"Standard input is not UTF-8: {error}.") from error
+            raise InputError(f"Standard input is not UTF-8: {error}.", code="unreadable-data") from error
         lines = [line for line in lines_read if line.strip()]
         if not lines:
-            raise InputError("Standard input has no text. Give one text per line.")
+            raise InputError("Standard input has no text. Give one text per line.", code="no-texts")
         if blank := len(lines_read) - len(lines):
             print_lines(f"Note: {blank} blank line{'s were' if blank > 1 else ' was'} left out.", err=True)
     return [line if second is None else (line, second) for line in lines]

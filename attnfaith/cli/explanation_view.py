@@ -16,12 +16,14 @@ from attnfaith.attribution.coloured_text import (
     format_score,
     largest_score,
     meanings,
+    one_line,
+    piece_lines,
     predicted,
+    ranked,
     strength,
 )
 from attnfaith.attribution.explanation import Explanation, Piece
 from attnfaith.cli.terminal import print_lines
-from attnfaith.escaping import visible
 
 STRONGEST = 10
 """So many items are listed under a text in a terminal; a table has all."""
@@ -53,15 +55,8 @@ def show(explanation: Explanation, *, words: bool = False) -> None:
 
 
 def table(explanation: Explanation, pieces: list[Piece]) -> list[str]:
-    """The lines of a table: the decision, then index, rank (1 = most important), score and item, in text order."""
-    ranks = {index: rank for rank, index in enumerate(_ranking(pieces), 1)}
-    lines = [f"{name}: {value}" for name, value in _facts(explanation)]
-    lines.append(f"{'place':>5}  {'rank':>4}  {'score':>11}  item")
-    for index, piece in enumerate(pieces):
-        lines.append(
-            f"{index:>5}  {ranks[index]:>4}  {format_score(explanation, piece.score):>11}  {_shown(piece.text)}"
-        )
-    return lines
+    """The lines of a table: the decision, then the pieces in text order."""
+    return [*(f"{name}: {value}" for name, value in _facts(explanation)), *piece_lines(explanation, pieces)]
 
 
 def highlighted(explanation: Explanation, pieces: list[Piece], signs: tuple[str, str]) -> list[Text]:
@@ -74,7 +69,7 @@ def highlighted(explanation: Explanation, pieces: list[Piece], signs: tuple[str,
     for parts in coloured_pieces(explanation, pieces):
         line = Text()
         for part in parts:
-            visible_text = _shown(part.text, "\n")
+            visible_text = one_line(part.text, "\n")
             if part.score is None:
                 line.append(visible_text, "strike dim" if part.unread else "")
             else:
@@ -84,13 +79,13 @@ def highlighted(explanation: Explanation, pieces: list[Piece], signs: tuple[str,
         lines.append(Text(f"{name}: ").append(value, "bold" if name == "predicted" else ""))
     if signed:
         lines.append(_key(explanation, signs))
-    order = [index for index in _ranking(pieces) if math.isfinite(pieces[index].score)]
+    order = [index for index in ranked(pieces) if math.isfinite(pieces[index].score)]
     if signed:
         order.sort(key=lambda index: -abs(pieces[index].score))
     lines.append(Text())
     for index in order[:STRONGEST]:
         piece = pieces[index]
-        marked = _marked(_shown(piece.text), piece.score, size, None)
+        marked = _marked(one_line(piece.text), piece.score, size, None)
         lines.append(Text(f"{format_score(explanation, piece.score):>11}  ").append_text(marked))
     if len(order) > STRONGEST:
         lines.append(Text(f"{'':>11}  the {STRONGEST} strongest of {len(order)}; --json gives all", "dim"))
@@ -103,16 +98,16 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
     texts = (
         [("text", encoded.text)] if encoded.pair is None else [("text", encoded.text), ("second text", encoded.pair)]
     )
-    return [*((name, _shown(text)) for name, text in texts), *_decision_facts(explanation)]
+    return [*((name, one_line(text)) for name, text in texts), *_decision_facts(explanation)]
 
 
 def _decision_facts(explanation: Explanation) -> list[tuple[str, str]]:
     facts = [("predicted", predicted(explanation)), ("explained", explained(explanation))]
-    return [(name, _shown(value)) for name, value in (*facts, *(("note", note) for note in explanation.notes))]
+    return [(name, one_line(value)) for name, value in (*facts, *(("note", note) for note in explanation.notes))]
 
 
 def _key(explanation: Explanation, signs: tuple[str, str]) -> Text:
-    high, low = (_shown(meaning) for meaning in meanings(explanation))
+    high, low = (one_line(meaning) for meaning in meanings(explanation))
     key = Text("marked: ").append_text(_marked(high, 1.0, 1.0, signs)).append("  ")
     return key.append_text(_marked(low, -1.0, 1.0, signs))
 
@@ -132,16 +127,3 @@ def _marked(text: str, score: float, size: float, signs: tuple[str, str] | None)
 def _signs(console: Console) -> tuple[str, str]:
     """The signs after items for and against the target."""
     return ("⁺", "⁻") if console.encoding.startswith("utf") else ("(+)", "(-)")
-
-
-def _ranking(pieces: list[Piece]) -> list[int]:
-    """Indices sorted by descending score, ties in text order, undefined scores last."""
-    return sorted(
-        range(len(pieces)), key=lambda index: -pieces[index].score if not math.isnan(pieces[index].score) else math.inf
-    )
-
-
-def _shown(text: str, allowed: str = "") -> str:
-    """Escape line breaks and control characters."""
-    signs = {"\n": "↵", "\t": "⇥"}
-    return visible("".join(sign if sign in allowed else signs.get(sign, sign) for sign in text), allowed)

@@ -57,7 +57,8 @@ def models(
         raise typer.BadParameter(str(error), param_hint="MODEL_TYPE") from error
     notes = Console(stderr=True)
     total = len(model_types or known_types())
-    families = list(track(trying, "Trying", total, console=notes, transient=True, disable=not notes.is_terminal))
+    # Elsewhere not even a bar that is switched off: older versions of rich write an empty line for it.
+    families = list(track(trying, "Trying", total, console=notes, transient=True) if notes.is_terminal else trying)
     listed = [family for family in families if supported is None or family.supported == supported]
     if json:
         print_lines(table_json(listed))

@@ -133,12 +133,16 @@ def model_path(name: str) -> str:
     if not path.exists() and path.parent.is_dir():
         near = did_you_mean(path.name, (entry.name for entry in path.parent.iterdir() if entry.is_dir()))
     if path.is_file():
-        raise InputError(f"{name!r} is a file. Give the folder of a model that was saved with save_pretrained.")
+        raise InputError(
+            f"{name!r} is a file. Give the folder of a model that was saved with save_pretrained.",
+            code="model-not-found",
+        )
     only_path = name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip()
     if not path.exists() and (only_path or near):
         raise InputError(
             f"There is no folder {name!r} to load a model from.{near} Give the folder of a classifier that was saved "
-            "with save_pretrained, or its name on the Hugging Face hub."
+            "with save_pretrained, or its name on the Hugging Face hub.",
+            code="model-not-found",
         )
     return str(path) if path.exists() else name
 
@@ -215,7 +219,7 @@ TextColumn = Annotated[
 ]
 LabelColumn = Annotated[
     str,
-    typer.Option(help="The column of labels; not needed, and left out where there is none.", rich_help_panel=_DATA),
+    typer.Option(help="The column of labels. Optional; ignored if there is none.", rich_help_panel=_DATA),
 ]
 NoLabels = Annotated[bool, typer.Option("--no-labels", help="Read no labels.", rich_help_panel=_DATA)]
 SecondTextColumn = Annotated[
@@ -225,17 +229,17 @@ LabelMap = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CLASS=LABEL",
-        help="A class of the model and its label in the data; once for each class.",
+        help="A class of the model and its label in the data; give it once for each class.",
         rich_help_panel=_DATA,
     ),
 ]
 RationaleColumn = Annotated[
     str | None,
-    typer.Option(help="The column of what people marked, for the test rationales.", rich_help_panel=_DATA),
+    typer.Option(help="The column of rationales that people marked, for the test rationales.", rich_help_panel=_DATA),
 ]
-Subset = Annotated[str | None, typer.Option(help="Of a data set that has several.", rich_help_panel=_DATA)]
+Subset = Annotated[str | None, typer.Option(help="The subset, if the data set has several.", rich_help_panel=_DATA)]
 Split = Annotated[
-    str | None, typer.Option(help='Of a data set that has several, or a part: "test[:100]".', rich_help_panel=_DATA)
+    str | None, typer.Option(help='The split, if there are several, or a part: "test[:100]".', rich_help_panel=_DATA)
 ]
 Precision = Annotated[
     float | None,
@@ -252,6 +256,18 @@ MaxTexts = Annotated[
 Output = Annotated[
     str, typer.Option(help="The folder of the results, or an address (s3://...): new, or of the same run.")
 ]
+Report = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Also write a report for a browser: one HTML file that loads nothing."),
+]
+NoTexts = Annotated[
+    bool,
+    typer.Option(
+        "--no-texts",
+        help="Store no texts. By default the results hold up to 2,000 of them, with their scores, for the reader of "
+        "single texts in the report.",
+    ),
+]
 Rankings = Annotated[
     str,
     typer.Option(
@@ -266,7 +282,7 @@ Explanations = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=COLUMN",
-        help="A ranking of yours: a column with a list of scores for each text; repeatable.",
+        help="An explanation of your own: a column with a list of scores for each text; repeatable.",
         rich_help_panel=_RUN,
     ),
 ]
@@ -313,7 +329,7 @@ Hide = Annotated[
 SpecialTokens = Annotated[
     str,
     typer.Option(
-        **_among("include", "protect"), help="Whether [CLS] and its like may be erased.", rich_help_panel=_RUN
+        **_among("include", "protect"), help="Whether special tokens such as [CLS] may be erased.", rich_help_panel=_RUN
     ),
 ]
 ProtectDeciding = Annotated[
@@ -333,7 +349,7 @@ Explained = Annotated[
     typer.Option(
         "--explain",
         **_among("probability", "logit", "log_odds"),
-        help="What of that class is explained; by default each ranking's own.",
+        help="The number that is explained; by default that of each ranking.",
         rich_help_panel=_RUN,
     ),
 ]
@@ -341,7 +357,7 @@ Steps = Annotated[
     int | None,
     typer.Option(help="Points of integrated paths; by default 9 to 129, as each text needs.", rich_help_panel=_RUN),
 ]
-Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
+Seed = Annotated[int, typer.Option(help="The seed of all random draws.")]
 Decision = Annotated[
     str | None,
     typer.Option(
@@ -356,14 +372,21 @@ Tolerance = Annotated[
 ]
 MaxLength = Annotated[
     int | None,
-    typer.Option(help="Cut longer texts off at so many tokens; they are counted.", rich_help_panel=_MODEL),
+    typer.Option(
+        help="Truncate longer texts to this many tokens; truncated texts are counted.", rich_help_panel=_MODEL
+    ),
 ]
-BatchSize = Annotated[int, typer.Option(help="Texts in a batch; fewer while memory runs out.", rich_help_panel=_MODEL)]
+BatchSize = Annotated[int, typer.Option(help="Texts in a batch; fewer if memory runs out.", rich_help_panel=_MODEL)]
 Device = Annotated[
-    str | None, typer.Option(help="Such as cpu or cuda:0; by default the best there is.", rich_help_panel=_MODEL)
+    str | None,
+    typer.Option(help="The device, such as cpu or cuda:0; by default the best one available.", rich_help_panel=_MODEL),
 ]
-Resamples = Annotated[int, typer.Option(help="Of the texts, behind every interval.", rich_help_panel=_FIGURES)]
-Confidence = Annotated[float, typer.Option(help="Of the intervals.", rich_help_panel=_FIGURES)]
+Resamples = Annotated[
+    int, typer.Option(help="The number of bootstrap resamples behind each interval.", rich_help_panel=_FIGURES)
+]
+Confidence = Annotated[
+    float, typer.Option(help="The confidence level of intervals, such as 0.95.", rich_help_panel=_FIGURES)
+]
 Part = Annotated[
     str | None,
     typer.Option(

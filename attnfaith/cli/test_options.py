@@ -44,7 +44,9 @@ def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bo
         test, _, option = name.partition(".")
         if test not in kinds:
             tests[test]  # says which there are
-            raise InputError(f"The option {name!r} is of a test that is not run. Add {test!r} to --tests.")
+            raise InputError(
+                f"The option {name!r} is of a test that is not run. Add {test!r} to --tests.", code="unknown-name"
+            )
         settings[test][option] = _typed(value, name, _types(kinds[test]), option)
     return [kind(**settings[name]) for name, kind in kinds.items()]
 
@@ -58,7 +60,8 @@ def _typed(text: str, name: str, option_types: Mapping[str, Any], option: str) -
     if option not in option_types:
         raise InputError(
             f"There is no option {name!r}.{did_you_mean(option, option_types)} Known: "
-            f"{', '.join(option_types) or 'none'}. Options are given as test.option=value."
+            f"{', '.join(option_types) or 'none'}. Options are given as test.option=value.",
+            code="unknown-name",
         )
     for kind in _members(option_types[option]):
         try:

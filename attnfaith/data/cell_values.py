@@ -39,14 +39,16 @@ def text_of(value: Any, row: int, column: Hashable) -> str | None:
             value.encode()
         except UnicodeEncodeError:
             raise InputError(
-                f"{where} holds half a character (a lone surrogate), which no tokenizer reads. Repair it."
+                f"{where} holds half a character (a lone surrogate), which no tokenizer reads. Repair it.",
+                code="not-a-text",
             ) from None
         return str(value)
     if missing(value):
         return None
     raise InputError(
         f"{where} holds {short_repr(value)}, of type {type(value).__name__}; expected a text. Name the column "
-        f"of texts with {parameter('input_column')}."
+        f"of texts with {parameter('input_column')}.",
+        code="not-a-text",
     )
 
 
@@ -66,7 +68,10 @@ def scores_of(value: Any, row: int, column: Hashable) -> tuple[float, ...]:
             return tuple(math.nan if missing(score := plain(entry)) else float(score) for entry in cell)
     except (TypeError, ValueError):
         pass
-    raise InputError(f"{where} holds {short_repr(value)}; expected a list of numbers, one for each item of the text.")
+    raise InputError(
+        f"{where} holds {short_repr(value)}; expected a list of numbers, one for each item of the text.",
+        code="mismatched-scores",
+    )
 
 
 def is_number(value: Any) -> bool:

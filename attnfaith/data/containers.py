@@ -87,7 +87,8 @@ class Records(Indexed):
             if not isinstance(record, Mapping):
                 raise InputError(
                     f"Entry {number} of the list is of type {type(record).__name__}; expected a dict such as "
-                    "{'text': ..., 'label': ...}."
+                    "{'text': ..., 'label': ...}.",
+                    code="unreadable-data",
                 )
         self._records, self.rows = records, len(records)
         self.columns = list(dict.fromkeys(column for record in records for column in record))
@@ -129,7 +130,9 @@ class DatasetTable(Indexed):
     def __init__(self, data: datasets.Dataset, columns: Sequence[str] | None = None, cells: str = "values") -> None:
         if data.format["type"] == "custom":
             raise InputError(
-                "The data set computes its rows by a transform (set_transform). Use map() instead, and give its result."
+                "The data set computes its rows by a transform (set_transform). Use map() instead, and give its "
+                "result.",
+                code="unreadable-data",
             )
         self._data, self.rows = data.with_format(None), len(data)
         self._views: dict[tuple[Column, ...], datasets.Dataset] = {}
@@ -237,7 +240,8 @@ def open_table(
     elif split is not None:
         raise InputError(
             f"{parameter('split', split)} is for data with splits; these are of type {type(data).__name__}, which has "
-            f"none. Leave {parameter('split')} out."
+            f"none. Leave {parameter('split')} out.",
+            code="data-not-found",
         )
     if isinstance(data, datasets.Dataset):
         return DatasetTable(data, columns, cells), notes

@@ -70,7 +70,8 @@ def _open_local(name: Any, subset: str | None, needed: Sequence[str]) -> OpenedD
     if len(suffixes) > 1 or not suffixes <= {*SUFFIXES}:
         raise InputError(
             f"{_names(files)}: expected files of one kind, out of {', '.join(SUFFIXES)}. Save the data as one of "
-            "these (or, in Python, give a DataFrame or a datasets.Dataset)."
+            "these (or, in Python, give a DataFrame or a datasets.Dataset).",
+            code="unreadable-data",
         )
     suffix = suffixes.pop()
     if suffix == ".parquet":
@@ -91,7 +92,7 @@ def _files(name: Any) -> list[Path] | None:
             return [path]
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{short_repr(str(name), 80)} cannot be reached: {reason}.") from error
+        raise InputError(f"{short_repr(str(name), 80)} cannot be reached: {reason}.", code="data-not-found") from error
     if matches := sorted(glob.glob(str(path), recursive=True)):
         return [Path(file) for file in matches]
     if _looks_like_path(name):
@@ -128,7 +129,7 @@ def _no_such(path: Path) -> Path:
     folder = path.parent
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     hint = did_you_mean(path.name, names, lambda name: repr(str(folder / name)))
-    raise InputError(f"There is no file {short_repr(str(path), 400)}.{hint}")
+    raise InputError(f"There is no file {short_repr(str(path), 400)}.{hint}", code="data-not-found")
 
 
 def _folder(path: Path, subset: str | None) -> OpenedData:
@@ -136,7 +137,9 @@ def _folder(path: Path, subset: str | None) -> OpenedData:
         if any((path / name).exists() for name in ("state.json", "dataset_dict.json")):
             return OpenedData(datasets.load_from_disk(str(path)))
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        raise InputError(f"The data set saved in {str(path)!r} cannot be read: {error}") from error
+        raise InputError(
+            f"The data set saved in {str(path)!r} cannot be read: {error}", code="unreadable-data"
+        ) from error
     return _load(str(path), subset, local=True)
 
 
@@ -152,10 +155,13 @@ def _load(name: str, subset: str | None, *, local: bool = False) -> OpenedData:
         # `datasets` raises RuntimeError when it refuses to run a script beside the data
         reason = f"{error} {error.__cause__ or ''}".strip()
         if local:
-            raise InputError(f"The folder {name!r} holds no data that `datasets` can read: {reason}") from error
+            raise InputError(
+                f"The folder {name!r} holds no data that `datasets` can read: {reason}", code="data-not-found"
+            ) from error
         raise InputError(
             f"There is no file or folder {short_repr(name)}, and no data set of that name was found on the Hugging "
-            f"Face hub: {reason[:600]}. Check the name, or give a path."
+            f"Face hub: {reason[:600]}. Check the name, or give a path.",
+            code="data-not-found",
         ) from error
 
 
@@ -164,7 +170,7 @@ def _parquet(files: Sequence[Path]) -> OpenedData:
         try:
             pq.read_metadata(file)
         except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{str(file)!r} cannot be read as parquet: {error}") from error
+            raise InputError(f"{str(file)!r} cannot be read as parquet: {error}", code="unreadable-data") from error
     try:
         with temporary_cache() as cache:
             names = [str(file.resolve()) for file in files]
@@ -172,7 +178,9 @@ def _parquet(files: Sequence[Path]) -> OpenedData:
     except StorageError:
         raise
     except (OSError, ValueError, datasets.exceptions.DatasetsError, pa.ArrowException) as error:
-        raise InputError(f"{_names(files)} cannot be read as parquet: {error.__cause__ or error}") from error
+        raise InputError(
+            f"{_names(files)} cannot be read as parquet: {error.__cause__ or error}", code="unreadable-data"
+        ) from error
 
 
 def _names(files: Sequence[Path]) -> str:

@@ -161,7 +161,8 @@ class LabelReader:
         if self.labels.count <= 2 and self._multi_hot_row is not None and self._listed_row is not None:
             raise InputError(
                 f"Row {self._multi_hot_row} reads as 0 or 1 for each label, row {self._listed_row} as a list of label "
-                "numbers. Use one of the two throughout, or names (rows are counted from 0)."
+                "numbers. Use one of the two throughout, or names (rows are counted from 0).",
+                code="unknown-label",
             )
         return tuple(sorted(set(numbers)))
 
@@ -186,10 +187,13 @@ class LabelReader:
         if mapping is None:
             return {}
         if not isinstance(mapping, Mapping) or not mapping:
-            raise InputError(f"Expected {parameter('label_mapping')} to be a dict, got {short_repr(mapping)}.")
+            raise InputError(
+                f"Expected {parameter('label_mapping')} to be a dict, got {short_repr(mapping)}.", code="unknown-label"
+            )
         if self.labels.kind == "regression":
             raise InputError(
-                f"{parameter('label_mapping')} is for classes, but the model is a regression. Leave it out."
+                f"{parameter('label_mapping')} is for classes, but the model is a regression. Leave it out.",
+                code="unknown-label",
             )
         class_of: dict[Any, int] = {}
         for key, label in mapping.items():
@@ -199,7 +203,8 @@ class LabelReader:
             if class_of.setdefault(_normalized(label), number) != number:
                 raise InputError(
                     f"{parameter('label_mapping')} maps two classes, {class_of[_normalized(label)]} and {number}, to "
-                    f"the label {short_repr(label)}."
+                    f"the label {short_repr(label)}.",
+                    code="unknown-label",
                 )
         return class_of
 
@@ -221,11 +226,16 @@ class LabelReader:
             if number is None and _normalized(value) in range(self.labels.classes):
                 number = _normalized(value)
             if number is None:
-                return InputError(message)
+                return InputError(message, code="unknown-label")
             turned_round[self.labels.usable_names[number] if self._by_name else number] = label
         if len(turned_round) < len(mapping):  # several labels for one class
-            return InputError(f"{message} Each class can have one label only: replace the others in the data.")
-        return InputError(f"{message} It fits with classes and labels exchanged: {short_repr(turned_round, 200)}.")
+            return InputError(
+                f"{message} Each class can have one label only: replace the others in the data.", code="unknown-label"
+            )
+        return InputError(
+            f"{message} It fits with classes and labels exchanged: {short_repr(turned_round, 200)}.",
+            code="unknown-label",
+        )
 
     def _classes(self) -> str:
         last = self.labels.classes - 1
@@ -237,11 +247,13 @@ class LabelReader:
         if self.labels.kind == "regression":
             return InputError(
                 f"{message} Name another column with {parameter('label_column')}, or leave labels out with "
-                f"{parameter('label_column', None)}."
+                f"{parameter('label_column', None)}.",
+                code="unknown-label",
             )
         return InputError(
             f"{message} {self._classes()} Give the label that each class has in the data with "
-            f"{parameter('label_mapping={class: label}')}, or leave labels out with {parameter('label_column', None)}."
+            f"{parameter('label_mapping={class: label}')}, or leave labels out with {parameter('label_column', None)}.",
+            code="unknown-label",
         )
 
 

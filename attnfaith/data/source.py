@@ -100,7 +100,7 @@ class DataSource:
             data, options.columns, input_column=options.input_column, subset=options.subset, split=options.split
         )
         if self._table.empty:
-            raise InputError("The data set is empty: it has no rows.")
+            raise InputError("The data set is empty: it has no rows.", code="no-texts")
         rationale = [] if options.rationale_column is None else [options.rationale_column]
         check_columns(
             self._table.columns,
@@ -254,10 +254,11 @@ class DataSource:
             if not self._table.untyped or not is_number(value):
                 return
         if first is None:
-            raise InputError(f"The column {column!r} holds no text: every row of it is empty.")
+            raise InputError(f"The column {column!r} holds no text: every row of it is empty.", code="no-texts")
         raise InputError(
             f"The column {column!r} holds numbers only, from row {first[0]} (counted from 0) on: {first[1]!r}. "
-            f"Expected texts. Name their column with {parameter('input_column')}."
+            f"Expected texts. Name their column with {parameter('input_column')}.",
+            code="not-a-text",
         )
 
 
@@ -331,7 +332,10 @@ def check_columns(columns: Sequence[Column], requested: Mapping[str, Sequence[Co
             if list(columns).count(name) == 1:
                 continue
             if name in columns:
-                raise InputError(f"The data have several columns {name!r} ({parameter(argument)}). Rename all but one.")
+                raise InputError(
+                    f"The data have several columns {name!r} ({parameter(argument)}). Rename all but one.",
+                    code="unknown-column",
+                )
             available = [str(column) for column in columns]
             hint = did_you_mean(name, available)
             if len(available) == 1 and any(sign in available[0] for sign in ";\t|"):
@@ -342,5 +346,6 @@ def check_columns(columns: Sequence[Column], requested: Mapping[str, Sequence[Co
             listing = ", ".join(repr(column if len(column) <= 40 else column[:37] + "...") for column in available[:50])
             raise InputError(
                 f"The data have no column {short_repr(name)} ({parameter(argument)}).{hint} Columns: "
-                f"{listing or 'none'}."
+                f"{listing or 'none'}.",
+                code="unknown-column",
             )

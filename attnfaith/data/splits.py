@@ -26,15 +26,20 @@ def choose_split(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tup
                 return splits[name], (
                     f"The split {name!r} was taken, out of {names}; choose another with {parameter('split')}.",
                 )
-        raise InputError(f"The data have the splits {names}. Choose one with {parameter('split')}.")
+        raise InputError(
+            f"The data have the splits {names}. Choose one with {parameter('split')}.", code="data-not-found"
+        )
     if split in splits:
         return splits[split], ()
     if not all(isinstance(part, datasets.Dataset) for part in splits.values()):
-        raise InputError(f"There is no split {split!r}; there are {names}. Of a stream, a split is taken as a whole.")
+        raise InputError(
+            f"There is no split {split!r}; there are {names}. Of a stream, a split is taken as a whole.",
+            code="data-not-found",
+        )
     try:
         parts = datasets.ReadInstruction.from_spec(split).to_absolute({name: len(splits[name]) for name in splits})
     except (ValueError, AssertionError, TypeError) as error:
-        raise InputError(_no_split(split, list(splits))) from error
+        raise InputError(_no_split(split, list(splits)), code="data-not-found") from error
     return datasets.concatenate_datasets(
         [splits[part.splitname].select(range(part.from_, part.to)) for part in parts]
     ), ()

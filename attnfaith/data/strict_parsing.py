@@ -40,7 +40,9 @@ def csv_rows(file: Path) -> Iterator[dict[str, str | None]]:
                 header = cells
                 if len({*header}) < len(header):
                     repeated = next(name for name in header if header.count(name) > 1)
-                    raise InputError(f"{str(file)!r} has two columns called {repeated!r}. Rename one.")
+                    raise InputError(
+                        f"{str(file)!r} has two columns called {repeated!r}. Rename one.", code="unreadable-data"
+                    )
             elif len(cells) != len(header):
                 start = ", ".join(cells)[:40]
                 bad.add(line, f"has {len(cells)} fields where the header has {len(header)} ({start!r})")
@@ -58,7 +60,8 @@ def _check_separator(file: Path, stream: Any) -> None:
         raise InputError(
             f"{str(file)!r}: the header looks separated by {separator!r}, but a {file.suffix.lower()} file is read as "
             f"separated by {expected!r}. Save it with that separator (or, in Python, read it with pandas and give the "
-            "DataFrame)."
+            "DataFrame).",
+            code="unreadable-data",
         )
     stream.seek(0)
 
@@ -90,10 +93,13 @@ def _json_list(file: Path, text: str, before: int) -> Iterator[dict[str, Any]]:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = before + getattr(error, "lineno", 1)
-        raise InputError(f"{str(file)!r} is not JSON: line {line}: {error}.") from error
+        raise InputError(f"{str(file)!r} is not JSON: line {line}: {error}.", code="unreadable-data") from error
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
-            raise InputError(f"{str(file)!r}: entry {number} of its list is a {type(row).__name__}, not an object.")
+            raise InputError(
+                f"{str(file)!r}: entry {number} of its list is a {type(row).__name__}, not an object.",
+                code="unreadable-data",
+            )
         yield row
 
 
@@ -114,7 +120,9 @@ class _BadRows:
         if self.count:
             which = f"{self.count} bad row{'s' * (self.count > 1)}"
             which += f", the first {_MAX_NAMED}" if self.count > _MAX_NAMED else ""
-            raise InputError(f"{str(self.file)!r} has {which}: {'; '.join(self._reasons)}. {self.advice}")
+            raise InputError(
+                f"{str(self.file)!r} has {which}: {'; '.join(self._reasons)}. {self.advice}", code="unreadable-data"
+            )
 
 
 @contextmanager
@@ -125,9 +133,11 @@ def _text_of(file: Path, *, newline: str) -> Iterator[Any]:
         with file.open(encoding="utf-8-sig", newline=newline) as stream:
             yield stream
     except UnicodeDecodeError as error:
-        raise InputError(f"{str(file)!r} is not UTF-8: {_first_undecodable(file)}. Save it as UTF-8.") from error
+        raise InputError(
+            f"{str(file)!r} is not UTF-8: {_first_undecodable(file)}. Save it as UTF-8.", code="unreadable-data"
+        ) from error
     except OSError as error:
-        raise InputError(f"{str(file)!r} cannot be read: {error.strerror or error}.") from error
+        raise InputError(f"{str(file)!r} cannot be read: {error.strerror or error}.", code="unreadable-data") from error
     finally:
         csv.field_size_limit(before)
 

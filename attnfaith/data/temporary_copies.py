@@ -64,10 +64,10 @@ def fetched(names: Sequence[Any]) -> Iterator[list[Path]]:
         try:
             yield list(copies)
         except InputError as error:
-            message = str(error)
+            message = error.message
             for copy, address in copies.items():
                 message = message.replace(str(copy), address)
-            raise InputError(message) from error
+            raise InputError(message, code=error.code) from error
 
 
 def _copy(name: str, folder: Path) -> dict[Path, str]:
@@ -80,14 +80,14 @@ def _copy(name: str, folder: Path) -> dict[Path, str]:
         try:
             matches = sorted(system.glob(path)) if glob.has_magic(path) else [path]
             if not matches:
-                raise InputError(f"There is no file {short_repr(address, 200)}.")
+                raise InputError(f"There is no file {short_repr(address, 200)}.", code="data-not-found")
             copies = {}
             for match in matches:
                 copy = folder / match.rstrip("/").rpartition("/")[2]
                 system.get(match, str(copy), recursive=system.isdir(match))
                 copies[copy] = address if match == path else f"{scheme}{match.lstrip('/')}"
         except FileNotFoundError as error:
-            raise InputError(f"There is no file {short_repr(address, 200)}.") from error
+            raise InputError(f"There is no file {short_repr(address, 200)}.", code="data-not-found") from error
     return copies
 
 

@@ -15,7 +15,9 @@ from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import put, storing
 
 MARKER = "demo.json"
-OUTPUTS = ("report.md", "figures", "tables", "models", "data", "runs")
+REPORTS = ("report.html", "flan.html", "han.html")
+FOLDERS = ("figures", "tables", "models", "data", "runs")
+OUTPUTS = (*REPORTS, *FOLDERS)
 """The files and folders that a demo writes, and can remove; others in its folder are left alone."""
 _EARLIER = ".earlier"
 """The folder for replaced files, until it is known that the new demo can run."""
@@ -42,14 +44,15 @@ def demo_folder(output: str | os.PathLike[str], settings: Mapping[str, Any], *, 
         if earlier is None and (present := sorted(entry.name for entry in path.iterdir())):
             raise InputError(
                 f"{str(path)!r} holds other files ({present[0]!r}) and no demo of attnfaith. Give another "
-                f"{parameter('output')}, new or empty."
+                f"{parameter('output')}, new or empty.",
+                code="not-a-run",
             )
         resumed = resume and earlier == {"settings": requested, "finished": False}
         replaced = [name for name in OUTPUTS if not (resumed and name == "runs")]
         _move(path, path / _EARLIER, replaced)
         try:
             _write_marker(path, requested, finished=False)
-            for name in OUTPUTS[1:]:
+            for name in FOLDERS:
                 (path / name).mkdir(exist_ok=True)
             yield path
         except InputError:  # raised before any output was written
@@ -61,7 +64,7 @@ def demo_folder(output: str | os.PathLike[str], settings: Mapping[str, Any], *, 
             raise
         finally:
             _remove(path / _EARLIER)
-        for name in OUTPUTS[1:]:
+        for name in FOLDERS:
             if not any((path / name).iterdir()):
                 (path / name).rmdir()
         _write_marker(path, requested, finished=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from attnfaith.demo import examples, report, steps
+from attnfaith.demo import sentences, steps
 from attnfaith.demo.corpus import reviews
 from attnfaith.demo.output_folder import demo_folder
 from attnfaith.demo.planted import Planted, agreement_table
@@ -17,6 +17,7 @@ from attnfaith.demo.steps import MODELS, Plan
 from attnfaith.errors import InputError
 from attnfaith.escaping import visible
 from attnfaith.evaluation.evaluator import Evaluator
+from attnfaith.report.run_report import write_report
 from attnfaith.validation import whole_number
 
 TESTS = ("erasure", "single_weight")
@@ -40,8 +41,9 @@ def run_demo(
     are trained on it and evaluated on held-out reviews, and every ranking is compared with the decisive words. With
     your own model and data these are evaluated and nothing is trained.
 
-    The main results are printed. The folder holds ``report.md``, ``figures`` (png), ``tables`` (csv), the
-    ``runs`` (for `attnfaith.load_results`) and, by default, the ``models`` and the held-out reviews (``data``).
+    The main results are printed. The folder holds the reports (``flan.html`` and ``han.html``, or ``report.html`` on
+    your own model), ``figures`` (png), ``tables`` (csv), the ``runs`` (for `attnfaith.load_results`) and, by default,
+    the ``models`` and the held-out reviews (``data``).
 
     Args:
         output: the folder: new, empty, or of an earlier demo, which is replaced.
@@ -63,9 +65,8 @@ def run_demo(
     else:
         columns = {"input_column": text_column, "label_column": label_column}
         lines = own_demo(output, model, data, columns, seed=seed, quiet=quiet)
-    folder = Path(output).expanduser()
-    typer.echo(visible("\n".join([*lines, f"The report is {folder / 'report.md'}"]), "\n"))
-    return folder
+    typer.echo(visible("\n".join(lines), "\n"))
+    return Path(output).expanduser()
 
 
 def planted_demo(
@@ -81,7 +82,6 @@ def planted_demo(
     """
     plan = Plan() if plan is None else plan
     lines: list[str] = []
-    sections: list[str] = []
     with demo_folder(output, {"seed": seed}) as folder, steps.one_thread(), steps.no_bars():
         steps.show_step(f"Writing {plan.reviews} reviews", quiet=quiet)
         rows = reviews(plan.reviews, seed=seed)
@@ -107,12 +107,14 @@ def planted_demo(
                 explained, planted, counted=correct, **results.manifest["statistics"], seed=seed
             )
             steps.write_results(folder, name, results, agreement)
-            example_lines = examples.planted_examples(results, explained, planted, held_out)
-            sections += report.section(name, f"The {display_name}", results, example_lines, agreement)
-            lines += report.terminal_lines(display_name, results, agreement)
-        page = [*report.introduction(plan, seed), *sections, *report.next_steps([*MODELS], user_model=False)]
-        steps.write_lines(folder / "report.md", page)
-    return lines
+            write_report(
+                results,
+                folder / f"{name}.html",
+                title=f"Can the attention of the demo's {display_name} be read as an explanation?",
+                introduction=sentences.introduction(display_name, plan, seed, results, agreement),
+            )
+            lines += sentences.terminal_lines(display_name, results, agreement)
+        return [*lines, *sentences.how_to_open([folder / f"{name}.html" for name in MODELS])]
 
 
 def own_demo(
@@ -135,8 +137,5 @@ def own_demo(
         run = folder / "runs" / "model"
         results = evaluator.compute(data, **columns, tests=TESTS, seed=seed, output_dir=run, quiet=quiet)
         steps.write_results(folder, "model", results)
-        example_lines = examples.user_examples(results, evaluator, data, columns["input_column"])
-        lines = ["# Can the attention of this model be read as an explanation?", ""]
-        lines += report.section("model", "Results", results, example_lines)
-        steps.write_lines(folder / "report.md", [*lines, *report.next_steps(["model"], user_model=True)])
-    return str(results.verdict).splitlines()[:VERDICT_LINES]
+        report = results.to_html(folder / "report.html")
+    return [*str(results.verdict).splitlines()[:VERDICT_LINES], *sentences.how_to_open([report])]

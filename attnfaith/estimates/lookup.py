@@ -156,6 +156,19 @@ def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:
     return f"{number} % [{', '.join(ends)}]"
 
 
+def decimals(figure: SummaryValue) -> str:
+    """Format a number that is no share, such as a correlation, with its interval.
+
+    Example:
+        >>> decimals(SummaryValue(0.619, 0.58, 0.66)), decimals(SummaryValue(-0.001)), decimals(SummaryValue())
+        ('0.62 [0.58, 0.66]', '0.00', 'undefined')
+    """
+    if not figure.known:
+        return "undefined"
+    value, low, high = (f"{round(number, 2) + 0.0:.2f}" for number in (figure.value, figure.low, figure.high))
+    return value if math.isnan(figure.low) else f"{value} [{low}, {high}]"
+
+
 def points(figure: SummaryValue) -> str:
     """Format the absolute difference of two shares in percentage points.
 

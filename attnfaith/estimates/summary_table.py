@@ -324,7 +324,8 @@ def _correct(texts: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     if np.isnan(values).all():
         raise InputError(
             "by='correct' needs texts with a class as their label, and there are none. Evaluate with "
-            f"{parameter('label_column')}."
+            f"{parameter('label_column')}.",
+            code="missing-labels",
         )
     yield "False", values == 0
     yield "True", values == 1

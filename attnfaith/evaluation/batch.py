@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -21,6 +22,7 @@ from attnfaith.errors import UnsupportedModelError
 from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.token_hiding import Hiding
+from attnfaith.explanations.explained import Explained
 from attnfaith.functional.decision import Decision
 from attnfaith.functional.known_sets import KnownSets
 from attnfaith.text.annotations import align_scores
@@ -44,6 +46,7 @@ class RunConfig:
         rankings: by erase level.
         left_out: by erase level, the rankings that the default leaves out because of what they cost.
         hiding: how tokens are hidden at the input level; None if nothing is erased there.
+        stored: the row numbers of the texts that the run stores, see `attnfaith.evaluation.stored_texts`.
         cache: what is computed once and used for every batch, by name.
     """
 
@@ -57,6 +60,7 @@ class RunConfig:
     rankings: dict[str, tuple[Ranking, ...]] = field(default_factory=dict)
     left_out: dict[str, tuple[Ranking, ...]] = field(default_factory=dict)
     hiding: Hiding | None = None
+    stored: Collection[int] = ()
     cache: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
@@ -71,6 +75,7 @@ class Batch:
         capture: the final attention of the texts.
         orders: the orders of removal that a test has computed already, by erase level and ranking.
         known_sets: by erase level, the logits of sets of items that were evaluated already, for all tests.
+        stored_steps: rows of the table of steps of the texts that the run stores, by erase level.
         inexact: how many texts have inexact scores, by ranking, for rankings that were used and judge it.
         profile: accounts for the time of each ranking.
     """
@@ -90,6 +95,7 @@ class Batch:
         self.inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
         self.orders: dict[tuple[str, Ranking], Tensor] = {}
         self.known_sets: dict[str, KnownSets] = {}
+        self.stored_steps: dict[str, list[pa.Table]] = {}
         self.inexact: dict[Ranking, InexactScores] = {}
         self.profile = Profile() if profile is None else profile
         self._scores: dict[Ranking, tuple[Scores, str]] = {}  # with the level of the items that are scored
@@ -98,6 +104,11 @@ class Batch:
     def logits(self) -> Tensor:
         """The original logits, ``[B, C]``."""
         return self.capture.logits
+
+    @cached_property
+    def stored(self) -> list[int]:
+        """The texts of the batch that the run stores."""
+        return [index for index, row in enumerate(self.rows) if row.number in self.config.stored]
 
     @cached_property
     def target(self) -> Tensor:
@@ -178,7 +189,9 @@ class Batch:
             return result.values
         items = self.capture.items
         if items is None or items.spans is None or items.kind != "tokens":
-            raise UnsupportedModelError(f"{ranking} does not score what is erased at the level {erase_level!r}.")
+            raise UnsupportedModelError(
+                f"{ranking} does not score what is erased at the level {erase_level!r}.", code="unsupported-ranking"
+            )
         starts, mask = items.spans[..., 0], self.capture.mask
         if erase_level == "attention":
             return torch.where(mask, result.values.gather(1, starts), 0.0)
@@ -221,7 +234,9 @@ class Batch:
 
 
 def _source_scores(ranking: Ranking, row: Row, encoded: EncodedText) -> Any:
-    """The scores that a user's function or column gives a text; NaN for each token if the cell is empty."""
+    """The scores that a user's ranking gives a text; NaN for each token if the cell of a column is empty."""
+    if isinstance(ranking.source, Explained):
+        return ranking.source.scores(row.number, encoded)
     if callable(ranking.source):
         return ranking.source(encoded)
     scores = (row.scores or {}).get(str(ranking.source))

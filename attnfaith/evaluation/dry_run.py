@@ -32,13 +32,13 @@ def first_text(config: RunConfig, encoder: TextEncoder, source: DataSource) -> B
         try:
             return Batch(config, [rows[index]], [encoded[index]], encoder.collate([encoded[index]]))
         except NumericalError as error:
-            excluded[index] = str(error)
+            excluded[index] = error.message
         except RuntimeError as error:
             if should_reduce_batch_size(error):
                 raise too_long(rows[index], encoded[index]) from error
             raise
     reasons = "; ".join(dict.fromkeys(excluded.values()))
-    raise InputError(f"None of the first {len(rows)} texts can be classified: {reasons}.")
+    raise InputError(f"None of the first {len(rows)} texts can be classified: {reasons}.", code="no-texts")
 
 
 def dry_run(
@@ -87,7 +87,7 @@ def dry_run(
             except UnsupportedModelError as error:
                 if is_named(ranking, rankings):
                     raise
-                notes.append(f"The ranking {ranking} is left out: {error}")
+                notes.append(f"The ranking {ranking} is left out: {error.message}")
         rankings_by_level[erase_level] = tuple(supported)
         left_out_by_level[erase_level] = tuple(dear)
         if dear:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from attnfaith.attribution.request import MethodOptions
 from attnfaith.data.labels import ModelLabels
 from attnfaith.data.source import DataOptions, DataSource
 from attnfaith.errors import InputError
+from attnfaith.evaluation import stored_texts
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.dry_run import dry_run, first_text
 from attnfaith.evaluation.keyed_sample import read_sample
@@ -30,7 +31,9 @@ from attnfaith.evaluation.run_progress import RunProgress, sample_of
 from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.sampling import BATCH, KEYED, SHARD, Sampling
 from attnfaith.evaluation.tests.base import Test, resolve_tests
+from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS
+from attnfaith.explanations.explained import Explained
 from attnfaith.functional.decision import KINDS, Decision, decision_of
 from attnfaith.parameter_names import parameter
 from attnfaith.progress import ProgressLog
@@ -104,7 +107,9 @@ class Evaluator:
                 _check_device(device)
             loaded = loaded.to(self.processes.device if device is None else device)
         if tokenizer is None:
-            raise InputError("An Evaluator reads texts: pass the model's tokenizer as the second argument.")
+            raise InputError(
+                "An Evaluator reads texts: pass the model's tokenizer as the second argument.", code="wrong-tokenizer"
+            )
         self.cut = loaded if isinstance(loaded, Cut) else cut(loaded)
         self.tokenizer = tokenizer
         self.kind, self.tolerance = decision, tolerance
@@ -141,6 +146,7 @@ class Evaluator:
         precision: float | None = None,
         max_texts: int | None = None,
         output_dir: str | os.PathLike[str] | None = None,
+        store_texts: bool = True,
         quiet: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Results:
@@ -160,8 +166,9 @@ class Evaluator:
             rankings: "default" (or None) for those that cost a long text no more passes through the model than a short
                 one; "all"; or names of methods: "gradient" at every level that has it, "input/gradient" at one. A list
                 may hold both: ``["default", "omission"]``.
-            explanations: your own rankings by name: a column with a list of scores, or a function from a text as the
-                model reads it (tokens, words, offsets ...) to scores.
+            explanations: your own rankings by name: a column with a list of scores, a function from a text as the
+                model reads it (tokens, words, offsets ...) to scores, or explanations of another library by
+                `attnfaith.explanations`.
             level: where items are erased: "attention", "input" or "both"; None for "attention" on a HAN or FLAN, else
                 "both".
             tests: "all", or names, or tests with options, such as ``af.tests.Erasure(bounds=True)``.
@@ -184,6 +191,8 @@ class Evaluator:
                 precision, or neither, goes on from what is there.
             output_dir: where results are written during the run, a folder or an address (``s3://...``); a temporary
                 folder by default.
+            store_texts: store up to 2,000 texts, drawn at random, with their scores and what each erasure did, for the
+                reader of single texts; False for results that hold no text. They come from the erasure test.
             quiet: show no forecast and no progress. They are shown on standard error.
             part: ``(3, 16)`` evaluates the third of 16 parts of the data only, in an ``output_dir`` of its own; `merge`
                 joins the parts.
@@ -198,6 +207,7 @@ class Evaluator:
             confidence_level=confidence_level,
             output_dir=output_dir,
             sampling=Sampling(precision=precision, max_texts=max_texts),
+            store_texts=store_texts,
             quiet=quiet,
             part=part,
         )
@@ -226,6 +236,9 @@ class Evaluator:
         )
 
         source = DataSource(data, data_options)
+        for explained in ranking_options.explanations.values():
+            if isinstance(explained, Explained):
+                explained.check(source.rows)
         run_options.sampling.check(source.rows, [test.name for test in chosen_tests], run_options.part)
         decision, labels = self._decision(source)
         source.read_labels(labels)
@@ -237,6 +250,7 @@ class Evaluator:
             output=ranking_options.output,
             special_tokens=ranking_options.special_tokens,
             protect_deciding=ranking_options.protect_deciding,
+            stored=_stored(run_options, chosen_tests, source),
         )
         trial, config, notes = dry_run(
             first_text(config, self.encoder, source),
@@ -347,7 +361,7 @@ class Evaluator:
         _, rows = next(iter(source.shards(1)))
         encoded, excluded = encode(self.encoder, rows)
         if excluded:
-            raise InputError(f"The first text cannot be classified: {excluded[0]}.")
+            raise InputError(f"The first text cannot be classified: {excluded[0]}.", code="no-texts")
         return self.cut.capture(**self.encoder.collate([encoded[0]])).logits.shape[-1]
 
 
@@ -355,7 +369,8 @@ def _target(target: str | int, labels: ModelLabels, source: DataSource) -> str |
     """The class explained: "predicted", "gold", or a class number, which may be given by name."""
     if target == "gold" and (not source.labelled or labels.kind not in ("multiclass", "sigmoid")):
         raise InputError(
-            f"{parameter('target', 'gold')} needs a column of labels, and a model that decides between classes."
+            f"{parameter('target', 'gold')} needs a column of labels, and a model that decides between classes.",
+            code="missing-labels",
         )
     if target in ("predicted", "gold"):
         return target
@@ -367,6 +382,12 @@ def _target(target: str | int, labels: ModelLabels, source: DataSource) -> str |
             f"{validation.short_repr(target)}."
         )
     return number
+
+
+def _stored(options: RunOptions, tests: Sequence[Test], source: DataSource) -> Collection[int]:
+    """The row numbers of the texts that are stored."""
+    erased = any(isinstance(test, Erasure) for test in tests)
+    return stored_texts.sample_of(source.rows, options.seed) if options.store_texts and erased else ()
 
 
 def _columns_read(options: DataOptions, source: DataSource) -> dict[str, Any]:

@@ -189,6 +189,7 @@ def failed_trial(error: Exception) -> bool:
     if should_reduce_batch_size(error):
         raise AttnFaithError(
             "Memory ran out while ways of hiding tokens from this model were tried, on dummy texts longer than its "
-            f"attention windows. Use a smaller {parameter('max_length')}, or {parameter('level', 'attention')}."
+            f"attention windows. Use a smaller {parameter('max_length')}, or {parameter('level', 'attention')}.",
+            code="out-of-memory",
         ) from error
     return False

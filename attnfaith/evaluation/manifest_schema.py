@@ -15,6 +15,8 @@ from typing import Any, get_type_hints
 
 from attnfaith.errors import AttnFaithError, InputError
 from attnfaith.estimates.summary_table import MOST_RESAMPLES
+from attnfaith.evaluation import stored_texts
+from attnfaith.evaluation.run_manifest import STORED
 from attnfaith.evaluation.sampling import KEYED
 from attnfaith.evaluation.tests.base import Test, tests
 from attnfaith.evaluation.token_hiding import WAYS
@@ -214,7 +216,9 @@ def _check_counts(manifest: Mapping[str, Any]) -> None:
         raise _UnfitError(
             f"counts.truncated is {counts['truncated']}; expected at most {counts['texts']}, the number of texts"
         )
-    lacking = [name for name in ("texts", *manifest["run"]["tests"]) if name not in manifest["digests"]["shards"]]
+    stored = stored_texts.SCHEMAS if STORED in manifest["run"] else ()
+    expected = ("texts", *manifest["run"]["tests"], *stored)
+    lacking = [name for name in expected if name not in manifest["digests"]["shards"]]
     if lacking:
         raise _UnfitError(f"digests.shards lacks the table {lacking[0]!r}")
 
@@ -248,7 +252,7 @@ _UNFINISHED: dict[str, Field] = {
             "max_length": _or_null(_whole(1, MAX_ROWS)),
             "seed": _whole(0, 2**64 - 1),
         },
-        {"order": _one_of(KEYED)},
+        {"order": _one_of(KEYED), STORED: _whole(1, MAX_ROWS)},
     ),
     "facts": _object(
         {

@@ -8,6 +8,7 @@ from typing import Any
 
 from attnfaith.attribution.method import CONTROL, YOURS, Method, find_method, methods
 from attnfaith.errors import InputError
+from attnfaith.explanations.explained import Explained
 from attnfaith.parameter_names import parameter
 from attnfaith.text.encoded import EncodedText
 from attnfaith.validation import several, short_repr
@@ -16,8 +17,14 @@ DEFAULT, ALL = "default", "all"
 GROUPS = (DEFAULT, ALL)
 """Words that stand for several rankings."""
 
-Explain = str | Callable[[EncodedText], Sequence[float]]
-"""An explanation that a user brings: a column of scores, or a function from a text as the model reads it to scores."""
+Explain = str | Callable[[EncodedText], Sequence[float]] | Explained
+"""An explanation that a user brings: a column of scores, a function from a text as the model reads it to scores, or
+explanations of another library."""
+
+
+def is_explanation(source: Any) -> bool:
+    """Whether this can be an explanation that a user brings."""
+    return isinstance(source, str | Explained) or callable(source)
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,7 @@ class Ranking:
     Attributes:
         name: what it is called.
         level: the level of its method, or "yours".
-        source: the column or function of a ranking that is yours.
+        source: of a ranking that is yours.
     """
 
     name: str
@@ -86,10 +93,11 @@ def rankings_for(
     for name, source in explanations.items():
         if name in taken:
             raise InputError(f"The explanation {short_repr(name)} has the name of a ranking. Choose another name.")
-        if not isinstance(source, str) and not callable(source):
+        if not is_explanation(source):
             raise InputError(
                 f"The explanation {short_repr(name)} is of type {type(source).__name__}; expected a column of the "
-                "data that holds lists of scores, or a function from a text to scores."
+                "data that holds lists of scores, a function from a text to scores, or what a function of "
+                "attnfaith.explanations returns."
             )
         rankings.append(Ranking(name, YOURS, source))
     return rankings
@@ -172,5 +180,6 @@ def check_available(erase_levels: Sequence[str], asked: str | Sequence[str], ran
         raise InputError(
             f"The rankings {', '.join(lost)} cannot be used on this model where items are erased at the level "
             f"{' or '.join(erase_levels)}: they score other items, or need an affine tail. The documentation of the "
-            "rankings (in Python, attnfaith.methods()) lists what each needs."
+            "rankings (in Python, attnfaith.methods()) lists what each needs.",
+            code="unsupported-ranking",
         )

@@ -104,6 +104,7 @@ class Eraser(ABC):
         every_step: bool = False,
         shared: Tensor | None = None,
         triggers: Tensor | None = None,
+        watch: Callable[[Evaluate], Evaluate] = lambda evaluate: evaluate,
     ) -> FirstFlips:
         """The first flip of every text under every order ``[R, B, N]``; the results are ``[R, B]``.
 
@@ -112,6 +113,8 @@ class Eraser(ABC):
             every_step: evaluate every step up to the first flip, also where there is a schedule.
             shared: ``[R]`` bool, orders of which only the earliest flip of each text is needed; see `RemovalOrders`.
             triggers: ``[R]`` bool; see `RemovalOrders`.
+            watch: from the function that computes steps to one that does the same, and looks at them; the orders have
+                the numbers ``order * B + text``.
         """
         count, texts = orders.shape[:2]
         removal_orders = RemovalOrders(
@@ -128,7 +131,7 @@ class Eraser(ABC):
             removal_orders,
             self.batch.logits,
             self.batch.config.decision,
-            self.evaluate(removal_orders),
+            watch(self.evaluate(removal_orders)),
             schedule=None if every_step else self.schedule,
             first=self.first,
             growth=self.growth,

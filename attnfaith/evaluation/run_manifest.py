@@ -10,11 +10,14 @@ import attnfaith
 from attnfaith.data.source import DataSource
 from attnfaith.errors import InputError
 from attnfaith.evaluation.batch import Batch, RunConfig
+from attnfaith.evaluation.stored_texts import MOST_TEXTS
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.tests.erasure.flipping_sets import VERSION
 from attnfaith.storage.fingerprint import fingerprint_rows
 from attnfaith.storage.run_store import Store
 
+STORED = "store_texts"
+"""The entry of a run that stores single texts: of how many at most; a run that stores none has no such entry."""
 _PACKAGES = ("torch", "transformers", "captum", "numpy", "scipy")
 
 
@@ -61,6 +64,7 @@ def run_manifest(
             "protect_deciding": config.protect_deciding,
             "max_length": max_length,
             "seed": config.settings.seed,
+            **({STORED: MOST_TEXTS} if config.stored else {}),
         },
         "facts": {
             "model": getattr(model_config, "name_or_path", "") or type(config.cut.model).__name__,

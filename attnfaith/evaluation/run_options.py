@@ -11,7 +11,7 @@ from attnfaith import validation
 from attnfaith.data.source import DataOptions
 from attnfaith.errors import InputError
 from attnfaith.estimates.summary_table import MOST_RESAMPLES
-from attnfaith.evaluation.rankings import GROUPS, Explain
+from attnfaith.evaluation.rankings import GROUPS, Explain, is_explanation
 from attnfaith.evaluation.sampling import Sampling
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.tests.base import tests as all_tests
@@ -76,6 +76,7 @@ class RunOptions:
     confidence_level: float
     output_dir: str | os.PathLike[str] | None
     sampling: Sampling
+    store_texts: bool
     quiet: bool
     part: tuple[int, int] | None
 
@@ -86,6 +87,7 @@ class RunOptions:
             seed=validation.whole_number(self.seed, "seed", least=0, most=2**64 - 1),
             n_resamples=validation.whole_number(self.n_resamples, "n_resamples", least=1, most=MOST_RESAMPLES),
             confidence_level=validation.share(self.confidence_level, "confidence_level"),
+            store_texts=validation.flag(self.store_texts, "store_texts"),
             quiet=validation.flag(self.quiet, "quiet"),
             part=None if self.part is None else _part(self.part),
         )
@@ -164,10 +166,11 @@ def _rationale_form(column: Any, tests: Sequence[Test]) -> str | None:
 
 
 def _explanations(explanations: Any) -> dict[str, Explain]:
-    wanted = "names of rankings and, for each, the name of a column of scores or a function from a text to scores"
-    checked = validation.mapping(
-        explanations, "explanations", lambda source: isinstance(source, str) or callable(source), wanted
+    wanted = (
+        "names of rankings and, for each, the name of a column of scores, a function from a text to scores, or what a "
+        "function of attnfaith.explanations returns"
     )
+    checked = validation.mapping(explanations, "explanations", is_explanation, wanted)
     for name in checked or {}:
         validation.text(name, "a name in explanations")
     return checked or {}

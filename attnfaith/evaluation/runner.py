@@ -17,6 +17,7 @@ from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.scores import InexactScores
 from attnfaith.data.source import DataSource, Row
 from attnfaith.errors import AttnFaithError, InputError, NumericalError
+from attnfaith.evaluation import stored_texts
 from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.profile import Profile
 from attnfaith.evaluation.rankings import Ranking
@@ -163,7 +164,7 @@ class Runner:
     @property
     def schemas(self) -> dict[str, pa.Schema]:
         """The schemas of the tables of the run, by name."""
-        return schemas_of(self.tests, self.config.decision)
+        return schemas_of(self.tests, self.config.decision, stored=bool(self.config.stored))
 
     def _batches(self, encoded: Sequence[EncodedText]) -> list[list[int]]:
         """The batches of a shard: a function of its texts alone, never of time or of what is done already.
@@ -234,14 +235,17 @@ class Runner:
         yield from self._evaluate_part(members[:middle])
         yield from self._evaluate_part(members[middle:])
 
-    def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns]:
+    def _columns(self, members: list[tuple[Row, EncodedText]]) -> dict[str, Columns | pa.Table]:
         rows, encoded = [row for row, _ in members], [text for _, text in members]
         with self.profile.part("capture"):
             batch = Batch(self.config, rows, encoded, self.encoder.collate(encoded), self.profile)
-        columns = {TEXTS: _text_columns(batch)}
+        columns: dict[str, Columns | pa.Table] = {TEXTS: _text_columns(batch)}
         for test in self.tests:
             with self.profile.part(test.name):
                 columns[test.name] = test.run(batch)
+        if self.config.stored:
+            with self.profile.part(stored_texts.PROFILED):
+                columns |= stored_texts.tables_of(batch)
         for ranking, counted in batch.inexact.items():  # only now: a batch that fails is run again in halves
             before = self.inexact.get(ranking)
             self.inexact[ranking] = counted if before is None else before + counted
@@ -263,19 +267,21 @@ def _spread(count: int) -> list[int]:
     return sorted(range(count), key=lambda index: (index + 1) * golden % 1)
 
 
-def schemas_of(tests: Sequence[Test], decision: Decision) -> dict[str, pa.Schema]:
-    """The schemas of the tables of a run by name: the table of texts, and one for each test."""
+def schemas_of(tests: Sequence[Test], decision: Decision, *, stored: bool) -> dict[str, pa.Schema]:
+    """The schemas of the tables of a run by name: the table of texts, one for each test, and those of stored texts."""
     decision_type = outcome_type(decision)
     columns = {TEXTS: [(name, column_type or decision_type) for name, column_type in _COLUMNS]}
     columns |= {test.name: test.columns(decision_type) for test in tests}
-    return {name: schema_of(listed) for name, listed in columns.items()}
+    schemas = {name: schema_of(listed) for name, listed in columns.items()}
+    return schemas | stored_texts.SCHEMAS if stored else schemas
 
 
 def too_long(row: Row, encoded: EncodedText) -> AttnFaithError:
     """The error for a single text on which memory runs out."""
     return AttnFaithError(
         f"Memory ran out on row {row.number}, which is {len(encoded.ids)} tokens long, with no other text beside it. "
-        f"Use a smaller {parameter('max_length')}."
+        f"Use a smaller {parameter('max_length')}.",
+        code="out-of-memory",
     )
 
 
@@ -307,7 +313,7 @@ def encode(
             try:
                 encoded[index] = encoder.encode([entry])[0]
             except InputError as error:
-                excluded[index] = str(error)
+                excluded[index] = error.message
     empty = [index for index, text in encoded.items() if all(segment is None for segment in text.segments)]
     for index in empty:
         del encoded[index]
@@ -317,7 +323,7 @@ def encode(
 
 def _exclusion_reason(error: NumericalError) -> str:
     """The reason without advice and batch position, so that equal reasons can be counted."""
-    fact = " ".join(str(error).split()).split(". ")[0].removesuffix(".").replace(" for texts [0] of this batch", "")
+    fact = " ".join(error.message.split()).split(". ")[0].removesuffix(".").replace(" for texts [0] of this batch", "")
     return fact[:1].lower() + fact[1:]
 
 
@@ -357,7 +363,9 @@ def _excluded_row(row: Row, reason: str) -> dict[str, Any]:
     return {**empty, "text_id": row.number, "gold": to_cell(row.label), "aside": reason}
 
 
-def _table(columns: Columns, schema: pa.Schema) -> pa.Table:
+def _table(columns: Columns | pa.Table, schema: pa.Schema) -> pa.Table:
     """The columns of a batch as a table; none for a table without rows."""
+    if isinstance(columns, pa.Table):
+        return columns
     arrays = [pa.array(columns.get(field.name, []), field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)

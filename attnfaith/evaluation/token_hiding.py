@@ -213,7 +213,8 @@ def hiding_for(
         kind = "mask" if hide == "mask_token" else "padding"
         raise InputError(
             f"{parameter('hide', hide)} needs a {kind} token, and there is none. Use {parameter('hide', 'zero')} or "
-            f"{parameter('hide', 'delete')}."
+            f"{parameter('hide', 'delete')}.",
+            code="cannot-hide",
         )
     with inference_state(cut.model, gradients=False):
         trials = {side: Trial.of(cut, inputs, left=side, longest=longest) for side in (left, not left)}
@@ -243,13 +244,15 @@ def hiding_for(
         raise UnsupportedModelError(
             "With some tokens deleted, the logits of this model depend on padding or on the other texts of the batch, "
             "so erasing at the input level would give other results in another batch. Use "
-            f"{parameter('level', 'attention')}."
+            f"{parameter('level', 'attention')}.",
+            code="cannot-hide",
         )
     what = "An attention mask" if hide == "attention_mask" else parameter("hide", hide)
     others = " or ".join(parameter("hide", other) for other in ("delete", "zero") if other != hide)
     raise UnsupportedModelError(
         f"{what} does not hide tokens from this model: what stands there, or the padding, or the other texts of the "
-        f"batch still change its logits. Use {others}."
+        f"batch still change its logits. Use {others}.",
+        code="cannot-hide",
     )
 
 

@@ -41,11 +41,12 @@ from attnfaith.evaluation.tests.base import tests
 from attnfaith.evaluation.verdict_rule import FEW, Label, Reason, judge, judged_level
 from attnfaith.evaluation.verdict_table import RankingTable, ranking_table
 from attnfaith.evaluation.verdict_text import capital, is_stuck, text_sentences, unjudged_sentences, verdict_sentences
+from attnfaith.notebook import box, safe
 
 __all__ = ["Verdict", "verdict"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """Whether attention can be read as an explanation.
 
@@ -97,10 +98,27 @@ class Verdict:
             lines += ["", heading, *sentences, *([] if table is None else [str(table)])]
         return visible("\n".join(lines), "\n")
 
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks: the label, the sentences under their headings, and the table of rankings."""
+        parts = [f"<div><b>{safe(self.headline)}</b></div>", *map(_paragraph, self.parts.get("", ()))]
+        for heading, table, sentences in self.sections:
+            parts += [_HEADING.format(safe(heading)), *map(_paragraph, sentences)]
+            parts += [] if table is None else [table._repr_html_()]
+        return box(*parts)
+
     @property
     def headline(self) -> str:
         """The first line."""
         return f"Attention as an explanation: {self.label}."
+
+
+_HEADING = '<div style="margin-top:12px"><b>{}</b></div>'
+
+
+def _paragraph(sentence: str) -> str:
+    return f"<div>{safe(sentence)}</div>"
 
 
 RANKINGS = "other rankings"

@@ -13,6 +13,7 @@ from attnfaith.escaping import visible
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent, unit_at
 from attnfaith.estimates.pivot import Key
 from attnfaith.evaluation.verdict_rule import FEW, sizes_known
+from attnfaith.notebook import safe, table
 
 _AGAINST = {"better": "better", "worse": "worse", "same": "unclear"}
 
@@ -40,6 +41,10 @@ class RankingTable:
         """
         head, rows = self._lines(len(self.columns), wrap=False, gap=2)
         return "\n".join((*head, *rows))
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks."""
+        return table([safe(name) for name in self.columns], [[safe(cell) for cell in row] for row in self.rows])
 
     def fitted(self, width: int) -> tuple[list[str], list[str]]:
         """The lines of the table in a given width; if it is too wide, the last column is dropped first.

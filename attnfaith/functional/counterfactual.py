@@ -257,7 +257,8 @@ def _penalty_gradient(
     if not excess.requires_grad:
         raise UnsupportedModelError(
             "The adversarial search needs the gradient of the output with respect to the attention weights, and this "
-            "model's tail has none. In an adapter of your own, rerun must not detach weights or turn gradients off."
+            "model's tail has none. In an adapter of your own, rerun must not detach weights or turn gradients off.",
+            code="unsupported-ranking",
         )
     (slope,) = torch.autograd.grad(torch.where(exceeds, excess, 0).sum() * penalty, leaf)
     return exceeds, slope.nan_to_num(0.0, 0.0, 0.0)  # one candidate that breaks the output must not stop the others

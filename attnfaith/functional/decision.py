@@ -133,7 +133,8 @@ class Decision:
         if self.tolerance is None:
             raise InputError(
                 f"A regression needs {parameter('tolerance')}: the change of the predicted value that counts as "
-                "another decision."
+                "another decision.",
+                code="ambiguous-decision",
             )
         return self.tolerance
 
@@ -190,16 +191,18 @@ def decision_of(config: Any, labels: int, kind: str | None = None, tolerance: fl
                 raise InputError(
                     "The model has one logit and its configuration no problem_type. Is it a classifier with one "
                     f"sigmoid output ({parameter('decision', 'sigmoid')}), or a regression "
-                    f"({parameter('decision', 'regression')})? As a single class its decision could never change."
+                    f"({parameter('decision', 'regression')})? As a single class its decision could never change.",
+                    code="ambiguous-decision",
                 )
             kind = "sigmoid"
     if kind == "multiclass" and labels == 1:
         raise InputError(
             "A model with one logit cannot choose between classes, so its decision could never change. Use "
-            f"{parameter('decision', 'sigmoid')} or {parameter('decision', 'regression')}."
+            f"{parameter('decision', 'sigmoid')} or {parameter('decision', 'regression')}.",
+            code="ambiguous-decision",
         )
     if kind == "sigmoid" and labels != 1:
-        raise InputError(f"A sigmoid decision reads one logit; the model has {labels}.")
+        raise InputError(f"A sigmoid decision reads one logit; the model has {labels}.", code="ambiguous-decision")
     if tolerance is not None and kind != "regression":
         raise InputError(
             f"{parameter('tolerance')} is for regressions; the decision of this model is {kind}. Leave it out."

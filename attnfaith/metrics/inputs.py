@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import List, Value
+from datasets import Sequence as ListOf  # `List` since datasets 4
+from datasets import Value
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -40,7 +41,7 @@ class Input:
         """The feature type of ``datasets``."""
         feature: Any = Value("int64" if self.whole else "float64")
         for _ in range(self.depth):
-            feature = List(feature)
+            feature = ListOf(feature)
         return feature
 
     def read(self, value: Any, where: str) -> Array:

@@ -158,7 +158,8 @@ class Module(evaluate.Metric, ABC):
             raise InputError(
                 f"{type(self).__name__} does not know {', '.join(map(repr, unknown))}. "
                 f"Inputs: {', '.join(self.inputs)}. Settings: {', '.join(self._known)}. A setting of one of several "
-                "combined modules is given where that module is made."
+                "combined modules is given where that module is made.",
+                code="unknown-name",
             )
 
 

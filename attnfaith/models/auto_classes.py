@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from attnfaith.models.configuration import AttentionClassifierConfig
 from attnfaith.models.tokenization import WordTokenizer
+from attnfaith.transformers_versions import register_tokenizer
 
 
 class LazyModelClass:
@@ -31,7 +32,7 @@ class LazyModelClass:
 def register() -> None:
     """Register configuration, model and tokenizer; calling it again has no effect."""
     AutoConfig.register(AttentionClassifierConfig.model_type, AttentionClassifierConfig, exist_ok=True)
-    AutoTokenizer.register(AttentionClassifierConfig, tokenizer_class=WordTokenizer, exist_ok=True)
+    register_tokenizer(AttentionClassifierConfig, WordTokenizer)
     loaded = sys.modules.get("attnfaith.models.modeling")
     model = loaded.AttentionClassifier if loaded else LazyModelClass()
     AutoModelForSequenceClassification.register(AttentionClassifierConfig, model, exist_ok=True)

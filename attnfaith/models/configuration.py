@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from transformers import PreTrainedConfig
-
 from attnfaith import validation
 from attnfaith.errors import InputError
+from attnfaith.transformers_versions import FieldConfig
 
 CHOICES = {
     "encoder": ("gru", "lstm", "conv", "mlp", "none"),
@@ -20,7 +19,7 @@ CHOICES = {
 _MOST = {"vocab_size": 10**8, "embedding_size": 10**5, "hidden_size": 10**5, "deep_layers": 1000}
 
 
-class AttentionClassifierConfig(PreTrainedConfig):
+class AttentionClassifierConfig(FieldConfig):
     """Configuration of `AttentionClassifier`: encoded words or sentences, averaged by attention, and one linear layer.
 
     ``num_labels=1`` with ``problem_type="single_label_classification"`` is one sigmoid logit, for labels 0 and 1.

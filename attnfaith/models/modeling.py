@@ -253,7 +253,8 @@ class AttentionClassifier(PreTrainedModel):
             if input_ids.numel() and not 0 <= int(input_ids.min()) <= int(input_ids.max()) < config.vocab_size:
                 raise InputError(
                     f"input_ids holds {int(input_ids.min())} to {int(input_ids.max())}, and the model knows ids "
-                    f"from 0 to {config.vocab_size - 1}; use the tokenizer it was trained with."
+                    f"from 0 to {config.vocab_size - 1}; use the tokenizer it was trained with.",
+                    code="wrong-tokenizer",
                 )
             if attention_mask is None and config.pad_token_id is not None:
                 present = input_ids != config.pad_token_id

@@ -58,7 +58,8 @@ def preset(name: str, *, dataset: str | None = None) -> Preset:
     if dataset is not None and dataset not in chosen.datasets:
         datasets = ", ".join(map(repr, chosen.datasets)) or "none"
         raise InputError(
-            f"{name} has no settings of its own for the data set {validation.short_repr(dataset)}. Known: {datasets}."
+            f"{name} has no settings of its own for the data set {validation.short_repr(dataset)}. Known: {datasets}.",
+            code="unknown-name",
         )
     if not chosen.datasets:
         return chosen
@@ -101,7 +102,9 @@ def from_preset(
     validation.whole_number(num_labels, "num_labels", least=1, most=MOST_LABELS)
     if tokenizer is not None:
         if not isinstance(tokenizer, PreTrainedTokenizerBase):
-            raise InputError(f"Expected a Transformers tokenizer, got {type(tokenizer).__name__}.")
+            raise InputError(
+                f"Expected a Transformers tokenizer, got {type(tokenizer).__name__}.", code="wrong-tokenizer"
+            )
         ids = {key: getattr(tokenizer, key, None) for key in ("pad_token_id", "sep_token_id", "sentence_token_id")}
         plain = {tokenizer.unk_token_id, *ids.values()}
         ids["structural_token_ids"] = sorted(set(tokenizer.all_special_ids) - plain)
@@ -110,7 +113,9 @@ def from_preset(
         settings = settings | {"vocab_size": vocab_size}
     unknown = sorted(set(overrides) - set(AttentionClassifierConfig().to_dict()) - {"problem_type"})
     if unknown:
-        raise InputError(f"AttentionClassifierConfig has no {', '.join(unknown)}; see its documentation.")
+        raise InputError(
+            f"AttentionClassifierConfig has no {', '.join(unknown)}; see its documentation.", code="unknown-name"
+        )
     return AttentionClassifier(AttentionClassifierConfig(**(settings | {"num_labels": num_labels} | overrides)))
 
 

@@ -62,7 +62,7 @@ def load_vectors(
     """
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"There is no file {str(path)!r} to read word vectors from.")
+        raise InputError(f"There is no file {str(path)!r} to read word vectors from.", code="data-not-found")
     if path.suffix == ".npy":
         if words is None:
             raise InputError(f"{path.name} holds numbers alone; pass words=, a file with one word a line.")
@@ -93,7 +93,8 @@ def _read_errors(path: Path) -> Iterator[None]:
     except (OSError, ValueError, EOFError, zlib.error) as error:
         raise InputError(
             f"{str(path)!r} cannot be read: {error}. Expected word vectors as text (UTF-8) or as a matrix of numbers "
-            "in a .npy file."
+            "in a .npy file.",
+            code="unreadable-data",
         ) from error
 
 
@@ -134,7 +135,8 @@ def place_vectors(weight: Tensor, tokenizer: PreTrainedTokenizerBase, vectors: W
             continue
         if index >= len(weight):
             raise InputError(
-                f"The tokenizer has {len(tokenizer)} words, the model {len(weight)}; they do not belong together."
+                f"The tokenizer has {len(tokenizer)} words, the model {len(weight)}; they do not belong together.",
+                code="wrong-tokenizer",
             )
         source = row.get(word, row.get(word.lower()))
         if source is None:
@@ -193,7 +195,8 @@ def train_vectors(
     row, col, data = counts.row[entry], counts.col[entry], counts.data[entry]
     information = np.log(data * margin.sum() / (margin[row] * margin[col])).clip(min=0)
     matrix = sparse.csr_matrix((information, (row, col)), shape=counts.shape)[word_ids][:, word_ids]
-    left, value, _ = svds(matrix, k=size, rng=np.random.default_rng(seed))
+    first = np.random.default_rng(seed).standard_normal(len(word_ids))  # as svds draws it, in every version of scipy
+    left, value, _ = svds(matrix, k=size, v0=first)
     vectors = left * np.sqrt(value)
     words = list(tokenizer.convert_ids_to_tokens(word_ids.tolist()))
     return WordVectors(words, (vectors / vectors.std()).astype(np.float32) * 0.1)

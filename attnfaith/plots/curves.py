@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
-from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import Unit, unit_at
+from attnfaith.estimates.lookup import percent as percent_of
 from attnfaith.estimates.pivot import numbers
-from attnfaith.plots.labels import Key, labels_for
-from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty, write
+from attnfaith.plots.labels import Key
+from attnfaith.plots.lines import Chart, Line, draw_together
 from attnfaith.plots.panels import counted, joined, keys_of, of_level, place_of, require_columns, rows_of
-from attnfaith.plots.style import COLUMN, MUTED, RULE, LineStyle, axes, looks_for, name_axes, percent
+from attnfaith.plots.style import RULE, percent
 
 CURVES = ("erase_level", "ranking_level", "ranking", "fraction", "kept", "low", "high")
 
@@ -33,7 +32,9 @@ def survival(
 
     A curve that falls early belongs to a ranking that finds what the decision rests on. Dashed curves, with open
     markers, belong to rankings of the input level; dotted ones to random removal. The labels at the right stand in the
-    order in which the curves end; where they end together, the one that fell last is on top.
+    order in which the curves end; where they end together, the one that fell last is on top. A label that begins with
+    "=" is of the same line as the one above it. Of more than six rankings, those that are not highlighted are thin and
+    grey, without a label; `erasure_figure` draws each of them into a panel of its own.
 
     Args:
         curves: Columns ``erase_level``, ``ranking_level``, ``ranking``, ``fraction``, ``kept``, ``low``, ``high``
@@ -41,7 +42,8 @@ def survival(
         axis: Where to draw; new axes when None.
         erase_level: Which rows to draw; may be left out where there is only one level.
         unit: The plural noun for items, or such a noun for each erase level.
-        highlight: The names of the rankings to highlight; by default those that are registered with a style.
+        highlight: The names of the rankings to highlight; by default all if they are six or fewer, else those that are
+            registered with a style.
         texts: The number of texts, if ``curves`` has no column for it.
 
     Example:
@@ -51,80 +53,59 @@ def survival(
         >>> axis.get_title(loc="left"), axis.get_xlabel()
         ('Removed from the final attention', 'tokens removed (share of the text)')
     """
+    return draw_together(
+        survival_chart(curves, erase_level=erase_level, unit=unit, texts=texts), axis, highlight=highlight
+    )
+
+
+def survival_chart(
+    curves: pd.DataFrame, *, erase_level: str | None = None, unit: Unit = "tokens", texts: int | None = None
+) -> Chart:
+    """What `survival` draws.
+
+    Args:
+        curves: as for `survival`, with a column ``mean`` (the mean share removed) if at hand.
+        erase_level: as for `survival`.
+        unit: as for `survival`.
+        texts: as for `survival`.
+    """
     require_columns(curves, CURVES, figure="survival")
     table, level = of_level(curves, erase_level, figure="survival")
-    unit, keys = unit_at(unit, level), keys_of(table)
-    drawn = [key for key in keys if np.isfinite(numbers(rows_of(table, key)["kept"])).any()]
-    looks = looks_for(drawn, resolve_highlight(highlight, keys))
-    axis = axes(axis, COLUMN, max(2.6, 0.75 + 0.112 * len(keys)))
+    unit = unit_at(unit, level)
+    lines = tuple(_line(rows_of(table, key), key) for key in keys_of(table))
     counts = numbers(table["texts"]) if texts is None and "texts" in table else np.array([texts or np.nan])
-    dashed = "dashed: rankings of the input level" if any(key[0] == "input" for key in drawn) else ""
-    labels = labels_for(keys)
-    missing = [labels[key] for key in keys if key not in looks]
-    subtitle = joined(counted(counts), "shaded: intervals" if drawn else "", dashed, by="; ")
-    TitleBlock(axis, f"Removed from {place_of(level)}", subtitle, _undefined(missing) if drawn else "")
-    if not drawn:
-        return draw_empty(axis, "No curve to draw: no ranking\nhas a defined value here.")
-    ends = [
-        _curve(axis, rows_of(table, key), style, labels[key], solid=key[0] != "input") for key, style in looks.items()
-    ]
-    EndLabels(axis, [(end, label, colour, strong) for end, _, label, colour, strong in sorted(ends)])
+    drawn = [line for line in lines if line.known]
+    still = drawn and all(np.nanmin(line.value) >= 1 for line in drawn)
+    return Chart(
+        title=f"Removed from {place_of(level)}",
+        about=(joined(counted(counts), "shaded: intervals" if drawn else "", by="; "),),
+        names=(f"{unit} removed (share of the text)", "decisions kept (share of texts)"),
+        lines=lines,
+        limits=(0.0, 1.0),
+        dress=_dress,
+        level=level,
+        why="No curve to draw: no ranking\nhas a defined value here.",
+        number="mean share removed until the decision flips",
+        remark=f"No decision flips,\nwhichever {unit} are removed." if still else "",
+        steps=True,
+    )
+
+
+def _line(rows: pd.DataFrame, key: Key) -> Line:
+    rows = rows.sort_values("fraction")
+    columns = {name: numbers(rows[name]) for name in ("fraction", "kept", "low", "high")}
+    share, kept, low, high = columns.values()
+    known = kept[np.isfinite(kept)]
+    mean = float(numbers(rows["mean"])[0]) if "mean" in rows else np.nan
+    number = percent_of(mean) if np.isfinite(mean) else ""
+    merit = -mean if np.isfinite(mean) else -float(known.mean()) if len(known) else np.nan
+    return Line(key, share, kept, low, high, merit, number)
+
+
+def _dress(axis: Axes, small: bool) -> None:
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1)
     axis.grid(color=RULE, linewidth=0.5)
     for mpl_axis in (axis.xaxis, axis.yaxis):
         mpl_axis.set_major_formatter(percent())
-        mpl_axis.set_ticks([0, 0.25, 0.5, 0.75, 1])
-    name_axes(axis, f"{unit} removed (share of the text)", "decisions kept (share of texts)")
-    if all(np.nanmin(numbers(rows_of(table, key)["kept"])) >= 1 for key in drawn):
-        write(axis, f"No decision flips,\nwhichever {unit} are removed.", (0.5, 0.5), ha="center", va="center")
-    return axis
-
-
-def _curve(
-    axis: Axes, rows: pd.DataFrame, style: LineStyle, label: str, *, solid: bool
-) -> tuple[float, float, str, str, bool]:
-    """Draw one curve and its band, and return its end, mean height and label."""
-    rows = rows.sort_values("fraction")
-    share, kept, low, high = (numbers(rows[column]) for column in ("fraction", "kept", "low", "high"))
-    zorder, alpha = (5, 0.15) if style.highlighted else (3, 0.07)
-    axis.fill_between(share, low, high, step="post", color=style.colour, alpha=alpha, linewidth=0, zorder=zorder - 1)
-    (line,) = axis.plot(share, kept, color=style.colour, linestyle=style.line, linewidth=style.width, zorder=zorder)
-    line.set(drawstyle="steps-post", label=label, clip_on=False)
-    if style.marker:
-        face = style.colour if solid else "white"
-        line.set(marker=style.marker, markersize=3.2, markerfacecolor=face, markeredgewidth=0.8)
-        line.set_markevery(_on_the_way(kept))
-    finite = kept[np.isfinite(kept)]
-    colour = style.colour if style.highlighted else MUTED
-    return float(finite[-1]), float(finite.mean()), label, colour, style.highlighted
-
-
-def _on_the_way(kept: NDArray[np.float64]) -> list[int]:
-    """The points where a curve has fallen by 20, 40, 60 and 80 % of its range: curves seldom coincide there."""
-    top, bottom = np.nanmax(kept), np.nanmin(kept)
-    heights = [top - part * (top - bottom) for part in (0.2, 0.4, 0.6, 0.8)] if bottom < top else []
-    return sorted({int(np.argmax(kept <= height)) for height in heights})
-
-
-def _undefined(labels: list[str]) -> str:
-    listed = ", ".join(labels) if len(labels) < 4 else f"{len(labels)} rankings"
-    return f"undefined: {listed}" if labels else ""
-
-
-def resolve_highlight(highlight: Sequence[str] | None, keys: Sequence[Key]) -> Sequence[str] | None:
-    """Check the names of the rankings to highlight; None selects the default ones.
-
-    Example:
-        >>> resolve_highlight(["lrp"], [("attention", "lrp"), ("attention", "random")])
-        ['lrp']
-    """
-    if highlight is None:
-        return None
-    if isinstance(highlight, str):
-        raise InputError(f"highlight is the text {highlight!r}: give a list of names, as [{highlight!r}].")
-    names = sorted({name for _, name in keys})
-    unknown = [name for name in highlight if name not in names]
-    if unknown and keys:
-        raise InputError(f"highlight names {unknown}; the rankings here are {names}.")
-    return highlight
+        mpl_axis.set_ticks([0, 0.5, 1] if small else [0, 0.25, 0.5, 0.75, 1])

@@ -60,11 +60,11 @@ class TitleBlock(_Placed):
     They begin where the labels of the vertical axis begin, which is known only when the figure is drawn.
     """
 
-    def __init__(self, axis: Axes, title: str, *below: str) -> None:
+    def __init__(self, axis: Axes, title: str, *below: str, size: float = TITLE) -> None:
         super().__init__()
         lines = [line for line in below if line]
         pad = 4.5 + len(lines) * SMALL * 1.35
-        weight = {"fontsize": TITLE, "fontweight": "bold", "color": INK, "verticalalignment": "bottom"}
+        weight = {"fontsize": size, "fontweight": "bold", "color": INK, "verticalalignment": "bottom"}
         self.title = axis.set_title(visible(title, "\n"), weight, loc="left", pad=pad)
         self.title.set_parse_math(False)
         self.below = write(axis, "\n".join(lines), (0, 1), (0, 5), size=SMALL, va="bottom", linespacing=1.25)

@@ -20,6 +20,7 @@ from attnfaith.plots.labels import Key, labels_for
 from attnfaith.plots.lettering import TitleBlock, draw_empty, write
 from attnfaith.plots.panels import (
     SUMMARY,
+    Target,
     all_texts_rows,
     counted,
     joined,
@@ -167,7 +168,7 @@ def _name(axis: Axes, keys: list[Key]) -> None:
     labels, middles = labels_for(keys), [number + 0.5 for number in range(len(keys))]
     name_rows(axis, middles, keys, [f"{labels[key]} {number}" for number, key in enumerate(keys, 1)])
     axis.set_xticks(middles, [str(number) for number in range(1, len(keys) + 1)])
-    axis.tick_params(axis="x", length=0, labelsize=SMALL if len(keys) < 13 else SMALL - 1)
+    axis.tick_params(axis="x", length=0, labelsize=SMALL, labelrotation=90 if len(keys) > _MOST_ANNOTATED else 0)
     axis.invert_yaxis()
     hide_frame(axis)
 
@@ -176,6 +177,7 @@ Array = NDArray[np.float64]
 _TAU_SHADES = LinearSegmentedColormap.from_list(
     "agreement", ["#8c3b00", ALERT, "#f8d9c0", "#ffffff", "#c6dcef", PLAIN, "#00304d"]
 )
+_EMPTY = "Nothing to draw: no text has\ntwo items to order."
 _WIDE = 10  # more rankings than these need the width of a page
 
 
@@ -245,7 +247,9 @@ def _dots(axis: Axes, table: pd.DataFrame, where: str) -> Axes:
     return axis
 
 
-def agreement_figure(summary: pd.DataFrame, *, path: str | PathLike[str] | None = None) -> Figure:
+def agreement_figure(
+    summary: pd.DataFrame, *, path: str | PathLike[str] | None = None, axis: Axes | None = None
+) -> Figure:
     """A figure of all pairs of rankings, with a panel for each level.
 
     Example:
@@ -263,17 +267,17 @@ def agreement_figure(summary: pd.DataFrame, *, path: str | PathLike[str] | None 
     narrow = all(_narrow(keys_by_level[level], rows) for level, rows in panels.items())
     heights = [_height(len(keys)) for keys in keys_by_level.values()] or [2.0]
     panels_in_row = len(panels) if narrow else 1
-    width = COLUMN if narrow and panels_in_row < 2 else PAGE
-    figure = PaperFigure.of_width(width, max(heights) if narrow else sum(heights))
+    target = Target(path, axis, max(len(panels), 1), "agreements")
+    width, height = COLUMN if narrow and panels_in_row < 2 else PAGE, max(heights) if narrow else sum(heights)
     if not panels:
-        draw_empty(figure.add_subplot(), "Nothing to draw: no text has\ntwo items to order.")
-    else:
-        shape: dict[str, Any] = {"ncols": panels_in_row} if narrow else {"nrows": len(panels), "height_ratios": heights}
-        for axis, level in zip(figure.subplots(**shape, squeeze=False).ravel(), panels, strict=True):
-            agreements(summary, axis, erase_level=level)
-    if path is not None:
-        figure.savefig(path)
-    return figure
+        return target.single(width, height, lambda axis: draw_empty(axis, _EMPTY))
+    if axis is not None:
+        return target.single(width, height, lambda axis: agreements(summary, axis))
+    figure = PaperFigure.of_width(width, height)
+    shape: dict[str, Any] = {"ncols": panels_in_row} if narrow else {"nrows": len(panels), "height_ratios": heights}
+    for cell, level in zip(figure.subplots(**shape, squeeze=False).ravel(), panels, strict=True):
+        agreements(summary, cell, erase_level=level)
+    return target.saved(figure)
 
 
 def _matrix(table: pd.DataFrame) -> tuple[list[Key], Array]:

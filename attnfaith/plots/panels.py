@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from os import PathLike
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -12,9 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from attnfaith import validation
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.estimates.summary_table import COLUMNS
+from attnfaith.plots.files import check_path, write_figure
 from attnfaith.plots.labels import Key
 from attnfaith.plots.lettering import TitleBlock
 from attnfaith.plots.style import COLUMN, PAGE, PaperFigure
@@ -29,7 +33,9 @@ def panels_by_class(
     draw: Callable[[pd.DataFrame, Axes, str], object],
     *,
     path: str | PathLike[str] | None = None,
+    axis: Axes | None = None,
     height: float = 2.4,
+    alone: str = "",
 ) -> Figure:
     """A figure with a panel for each predicted class; one panel for multi-label and regression models.
 
@@ -39,7 +45,9 @@ def panels_by_class(
         kind: The kind of the decision.
         draw: Called with the rows of a class, axes, and the name of the class ("" for all texts).
         path: The file to write the figure to.
+        axis: Where to draw a single panel; a new figure when None.
         height: The height of a panel, in inches.
+        alone: The function of `attnfaith.plots` that draws a panel.
     """
     masks = masks_by_class(table, labels) if kind in ("multiclass", "sigmoid") else {}
     parts = {name: table[mask] for name, mask in masks.items()} or {"": table}
@@ -48,7 +56,7 @@ def panels_by_class(
         title = list(parts)[index]
         draw(parts[title], axis, title)
 
-    return panels(len(parts), draw_at, height=height, path=path)
+    return panels(len(parts), draw_at, height=height, path=path, axis=axis, alone=alone)
 
 
 def panels(
@@ -57,6 +65,8 @@ def panels(
     *,
     height: float,
     path: str | PathLike[str] | None = None,
+    axis: Axes | None = None,
+    alone: str = "",
 ) -> Figure:
     """A figure of panels that share both axes.
 
@@ -65,7 +75,12 @@ def panels(
         draw: Called with the number of a panel and its axes.
         height: The height of a panel, in inches.
         path: The file to write the figure to.
+        axis: Where to draw a single panel; a new figure when None.
+        alone: The function of `attnfaith.plots` that draws a panel.
     """
+    target = Target(path, axis, count, alone)
+    if count == 1:
+        return target.single(COLUMN, height, lambda axis: draw(0, axis))
     columns = min(count, 2 if count in (2, 4) else 3)
     rows = math.ceil(count / columns)
     figure = PaperFigure.of_width(COLUMN if columns == 1 else PAGE, height * rows)
@@ -80,14 +95,53 @@ def panels(
             grid[index].set_xlabel("")
     for axis in grid[count:]:
         axis.remove()
-    return saved(figure, path)
+    return target.saved(figure)
 
 
-def saved(figure: Figure, path: str | PathLike[str] | None) -> Figure:
-    """Return the figure, and save it if a path is given."""
-    if path is not None:
-        figure.savefig(path)
-    return figure
+@dataclass(frozen=True)
+class Target:
+    """Where a figure goes: into a new one, which may be written to a file, or into axes of the caller.
+
+    Attributes:
+        path: of the file; None for no file.
+        axis: of the caller; None for a new figure.
+        panels: how many axes the figure has.
+        alone: the function of `attnfaith.plots` that draws one panel into axes.
+    """
+
+    path: str | PathLike[str] | None = None
+    axis: Axes | None = None
+    panels: int = 1
+    alone: str = ""
+
+    def __post_init__(self) -> None:
+        if self.path is not None:
+            check_path(self.path)
+        if self.axis is not None and not isinstance(self.axis, Axes):
+            given = validation.short_repr(self.axis)
+            raise InputError(f"Expected axes of matplotlib, such as plt.subplots(1, 2)[1][0]; got {given}.")
+        if self.axis is not None and self.path is not None:
+            raise InputError("Axes of yours belong to a figure of yours: save that one, and leave out path.")
+        if self.axis is not None and self.panels != 1:
+            hint = f" attnfaith.plots.{self.alone} draws one of them into axes." if self.alone else ""
+            raise InputError(
+                f"This figure has {self.panels} panels, and axes of yours hold one. Leave out the axes.{hint}"
+            )
+
+    def single(self, width: float, height: float, draw: Callable[[Axes], object]) -> Figure:
+        """Draw the only panel of a figure."""
+        axis = PaperFigure.of_width(width, height).add_subplot() if self.axis is None else self.axis
+        draw(axis)
+        figure: Any = axis.figure
+        while figure.figure is not figure:  # axes may stand in a part of a figure
+            figure = figure.figure
+        return self.saved(figure)
+
+    def saved(self, figure: Figure) -> Figure:
+        """Return the figure, written to its file if there is one."""
+        if self.path is not None:
+            write_figure(figure, self.path)
+        return figure
 
 
 def masks_by_class(table: pd.DataFrame, labels: Sequence[str]) -> dict[str, NDArray[np.bool_]]:

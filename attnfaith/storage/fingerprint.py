@@ -131,7 +131,10 @@ def _add_value(digest: Any, name: str, value: Any) -> None:
             _add_value(digest, f"{name}.{key}", value[key])
     elif isinstance(value, Tensor):
         if value.is_meta:
-            raise InputError(f"The weight {name!r} is not loaded (it is on the meta device). Load the whole model.")
+            raise InputError(
+                f"The weight {name!r} is not loaded (it is on the meta device). Load the whole model.",
+                code="broken-model",
+            )
         _add(digest, name, f"{value.dtype}{tuple(value.shape)}")
         dense = value.dequantize() if value.is_quantized else value.detach()
         digest.update(dense.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

@@ -7,7 +7,11 @@ import math
 import pandas as pd
 import pyarrow as pa
 
-_STRINGS = {pa.string(): pd.StringDtype(na_value=math.nan)}
+try:
+    _TEXT = pd.StringDtype(na_value=math.nan)
+except TypeError:  # pandas 2.2 has the same type under this name
+    _TEXT = pd.StringDtype("pyarrow_numpy")
+_STRINGS = {pa.string(): _TEXT}
 _NULLABLE = {**_STRINGS, pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 

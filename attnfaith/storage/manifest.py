@@ -50,13 +50,15 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     if "layout" not in manifest and isinstance(manifest.get("run"), dict):
         raise StorageError(
             f"The run in {str(directory)!r} was written by an earlier attnfaith, whose files have no checksums. Give "
-            f"another {parameter('output_dir')} and run again, or read it with the attnfaith that wrote it."
+            f"another {parameter('output_dir')} and run again, or read it with the attnfaith that wrote it.",
+            code="other-version",
         )
     layout, digest = manifest.pop("layout", None), manifest.pop("digest", None)
     if type(layout) is int and layout > LAYOUT:
         raise StorageError(
             f"The run in {str(directory)!r} was written by a newer attnfaith (layout {short_repr(layout)}; this reads "
-            f"{LAYOUT}). Read it with a newer version."
+            f"{LAYOUT}). Read it with a newer version.",
+            code="other-version",
         )
     if type(layout) is not int or layout != LAYOUT:
         refuse(path, f"layout is {short_repr(layout)}; expected {LAYOUT}")
@@ -180,7 +182,8 @@ def refuse(path: Path, reason: str) -> NoReturn:
     raise StorageError(
         f"{str(path)!r} is damaged, or not of attnfaith: {reason}. Delete this file, and the same command with the "
         f"same {parameter('output_dir')} makes it again and keeps the tables. Or give another "
-        f"{parameter('output_dir')}."
+        f"{parameter('output_dir')}.",
+        code="damaged-run",
     )
 
 
@@ -194,13 +197,15 @@ def refuse_another(directory: Path, stored: Mapping[str, Any], requested: Mappin
         raise InputError(
             f"The run in {str(directory)!r} reads the texts in the order of the data, so the texts that it has read "
             f"are no random sample. Give another {parameter('output_dir')}, or leave out {parameter('precision')} and "
-            f"{parameter('max_texts')}."
+            f"{parameter('max_texts')}.",
+            code="other-run",
         )
     if changed is not None:
         name, stored_value, requested_value = changed
         raise InputError(
             f"The run in {str(directory)!r} was made with other arguments: {name} is {short_repr(stored_value)} there "
-            f"and {short_repr(requested_value)} here. Give another {parameter('output_dir')}, or the same arguments."
+            f"and {short_repr(requested_value)} here. Give another {parameter('output_dir')}, or the same arguments.",
+            code="other-run",
         )
 
 

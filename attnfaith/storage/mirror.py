@@ -99,8 +99,8 @@ class Mirror:
         try:
             yield
         except AttnFaithError as error:
-            message = str(error).replace(str(self.folder), self.address)
-            raise type(error)(message) from error
+            message = error.message.replace(str(self.folder), self.address)
+            raise type(error)(message, code=error.code) from error
 
     def _listed(self) -> dict[str, int]:
         """The sizes of all files at the address, by their names there."""
@@ -118,7 +118,8 @@ class Mirror:
     def _get(self, name: str, size: int, limit: int) -> None:
         if size > limit:
             raise StorageError(
-                f"{self.address}/{short_repr(name)[1:-1]} has {size:,} bytes; expected at most {limit:,}."
+                f"{self.address}/{short_repr(name)[1:-1]} has {size:,} bytes; expected at most {limit:,}.",
+                code="damaged-run",
             )
         path = self.folder / name
         path.parent.mkdir(exist_ok=True)

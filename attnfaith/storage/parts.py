@@ -45,7 +45,8 @@ def _load(folder: str | os.PathLike[str], check: Check | None) -> Store:
     if "part" not in store.manifest:
         raise InputError(
             f"The run in {store.location!r} is not a part: it was made without {parameter('part')}. Give the folders "
-            f"of runs that were made with {parameter('part')}."
+            f"of runs that were made with {parameter('part')}.",
+            code="mismatched-parts",
         )
     return store
 
@@ -64,12 +65,14 @@ def _refuse_incomplete(parts: Sequence[Store]) -> None:
         if count != total:
             raise InputError(
                 f"{first.location!r} is one of {total} parts and {part.location!r} one of {count}. Give "
-                "parts that were made with the same number of parts."
+                "parts that were made with the same number of parts.",
+                code="mismatched-parts",
             )
         if number in by_number:
             raise InputError(
                 f"Part {number} of {total} is given twice: {by_number[number].location!r} and {part.location!r}. "
-                "Leave one out."
+                "Leave one out.",
+                code="mismatched-parts",
             )
         by_number[number] = part
     missing = [str(number) for number in range(1, total + 1) if number not in by_number]
@@ -77,7 +80,7 @@ def _refuse_incomplete(parts: Sequence[Store]) -> None:
         remaining = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         which = f"Part {missing[0]}" if len(missing) == 1 else f"Parts {', '.join(missing[:_NAMED])}{remaining}"
         verb = "is" if len(missing) == 1 else "are"
-        raise InputError(f"{which} of {total} {verb} missing. Give the folder of each part.")
+        raise InputError(f"{which} of {total} {verb} missing. Give the folder of each part.", code="mismatched-parts")
 
 
 def _refuse_difference(first: Store, other: Store) -> None:
@@ -88,12 +91,14 @@ def _refuse_difference(first: Store, other: Store) -> None:
         name, there_value, here_value = difference
         raise InputError(
             f"The parts are not of one run: {name.removeprefix('run.')} is {short_repr(there_value)} in "
-            f"{first.location!r} and {short_repr(here_value)} in {other.location!r}. Run one of them again."
+            f"{first.location!r} and {short_repr(here_value)} in {other.location!r}. Run one of them again.",
+            code="mismatched-parts",
         )
     if first.manifest["part"]["data"] != other.manifest["part"]["data"]:
         raise InputError(
             f"The parts are not of one run: {first.location!r} and {other.location!r} were made from other data. Run "
-            "one of them again."
+            "one of them again.",
+            code="mismatched-parts",
         )
 
 
@@ -125,7 +130,10 @@ def _refuse_nested(folders: Sequence[str | os.PathLike[str]], output: str | os.P
         path = _place(folder)
         if target == path or path in target.parents:
             where = "is" if target == path else "is inside"
-            raise InputError(f"The output {str(output)!r} {where} the part {str(folder)!r}. Give another folder.")
+            raise InputError(
+                f"The output {str(output)!r} {where} the part {str(folder)!r}. Give another folder.",
+                code="mismatched-parts",
+            )
 
 
 def _place(folder: str | os.PathLike[str]) -> PurePath:

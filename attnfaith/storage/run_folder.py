@@ -120,7 +120,8 @@ class RunFolder:
                 raise InputError(
                     f"{str(self.path)!r} is not the folder that the first process writes to: it holds no "
                     f"{manifests.NAME} here. Give a folder that all machines share as {parameter('output_dir')}, or "
-                    f"run each machine by itself with {parameter('part')}."
+                    f"run each machine by itself with {parameter('part')}.",
+                    code="not-a-run",
                 )
             time.sleep(0.2)
             self.fetch()
@@ -174,7 +175,8 @@ class RunFolder:
                     raise InputError(
                         f"{str(self.path)!r} holds other files ({entry.name!r}) and no {manifests.NAME}, and "
                         f"{file.path.name!r} in it is not of this run. Give another {parameter('output_dir')}, new or "
-                        "empty."
+                        "empty.",
+                        code="not-a-run",
                     )
         if at_address:
             self._refuse_other_file(at_address[0])
@@ -182,7 +184,8 @@ class RunFolder:
     def _refuse_other_file(self, name: str) -> NoReturn:
         raise InputError(
             f"{str(self.path)!r} holds other files ({name!r}) and no {manifests.NAME}, so it is no run of attnfaith. "
-            f"Give another {parameter('output_dir')}, new or empty."
+            f"Give another {parameter('output_dir')}, new or empty.",
+            code="not-a-run",
         )
 
     def _refuse_file(self) -> None:

@@ -116,9 +116,9 @@ class Store:
         with folder.errors_named():
             folder.fetch()
             if not path.is_dir():
-                raise InputError(f"There is no directory {str(path)!r}.")
+                raise InputError(f"There is no directory {str(path)!r}.", code="not-a-run")
             if not folder.has_manifest:
-                raise InputError(f"{str(path)!r} is no run of attnfaith: it has no {manifests.NAME}.")
+                raise InputError(f"{str(path)!r} is no run of attnfaith: it has no {manifests.NAME}.", code="not-a-run")
             store = cls(folder, manifests.read_manifest(path))
             finished = "counts" in store.manifest
             if check is not None and finished:
@@ -129,7 +129,8 @@ class Store:
                 of = "" if expected is None else f" of {len(expected)}"
                 raise InputError(
                     f"The run in {str(path)!r} is not complete: {len(done)}{of} shards are stored. The same command as "
-                    "before continues it."
+                    "before continues it.",
+                    code="unfinished-run",
                 )
             store._prove_all()
             store._refuse_other_digests(store._digests(store.concluded))
@@ -318,11 +319,14 @@ class Store:
         if not shards and (part := manifests.part_of(self.manifest)):
             raise InputError(
                 f"The data end before part {part[0]} of {part[1]} begins, so it has no rows. Give fewer parts, and run "
-                "all of them again."
+                "all of them again.",
+                code="no-texts",
             )
         expected = manifests.shards_of(self.manifest | {"shards": len(shards)}) or range(0)
         if wrong := sorted({*expected} ^ {*shards}):
-            raise StorageError(f"{str(self.directory)!r}: the shards {wrong[:10]} are missing or too many.")
+            raise StorageError(
+                f"{str(self.directory)!r}: the shards {wrong[:10]} are missing or too many.", code="damaged-run"
+            )
         counts = json.loads(json.dumps(summary))
         with storing(self.directory), locked(self.directory):
             stored = manifests.read_manifest(self.directory)
@@ -409,7 +413,10 @@ class Store:
             yield self._files.file(name).read(columns, schema=self._expected_columns.get(name))
             return
         if name not in self.tables:
-            raise InputError(f"There is no table {name!r} in this run; there are {', '.join(self.tables) or 'none'}.")
+            raise InputError(
+                f"There is no table {name!r} in this run; there are {', '.join(self.tables) or 'none'}.",
+                code="unknown-name",
+            )
         for shard in self.shards():
             file = self._files.file(name, shard)
             if name in self._expected_columns:
@@ -440,7 +447,8 @@ class Store:
                     raise StorageError(
                         f"The files of the table {name!r} in {str(self.directory)!r} are not those that the run was "
                         f"finished with. The same command with the same {parameter('output_dir')} checks them all "
-                        "and finishes it again; or restore the folder from a copy."
+                        "and finishes it again; or restore the folder from a copy.",
+                        code="damaged-run",
                     )
 
     def _refuse_changed_data(self, shard: int, rows: int) -> NoReturn:
@@ -448,7 +456,8 @@ class Store:
         which = f"some of the rows {', '.join(map(str, ids))}" if self._keyed else f"rows {ids[0]} to {ids[-1]}"
         raise InputError(
             f"The data have changed: {which} (counted from 0) are not those that the results in "
-            f"{str(self.directory)!r} were made from. Give another {parameter('output_dir')}, or the same data."
+            f"{str(self.directory)!r} were made from. Give another {parameter('output_dir')}, or the same data.",
+            code="other-run",
         )
 
 

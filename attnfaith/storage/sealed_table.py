@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from attnfaith.errors import StorageError
+from attnfaith.errors import StorageError, message_of
 from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import open_regular, read_exactly
 from attnfaith.validation import short_repr
@@ -174,13 +174,14 @@ def damaged(path: Path) -> Iterator[None]:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else short_reason(error)
         raise StorageError(
             f"{str(path)!r} cannot be read: {reason}. Delete this file, and the same command with the same "
-            f"{parameter('output_dir')} makes it again."
+            f"{parameter('output_dir')} makes it again.",
+            code="damaged-run",
         ) from error
 
 
 def short_reason(error: BaseException, length: int = 200) -> str:
     """The message of an error in one line without its full stop, shortened: it can hold text of a hostile file."""
-    message = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
+    message = " ".join(message_of(error).split()).removesuffix(".") or type(error).__name__
     return message if len(message) <= length else message[: length - 3] + "..."
 
 

@@ -200,7 +200,8 @@ class TableFiles:
         if not new.equals(stored):
             raise InputError(
                 f"The table {table!r} in {str(self._directory)!r} has other columns than this version of attnfaith "
-                f"writes. Give another {parameter('output_dir')}."
+                f"writes. Give another {parameter('output_dir')}.",
+                code="other-run",
             )
 
 

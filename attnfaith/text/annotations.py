@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from attnfaith.data.cell_values import missing, plain, row_of_column
-from attnfaith.errors import InputError
+from attnfaith.errors import InputError, message_of
 from attnfaith.text.encoded import EncodedText
 from attnfaith.validation import one_of, short_repr
 
@@ -52,7 +52,9 @@ def align_scores(scores: Any, encoded: EncodedText, where: str, *, sentences: in
         return values
     indices = _score_indices(len(values), encoded)
     if indices is None:
-        raise InputError(f"{where}: got {len(values)} scores for a text of {_unit_counts(encoded)}.")
+        raise InputError(
+            f"{where}: got {len(values)} scores for a text of {_unit_counts(encoded)}.", code="mismatched-scores"
+        )
     return [UNSCORED if index is None else values[index] for index in indices]
 
 
@@ -123,7 +125,10 @@ def _numbers(scores: Any, where: str) -> list[float]:
         values = scores.tolist() if hasattr(scores, "tolist") else list(scores)
         return [math.nan if value is None else float(value) for value in values]
     except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: expected a list of numbers, got {type(scores).__name__} ({error}).") from error
+        raise InputError(
+            f"{where}: expected a list of numbers, got {type(scores).__name__} ({message_of(error)}).",
+            code="mismatched-scores",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,9 @@ def parse_rationale(value: Any, row: int, column: Hashable) -> Rationale | None:
             return Rationale(tuple(_pair(entry) for entry in entries), "spans")
         numbers = tuple(_index(entry) for entry in entries)
     except (TypeError, ValueError):
-        raise InputError(f"{row_of_column(row, column)} holds {short_repr(value)}; {_EXPECTED}.") from None
+        raise InputError(
+            f"{row_of_column(row, column)} holds {short_repr(value)}; {_EXPECTED}.", code="mismatched-scores"
+        ) from None
     repeated = len(set(numbers)) < len(numbers)
     if all(number in (0, 1) for number in numbers):
         is_mask = repeated or any(isinstance(entry, bool) for entry in entries)
@@ -170,7 +177,8 @@ def parse_rationale(value: Any, row: int, column: Hashable) -> Rationale | None:
     if repeated:
         raise InputError(
             f"{row_of_column(row, column)} holds {short_repr(value)}: a mask has only 0 and 1, and numbers of words do "
-            f"not repeat; {_EXPECTED}."
+            f"not repeat; {_EXPECTED}.",
+            code="mismatched-scores",
         )
     return Rationale(numbers, "words")
 
@@ -210,7 +218,8 @@ class RationaleReader:
         if self.form is None and rationale.values:
             raise InputError(
                 f"{where} holds {short_repr(list(rationale.values))}: this could be a mask or the numbers of words, "
-                "and no other row tells which. Name the form: Rationales(form='mask') or Rationales(form='words')."
+                "and no other row tells which. Name the form: Rationales(form='mask') or Rationales(form='words').",
+                code="mismatched-scores",
             )
         rationale = replace(rationale, form=self.form)
         if text is not None:
@@ -223,7 +232,8 @@ class RationaleReader:
         if self._named and not _can_be(rationale, str(self.form)):
             raise InputError(
                 f"{row_of_column(row, self.column)} holds {short_repr(list(rationale.values))}, which is not of the "
-                f"form {self.form!r}."
+                f"form {self.form!r}.",
+                code="mismatched-scores",
             )
         if self._named or rationale.form is None:
             return
@@ -232,7 +242,8 @@ class RationaleReader:
         if self.form != rationale.form:
             raise InputError(
                 f"The column {self.column!r} mixes forms of rationales: {self.form} in row {self._first_row}, "
-                f"{rationale.form} in row {row} (counted from 0). Use one form in all rows."
+                f"{rationale.form} in row {row} (counted from 0). Use one form in all rows.",
+                code="mismatched-scores",
             )
 
 
@@ -251,15 +262,22 @@ def _check_fit(rationale: Rationale, text: str, pair: str | None, where: str) ->
         if pair is not None and values:
             raise InputError(
                 f"{where} holds ranges of characters. For a pair of texts they are ambiguous: give a mask, or the "
-                "numbers of words."
+                "numbers of words.",
+                code="mismatched-scores",
             )
         last = max((end for _, end in values), default=0)
         if last > len(text):
-            raise InputError(f"{where} has a range that ends at character {last}; the text has {len(text)}.")
+            raise InputError(
+                f"{where} has a range that ends at character {last}; the text has {len(text)}.",
+                code="mismatched-scores",
+            )
         return
     words = len(_split_words(text, pair))
     if rationale.form == "mask" and len(values) != words:
-        raise InputError(f"{where} holds a mask of {len(values)} entries for a text of {words} words (by white space).")
+        raise InputError(
+            f"{where} holds a mask of {len(values)} entries for a text of {words} words (by white space).",
+            code="mismatched-scores",
+        )
     last = max(values, default=-1)
     if rationale.form == "words" and last >= words:
         advice = ""
@@ -270,7 +288,8 @@ def _check_fit(rationale: Rationale, text: str, pair: str | None, where: str) ->
                 f"{short_repr(ranges)}."
             )
         raise InputError(
-            f"{where} marks the word {last} (counted from 0); the text has {words} words (by white space).{advice}"
+            f"{where} marks the word {last} (counted from 0); the text has {words} words (by white space).{advice}",
+            code="mismatched-scores",
         )
 
 

@@ -49,10 +49,14 @@ class TextEncoder:
             raise InputError(
                 f"Expected a Transformers tokenizer, got {type(tokenizer).__name__}. Load one with "
                 "AutoTokenizer.from_pretrained; wrap a tokenizers.Tokenizer as "
-                "PreTrainedTokenizerFast(tokenizer_object=...)."
+                "PreTrainedTokenizerFast(tokenizer_object=...).",
+                code="wrong-tokenizer",
             )
         if not tokenizer.is_fast and not hasattr(tokenizer, "prepare_for_model"):
-            raise InputError(f"{type(tokenizer).__name__} gives neither offsets nor tokens. Use a fast tokenizer.")
+            raise InputError(
+                f"{type(tokenizer).__name__} gives neither offsets nor tokens. Use a fast tokenizer.",
+                code="wrong-tokenizer",
+            )
         self.tokenizer, self.model = tokenizer, model
         self.config = getattr(model, "config", None)
         self.special_ids = special_ids_of(self.config, tokenizer)
@@ -64,7 +68,7 @@ class TextEncoder:
         """Tokenize texts and (text, text) pairs; a text that cannot be classified is refused with its index."""
         texts = list(texts)
         if not texts:
-            raise InputError("Got an empty list; expected at least one text.")
+            raise InputError("Got an empty list; expected at least one text.", code="no-texts")
         pairs = [
             self._checked(entry, f"Entry {index}" if len(texts) > 1 else "It") for index, entry in enumerate(texts)
         ]
@@ -115,7 +119,10 @@ class TextEncoder:
         """The inputs of the model, padded on the tokenizer's side, with an ``attention_mask``."""
         width = max(len(text.ids) for text in encoded)
         if self._pad is None and any(len(text.ids) != width for text in encoded):
-            raise InputError("Texts of several lengths need a padding token; batches() puts equal lengths together.")
+            raise InputError(
+                "Texts of several lengths need a padding token; batches() puts equal lengths together.",
+                code="missing-padding-token",
+            )
         fills = {"input_ids": self._pad or 0, "token_type_ids": self.tokenizer.pad_token_type_id}
         batch = {}
         for name in encoded[0].inputs:
@@ -158,21 +165,29 @@ class TextEncoder:
     def _checked(self, entry: Any, where: str) -> tuple[str, str | None]:
         """An entry as ``(text, pair or None)``; the wrong kind is refused."""
         if isinstance(entry, tuple) and len(entry) != 2:
-            raise InputError(f"{where} is a tuple of {len(entry)}; expected a text, or a pair (text, text).")
+            raise InputError(
+                f"{where} is a tuple of {len(entry)}; expected a text, or a pair (text, text).", code="not-a-text"
+            )
         parts = entry if isinstance(entry, tuple) else (entry,)
         for side, part in zip(("first", "second"), parts, strict=False):
             text_name = f"The {side} text of {where[:1].lower() + where[1:]}" if len(parts) == 2 else where
             if not isinstance(part, str):
-                raise InputError(f"{text_name} is of type {type(part).__name__}: expected a str, or a tuple of two.")
+                raise InputError(
+                    f"{text_name} is of type {type(part).__name__}: expected a str, or a tuple of two.",
+                    code="not-a-text",
+                )
             try:
                 part.encode()
             except UnicodeEncodeError as error:
                 raise InputError(
                     f"{text_name} holds half a character (a lone surrogate) at position {error.start}, which no "
-                    "tokenizer reads. Clean it with text.encode('utf-8', 'replace').decode()."
+                    "tokenizer reads. Clean it with text.encode('utf-8', 'replace').decode().",
+                    code="not-a-text",
                 ) from error
         if len(parts) == 1 and getattr(self.config, "query", False):
-            raise InputError(f"{where} is a single text; this model reads pairs: expected a tuple (text, text).")
+            raise InputError(
+                f"{where} is a single text; this model reads pairs: expected a tuple (text, text).", code="not-a-text"
+            )
         return (parts[0], parts[1] if len(parts) == 2 else None)
 
     def _encoded(self, text: str, pair: str | None, output: TokenizerOutput, where: str) -> EncodedText:
@@ -197,19 +212,22 @@ class TextEncoder:
         if not ids:
             raise InputError(
                 f"{where} is empty or white space, and {_name(self.tokenizer)} adds no special tokens: there is "
-                "nothing to classify. Leave it out."
+                "nothing to classify. Leave it out.",
+                code="no-texts",
             )
         if self._vocabulary is not None and not 0 <= min(ids) <= max(ids) < self._vocabulary:
             raise InputError(
                 f"{where} has the token id {max(ids)}, but the model's vocabulary has {self._vocabulary} entries. Is "
-                "this the model's own tokenizer?"
+                "this the model's own tokenizer?",
+                code="wrong-tokenizer",
             )
         types, type_count = output.inputs.get("token_type_ids"), getattr(self.config, "type_vocab_size", None)
         types = types if types and "token_type_ids" in (self._accepted or ("token_type_ids",)) else None
         if types and pair is not None and isinstance(type_count, int) and type_count and max(types) >= type_count:
             raise InputError(
                 f"{where} is a pair, but {_name(self.model)} knows {type_count} token type(s): it does not take "
-                "pairs. Join the two texts into one."
+                "pairs. Join the two texts into one.",
+                code="not-a-text",
             )
 
     def _accepts(self, name: str, rows: Any, length: int) -> bool:

@@ -76,7 +76,7 @@ def _call(tokenizer: Any, pairs: list[tuple[str, str | None]], **options: Any) -
         )
     except (TypeError, ValueError, KeyError, NotImplementedError) as error:
         kind = "text pairs" if seconds else "plain texts"
-        raise InputError(f"{type(tokenizer).__name__} does not take {kind}: {error}") from error
+        raise InputError(f"{type(tokenizer).__name__} does not take {kind}: {error}", code="not-a-text") from error
 
 
 def _read_slow(tokenizer: Any, pair: tuple[str, str | None], max_length: int | None) -> TokenizerOutput:
@@ -97,7 +97,9 @@ def _read_slow(tokenizer: Any, pair: tuple[str, str | None], max_length: int | N
     try:
         values = dict(tokenizer.prepare_for_model(*lists, add_special_tokens=True, verbose=False))
     except (TypeError, ValueError, NotImplementedError) as error:
-        raise InputError(f"{type(tokenizer).__name__} does not take {len(texts)} text(s): {error}") from error
+        raise InputError(
+            f"{type(tokenizer).__name__} does not take {len(texts)} text(s): {error}", code="not-a-text"
+        ) from error
     ids = list(values["input_ids"])
     result = TokenizerOutput(values, [None] * len(ids), [None] * len(ids), None, truncated=excess)
     start = 0
@@ -116,7 +118,8 @@ def _find(part: list[int], ids: list[int], start: int) -> int:
             return index
     raise InputError(
         "The tokenizer gives a text other ids when it stands alone than within the model's input, so its tokens cannot "
-        "be found in the text. Use a fast tokenizer."
+        "be found in the text. Use a fast tokenizer.",
+        code="wrong-tokenizer",
     )
 
 
@@ -209,6 +212,16 @@ def _fold(string: str) -> str:
     """A string without case, accents and compatibility forms."""
     plain = "".join(character for character in unicodedata.normalize("NFKD", string) if not is_mark(character))
     return plain.casefold() or string
+
+
+def spells(token: str, characters: str) -> bool:
+    """Whether a token stands for these characters: apart from markers, case, accents and compatibility forms.
+
+    Example:
+        >>> spells("##es", "ÉS"), spells("[UNK]", "ÉS")
+        (True, False)
+    """
+    return _fold(characters) in (_fold(token), _fold(surface_of(token)))
 
 
 def is_mark(character: str) -> bool:

@@ -57,7 +57,10 @@ def label_tensor(labels: list[Any], kind: str, num_labels: int) -> Tensor:
     }.get(kind, f"a whole number from 0 to {classes - 1}, since the model has {classes} classes")
     for row, label in enumerate(labels):
         if not _fits(label, kind, num_labels, classes):
-            raise InputError(f"the label of row {row} (counted from 0) is {short_repr(label)}; expected {expected}.")
+            raise InputError(
+                f"the label of row {row} (counted from 0) is {short_repr(label)}; expected {expected}.",
+                code="unknown-label",
+            )
     is_class = kind in ("multiclass", "sigmoid")
     return torch.tensor(
         [int(label) if is_class else label for label in labels], dtype=None if is_class else torch.float32
@@ -97,13 +100,13 @@ class TrainingRows:
             cells = open_columns(data, {f"{name}_column": column for name, column in columns.items()})
             entries = cells["text_column"]
             if not entries:
-                raise InputError("there are no rows; expected at least one.")
+                raise InputError("there are no rows; expected at least one.", code="no-texts")
             if "second_text_column" in cells:
                 entries = list(zip(entries, cells["second_text_column"], strict=True))
             self.labels = label_tensor(cells["label_column"], kind, num_labels)
             self.encoded = texts.encode(entries)
         except InputError as error:
-            raise InputError(f"In {data_name}: {error}") from error
+            raise InputError(f"In {data_name}: {error.message}", code=error.code) from error
 
     def __len__(self) -> int:
         return len(self.encoded)

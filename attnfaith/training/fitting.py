@@ -194,7 +194,8 @@ def _check_padding(config: Any, batch_size: int) -> None:
         raise InputError(
             "The model's configuration has no padding token, so the model can read only one text at a time. Set "
             "model.config.pad_token_id = tokenizer.pad_token_id (and tokenizer.pad_token = tokenizer.eos_token if the "
-            "tokenizer has none either), or batch_size=1."
+            "tokenizer has none either), or batch_size=1.",
+            code="missing-padding-token",
         )
 
 

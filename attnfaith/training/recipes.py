@@ -41,7 +41,10 @@ def recipe(name: str, *, dataset: str | None = None) -> dict[str, Any]:
     training = preset(name, dataset=dataset).training
     unknown = sorted(set(training) - {*_KNOWN, *_OF_THE_TOKENIZER})
     if unknown:
-        raise InputError(f"The preset {name!r} has training settings that fit does not know: {', '.join(unknown)}.")
+        raise InputError(
+            f"The preset {name!r} has training settings that fit does not know: {', '.join(unknown)}.",
+            code="unknown-name",
+        )
     return {key: value for key, value in training.items() if key in _KNOWN}
 
 

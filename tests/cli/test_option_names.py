@@ -9,8 +9,8 @@ import typer
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.cli.app import app
-from attnfaith.cli.option_names import OPTIONS
 from attnfaith.evaluation.evaluator import Evaluator
+from attnfaith.option_names import OPTIONS
 from attnfaith.tiny_models import tiny_model
 from tests.helpers import commands
 from tests.helpers.commands import FEW, error_text, run

@@ -9,11 +9,14 @@ import pytest
 
 import attnfaith as af
 from attnfaith import metrics
+from attnfaith.estimates.lookup import SummaryLookup, decimals
 from attnfaith.evaluation import tests as package
 from attnfaith.evaluation.comparison import compare, sentences
-from attnfaith.evaluation.tests.base import tests
+from attnfaith.evaluation.tests.base import Test, tests
+from attnfaith.report.run_report import report_page
 from tests.helpers import commands
 from tests.helpers import tokenizers as tokenizers
+from tests.helpers.reading_pages import Page
 
 FILES = {
     "__init__.py": "",
@@ -45,6 +48,11 @@ class Toy(Test):
     level_name = "anywhere"
     metrics = ("Length",)
     citation = "@misc{toy}"
+    question = "How long is a text?"
+    reading = {"histogram": "Bars are texts."}
+    caveats = ("Length is not depth.",)
+    percentages = frozenset({"long"})
+    reported = {"mean_length": "length (mean)", "long": "long texts"}
     least: int = 3
 
     def __post_init__(self):
@@ -183,6 +191,22 @@ def test_the_verdict_and_the_plots(results, tmp_path):
     assert results.plot("toy", kind="again").axes
     with pytest.raises(af.InputError, match="Kinds: histogram, again"):
         results.plot("toy", kind="pie")
+
+
+def test_the_report(results, monkeypatch):
+    """What it declares is shown; what it does not declare is left out, and its first line stands for the question."""
+    section = Page(report_page(results)).one("section", id="test-toy")
+    figures = SummaryLookup(results.summary(), "toy")
+    for words in ("How long is a text?", "Bars are texts.", "Length is not depth.", "@misc{toy}", "More figures"):
+        assert words in section.text
+    assert f"all texts{decimals(figures.get('', 'mean_length'))}{figures.get('', 'long')}40" in section.text
+    kind = type(af.tests.Toy())
+    for name in ("question", "reading", "caveats", "percentages", "reported", "citation"):
+        monkeypatch.setattr(kind, name, getattr(Test, name))
+    section = Page(report_page(results)).one("section", id="test-toy")
+    assert "Whether a text has many items." in section.text
+    assert "length of a text (mean)" in section.text
+    assert "How to cite" not in section.text
 
 
 def test_without_plots_nothing_is_drawn(results, monkeypatch):

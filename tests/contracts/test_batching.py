@@ -11,14 +11,15 @@ import torch
 from attnfaith.tiny_models import WINDOW, model_types
 from benchmarks.families_batching import LENGTHS, compare
 from tests.helpers.comparing import NO_DOUBLE, REFUSED, computes_in_float32, inputs_of
+from tests.helpers.installed_families import installed
 from tests.helpers.removal_batches import model_of
 
 SIZES = (8,)
 """All texts in one batch, against one by one; batches between the two are tried in the quick families."""
 RANKINGS = ("attention", "gradient_x_attention", "gradient_x_input")
 QUICK = ("bert", "deberta-v2", "gemma2", "t5")
-VARIED = """bart axk2 eurobert gpt2 gpt_neo llama longformer markuplm mistral mpnet modernbert nemotron roformer xlnet
-xlm""".split()
+VARIED = installed("""bart axk2 eurobert gpt2 gpt_neo llama longformer markuplm mistral mpnet modernbert nemotron
+roformer xlnet xlm""")
 UNMADE = ("layoutlmv2",)
 """It needs a package that is not installed."""
 NO_VECTORS = ("longformer",)
@@ -61,11 +62,12 @@ def test_a_batch_is_its_texts_one_by_one(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "family", ["bert", "gpt2", "llama", "mistral", "modernbert", "deberta-v2", "t5", "gte", "ctrl"]
-)
+@pytest.mark.parametrize("family", ["gpt2", "deberta-v2", "gte", "ctrl"])
 def test_padding_on_the_left_changes_no_result(family):
-    """Also where the model reads left padding: then only texts of one length share a batch."""
+    """Also where the model reads left padding: then only texts of one length share a batch.
+
+    Erasure with padding on the left is compared for every family in `tests/independent/test_transformers.py`.
+    """
     result = evaluated(family, "left")
     assert (result.status, result.detail) == ("equal", "")
     assert result.flips > 0.1
@@ -80,7 +82,7 @@ def test_the_implementation_of_attention_changes_no_result(family):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hide", ["mask_token", "pad", "zero", "delete"])
-@pytest.mark.parametrize("family", ["bert", "mistral", "deberta-v2"])
+@pytest.mark.parametrize("family", ["mistral", "deberta-v2"])
 def test_batching_changes_no_result_of_the_other_ways_of_hiding(family, hide):
     result = evaluated(family, "right", hide=hide)
     assert (result.status, result.detail) == ("equal", "")

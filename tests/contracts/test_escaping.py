@@ -103,6 +103,14 @@ def test_json_loses_nothing():
 # ---- doors
 
 
+def test_model_cards(run_of_hostile, tmp_path):
+    _, results = run_of_hostile
+    path = results.to_card(tmp_path, dataset_name=HOSTILE, model_name=HOSTILE)
+    shown = clean(path.read_text(encoding="utf-8"))
+    assert shown.count("<!--") == 2  # around the section
+    assert results.to_card(path, dataset_name=HOSTILE, model_name=HOSTILE).read_text(encoding="utf-8") == shown
+
+
 @pytest.mark.parametrize("kind", [af.InputError, af.StorageError, af.NumericalError, af.UnsupportedModelError])
 def test_errors(kind):
     assert "\\x1b]0;owned" in clean(str(kind(f"There is no {HOSTILE}.")))
@@ -129,8 +137,11 @@ def test_a_page_and_a_notebook(hostile, tmp_path):
     assert "\\x1b]0;owned" in shown
     assert "<script>" not in shown
     explanation = af.Attributor(str(hostile))(text)
-    clean(explanation._repr_html_())
-    clean(repr(explanation))
+    words, several = explanation.words(special=True), af.Attributor(str(hostile))([text, text])
+    for shown in (explanation, words, words[:2], several, several[:1]):
+        page = clean(shown._repr_html_(), kept="\n\t\r")
+        assert "<script>" not in page
+        clean(repr(shown))
     record = explanation.visualization_record()
     for name in (record.pred_class, record.attr_class, *record.raw_input_ids):
         assert "<" not in clean(name)
@@ -195,6 +206,10 @@ def test_compare(environment, more, run_of_hostile, finished_flan, tmp_path):
 def test_results(run_of_hostile, tmp_path):
     _, results = run_of_hostile
     assert "\\x1b" in clean(repr(results))
+    assert "\\x1b" in clean(results._repr_html_())
+    for shown in (results.verdict, results.verdict.rankings):
+        assert "owned" in clean(shown._repr_html_())
+        clean(str(shown))
     clean(str(results))
     figure = results.plot("erasure", kind="efficiency", path=tmp_path / "figure.svg")
     clean("".join(label.get_text() for axis in figure.axes for label in axis.get_yticklabels()))

@@ -1,5 +1,7 @@
 """What every test must do, drawn from the registry: a new one is tested because it exists."""
 
+import importlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import attnfaith as af
 from attnfaith.errors import InputError
 from attnfaith.estimates.summary_table import COLUMNS
+from attnfaith.evaluation import stored_texts
 from attnfaith.evaluation.tests.base import tests
 from attnfaith.tiny_models import model_types, tiny_model
 from tests.helpers import commands
@@ -46,7 +49,8 @@ def tables_of(results, name):
 def test_it_is_the_same_by_itself_text_by_text(name, results, evaluator):
     more = {"rationale_column": "marks"} if name == "rationales" else {}
     alone = computed(evaluator, ROWS, name, batch_size=1, **more)
-    assert set(alone.tables) == {"texts", *tables_of(alone, name)}
+    stored = stored_texts.SCHEMAS if name == "erasure" else ()
+    assert set(alone.tables) == {"texts", *tables_of(alone, name), *stored}
     for table in tables_of(alone, name):
         assert len(results.table(table)) > 0
         pd.testing.assert_frame_equal(results.table(table), alone.table(table), **CLOSE)
@@ -196,3 +200,17 @@ def test_a_model_that_asks_for_gradients_of_its_inputs_is_evaluated(family):
         summaries.append(result.summary().select_dtypes("number"))
     assert len(summaries[0])
     pd.testing.assert_frame_equal(*summaries, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", tests)
+def test_it_says_what_it_asks_and_how_to_read_it(name):
+    """A report shows these; a test of this package without them would be a table without words."""
+    kind = tests[name]
+    advice = f"declare it as a ClassVar of {kind.__name__}; attnfaith.evaluation.tests.base.Test describes it"
+    assert kind.question.endswith("?"), f"The test {name!r} has no question: {advice}."
+    plots = importlib.import_module(f"{kind.__module__.rpartition('.')[0]}.plot").PLOTS
+    assert set(kind.reading) == set(plots), f"'reading' of {name!r} must name each figure: {advice}."
+    for text in (*kind.reading.values(), *kind.caveats):
+        assert text.endswith("."), text
+    assert kind.caveats, f"The test {name!r} has no caveats: {advice}."
+    assert kind.percentages <= {*kind.reported, *kind.headline}

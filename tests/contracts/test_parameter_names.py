@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import attnfaith
-from attnfaith.cli.option_names import OPTIONS
+from attnfaith.option_names import OPTIONS
 
 PACKAGE = Path(attnfaith.__file__).parent
-ELSEWHERE = ("cli", "training")
-"""`cli` writes options itself; `training` names the parameters of `fit`, which no command offers."""
+ELSEWHERE = ("cli", "option_names.py", "training")
+"""`cli` writes options itself, `option_names.py` lists them; `training` names the parameters of `fit`, which no command
+offers."""
 
 NAMES = [name for name in OPTIONS if "=" not in name]
 LONG = [name for name in NAMES if "_" in name]  # the others are also words

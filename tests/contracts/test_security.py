@@ -62,6 +62,8 @@ def test_the_source_uses_nothing_that_runs_code_or_talks(source):
             assert isinstance(node.value, ast.Constant)
             assert node.value.value is (node.arg == "weights_only")
     for call, name in _calls(tree):
+        if name == "from_pretrained" and ast.unparse(call.func).startswith("Auto"):  # else Transformers asks the user
+            assert any(keyword.arg == "trust_remote_code" for keyword in call.keywords)
         if isinstance(call.func, ast.Name) and name in ("exec", "eval"):
             assert isinstance(call.args[0], ast.Constant), "code that is not in the source"
             assert not call.args[0].value
@@ -77,7 +79,8 @@ def test_the_source_uses_nothing_that_runs_code_or_talks(source):
 
 
 def test_the_scan_of_the_source_can_fail(tmp_path):
-    for line in ("import pickle", "exec(text)", "torch.load(path)", "f(trust_remote_code=True)", "np.load(path)"):
+    lines = ("import pickle", "exec(text)", "torch.load(path)", "f(trust_remote_code=True)", "np.load(path)")
+    for line in (*lines, "AutoTokenizer.from_pretrained(path)"):
         path = tmp_path / "source.py"
         path.write_text(line + "\n")
         with pytest.raises(AssertionError):

@@ -94,5 +94,6 @@ def test_what_cannot_be_reached_is_told_in_one_line(address, said):
 
 
 def test_a_name_on_the_hub_without_a_network_is_told_in_one_line():
-    with pytest.raises(InputError, match=r"^'hf://datasets/nobody/nothing/a\.csv' cannot be reached: .*\.$"):
+    told = r"^'hf://datasets/nobody/nothing/a\.csv' cannot be reached: .*\. \[data-not-found\]$"
+    with pytest.raises(InputError, match=told):
         texts("hf://datasets/nobody/nothing/a.csv")

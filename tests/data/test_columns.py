@@ -74,8 +74,9 @@ def test_the_default_label_column_may_be_absent():
 @pytest.mark.parametrize("rows", ["text;label\nfine;1\n", '\n"text";"label"\n"fine, really";1\n' * 20])
 def test_a_csv_with_another_separator_gets_one_error_that_says_so(rows, tmp_path):
     (tmp_path / "a.csv").write_text(rows)
-    with pytest.raises(InputError, match=r"the header looks separated by ';'.*DataFrame\)\.$") as refused:
+    with pytest.raises(InputError, match="the header looks separated by ';'") as refused:
         open_data(tmp_path / "a.csv")
+    assert refused.value.message.endswith("DataFrame).")
     assert "line" not in str(refused.value)
     (tmp_path / "a.tsv").write_text("text,label\nfine,1\n")
     with pytest.raises(InputError, match="the header looks separated by ','"):
@@ -98,7 +99,7 @@ def test_a_single_file_says_what_its_split_is_called(split, meant, tmp_path):
     Dataset.from_dict({"text": [f"text {number}" for number in range(300)]}).to_parquet(path)
     with pytest.raises(InputError, match="a single split, which is called 'train' whatever") as refused:
         open_data(path, split=split)
-    assert str(refused.value).endswith(f"Use split={meant!r}.")
+    assert refused.value.message.endswith(f"Use split={meant!r}.")
     assert open_data(path, split="train[:100]").rows == 100
 
 

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from datasets import ClassLabel, Dataset, Features, List, Value
+from datasets import ClassLabel, Dataset, Features, Sequence, Value
 
 from attnfaith.data.labels import LabelReader
 from attnfaith.data.source import ModelLabels, open_data
@@ -87,7 +87,7 @@ def test_labels_with_names_in_the_data(features, mapping, expected, noted):
 
 
 def test_lists_of_labels_with_names_in_the_data():
-    result, _ = read(MANY, [[0], [0, 1]], None, List(ClassLabel(names=["good", "bad"])))
+    result, _ = read(MANY, [[0], [0, 1]], None, Sequence(ClassLabel(names=["good", "bad"])))
     assert result == [(2,), (0, 2)]
 
 
@@ -122,7 +122,7 @@ def test_labels_that_the_model_does_not_have(space, labels, mapping, row, messag
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [
-        ({"worst": 3}, "'worst' is no class of the model.*0 to 2 and the names bad, so-so, good.$"),
+        ({"worst": 3}, "'worst' is no class of the model.*0 to 2 and the names bad, so-so, good. .unknown-label.$"),
         ({2: "pos"}, "2 is no class of the model"),
         ({"bad": 1, "good": 1}, "two classes, 0 and 2, to the label 1"),
         ({"bad": "1", "good": 1}, "two classes, 0 and 2, to the label 1"),

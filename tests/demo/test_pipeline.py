@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 
 import numpy as np
 import pandas as pd
@@ -10,14 +9,14 @@ import pytest
 import torch
 
 import attnfaith as af
-from attnfaith.demo.corpus import planted_scores, reviews
+from attnfaith.demo.corpus import reviews
 from attnfaith.demo.output_folder import demo_folder
 from attnfaith.demo.pipeline import planted_demo, run_demo
 from attnfaith.demo.planted import Planted, agreement_of, agreement_table
-from attnfaith.demo.report import escape_markdown, with_bold_words
 from attnfaith.demo.steps import Plan
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import percent
+from tests.helpers.reading_pages import Page
 
 FEW = Plan(train=160, validation=20, held_out=30, epochs=3, learning_rate=1e-2)
 KINDS = ("flan", "han")
@@ -37,10 +36,8 @@ def small(tmp_path_factory):
     return folder, told
 
 
-def rows_of(report, first):
-    """The cells of the rows of Markdown tables that begin with a cell."""
-    lines = [line.strip("| ").split(" | ") for line in report.splitlines() if line.startswith("| ")]
-    return [cells for cells in lines if cells[0] == first]
+def page_of(path):
+    return Page(path.read_text(encoding="utf-8"))
 
 
 def found_in(summary, figure, ranking):
@@ -52,7 +49,7 @@ def found_in(summary, figure, ranking):
 def test_what_is_left_behind(small):
     folder, _ = small
     made = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    expected = {"report.md", "demo.json", "data/reviews.jsonl"}
+    expected = {"flan.html", "han.html", "demo.json", "data/reviews.jsonl"}
     for name in KINDS:
         expected |= {f"figures/{name}-{test}.png" for test in ("erasure", "single_weight")}
         expected |= {f"tables/{name}-{table}.csv" for table in ("summary", "planted")}
@@ -61,10 +58,6 @@ def test_what_is_left_behind(small):
     assert all((folder / path).read_bytes()[:4] == b"\x89PNG" for path in made if path.endswith(".png"))
     kept = [json.loads(line) for line in (folder / "data" / "reviews.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [row["text"] for row in kept] == [row["text"] for row in reviews(30, seed=3)]
-    report = (folder / "report.md").read_text(encoding="utf-8")
-    linked = re.findall(r"\]\(([^)]+)\)", report)
-    assert len(linked) == 4
-    assert all((folder / path).exists() for path in linked)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -83,23 +76,18 @@ def test_runs_and_models_can_be_loaded(small, name):
 @pytest.mark.parametrize("name", KINDS)
 def test_the_report_says_what_the_tables_say(small, name):
     folder, told = small
-    report = (folder / "report.md").read_text(encoding="utf-8")
-    section = re.split("^## ", report, flags=re.MULTILINE)[1 + KINDS.index(name)]
+    page = page_of(folder / f"{name}.html")
     summary = pd.read_csv(folder / "tables" / f"{name}-summary.csv")
     agreed = pd.read_csv(folder / "tables" / f"{name}-planted.csv").set_index("ranking")
-    for words, ranking in {"attention": "attention", "gradient x attention": "gradient_x_attention"}.items():
-        cells = rows_of(section.split("### The words")[0], words)[0]
-        for index, figure in ((1, "mean_fraction"), (2, "efficiency"), (3, "never_flipped")):
-            row = found_in(summary, figure, ranking)
-            assert cells[index] == percent(row.value, row.low, row.high)
-        row = agreed.loc[ranking]
-        assert cells[4] == percent(row.agreement, row.low, row.high)
-    assert f"over the {agreed['texts']['by chance']} reviews" in section
+    row = agreed.loc["attention"]
+    assert f"{percent(row.agreement, row.low, row.high)} are decisive; by chance, " in page.text
+    row = found_in(summary, "mean_fraction", "planted")
+    assert f"the decision flips after {percent(row.value, row.low, row.high)} of all" in page.text
     results = af.load_results(folder / "runs" / name)
-    assert all(sentence in section for sentence in results.verdict.sentences)
+    assert all(" ".join(sentence.split()) in page.text for sentence in results.verdict.sentences)
     right = percent(float(results.table("texts")["correct"].mean()))
-    assert f"the model gets {right} of them right" in section
     assert any(f"{name.upper()}: right on {right}" in line and results.verdict.label in line for line in told)
+    assert f"  {(folder / f'{name}.html').resolve().as_uri()}" in told
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -168,15 +156,6 @@ def _tiny():
     return af.models.from_preset("FLANnoenc", num_labels=5, tokenizer=tokenizer, embedding_size=8), tokenizer
 
 
-def test_markdown():
-    review = {"text": "Not *bad*, not\nbad.", "label": 3, "words": ["Not", "bad"], "ranges": [(0, 3), (5, 8)]}
-    assert with_bold_words(review) == r"**Not** \***bad**\*, not bad."
-    assert escape_markdown("a|b `c`") == r"a\|b \`c\`"
-    for row in reviews(50):
-        assert with_bold_words(row).replace("**", "").replace("\\", "") == row["text"]
-        assert planted_scores(row, [match.span(1) for match in re.finditer(r"\*\*(.+?)\*\*", "")]) == []
-
-
 def test_a_foreign_folder_is_refused(tmp_path, small):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match=r"thesis\.tex"):
@@ -198,11 +177,11 @@ def test_an_earlier_demo_is_replaced(tmp_path):
     (elsewhere / "kept").touch()
     for _ in range(2):
         with demo_folder(demo, {"seed": 1}) as folder:
-            assert not (folder / "report.md").exists()
+            assert not (folder / "report.html").exists()
             assert not any((folder / "runs").iterdir())
             (folder / "runs" / "rows").touch()
-            (folder / "report.md").touch()
-        assert (demo / "report.md").exists()
+            (folder / "report.html").touch()
+        assert (demo / "report.html").exists()
         assert not (demo / "tables").exists()  # empty
         (demo / "notes.txt").touch()  # a user's own, among ours
     (demo / "figures").symlink_to(elsewhere)
@@ -220,7 +199,7 @@ def test_an_earlier_demo_outlives_a_mistake(tmp_path, small):
     assert not any(tmp_path.iterdir())
     run_demo(tmp_path, data=[{"review": "A fine kettle."}] * 3, text_column="review", label_column=None, **options)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert tmp_path / "report.md" in before
+    assert tmp_path / "report.html" in before
     with pytest.raises(InputError, match="revue"):
         run_demo(tmp_path, data=[{"review": "Fine."}], text_column="revue", **options)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -230,7 +209,7 @@ def test_an_earlier_demo_outlives_a_mistake(tmp_path, small):
 def _interrupted(path, resumed):
     with demo_folder(path, {"seed": 1}, resume=resumed) as folder:
         (folder / "runs" / "rows").touch()
-        (folder / "report.md").touch()
+        (folder / "report.html").touch()
         raise KeyboardInterrupt
 
 
@@ -240,7 +219,7 @@ def test_an_interrupted_demo_resumes_with_the_same_arguments(then, resumed, stay
         _interrupted(tmp_path, resumed)
     with demo_folder(tmp_path, {"seed": then}, resume=resumed) as folder:
         assert (folder / "runs" / "rows").exists() == stays
-        assert not (folder / "report.md").exists()
+        assert not (folder / "report.html").exists()
 
 
 def test_a_model_and_data_of_the_user(small, tmp_path, capsys):
@@ -250,19 +229,16 @@ def test_a_model_and_data_of_the_user(small, tmp_path, capsys):
         assert run_demo(tmp_path / "own", model=model, data=data, quiet=True) == tmp_path / "own"
     told = capsys.readouterr().out
     results = af.load_results(tmp_path / "own" / "runs" / "model")
-    report = (tmp_path / "own" / "report.md").read_text(encoding="utf-8")
+    report = tmp_path / "own" / "report.html"
     assert results.verdict.label in told
-    assert str(tmp_path / "own" / "report.md") in told
-    assert all(sentence in report for sentence in results.verdict.sentences)
-    assert "planted" not in report
+    assert report.as_uri() in told
+    page = page_of(report)
+    assert all(" ".join(sentence.split()) in page.text for sentence in results.verdict.sentences)
+    assert "planted" not in page.text
     row = found_in(pd.read_csv(tmp_path / "own" / "tables" / "model-summary.csv"), "mean_fraction", "attention")
-    assert rows_of(report, "attention")[0][1] == percent(row.value, row.low, row.high)
+    assert percent(row.value, row.low, row.high) in page.one("section", id="test-erasure").text
     assert not (tmp_path / "own" / "models").exists()
     assert (tmp_path / "own" / "figures" / "model-erasure.png").exists()
-    examples = report.split("### Examples")[1]
-    quoted = [line[2:] for line in examples.splitlines() if line.startswith("> ")]
-    assert quoted
-    assert set(quoted) <= {escape_markdown(row["text"]) for row in reviews(30, seed=3)}
 
 
 @pytest.mark.filterwarnings("ignore:The integrated gradients")
@@ -278,11 +254,11 @@ def test_a_transformer_of_the_user_without_labels(tmp_path):
         label_column=None,
         quiet=True,
     )
-    report = (folder / "report.md").read_text(encoding="utf-8")
-    assert "12 texts were read." in report
-    assert "from the final attention" in report
-    assert "from the whole model" in report
-    assert "fficiency" not in report  # by bounds only
+    page = page_of(folder / "report.html")
+    assert "Texts read12" in page.text
+    assert "Estimates at the final attention" in page.text
+    assert "Estimates at the input" in page.text
+    assert "By whether the model is right" not in page.text
 
 
 @pytest.mark.parametrize(
@@ -303,7 +279,8 @@ def test_bad_input(given, message, tmp_path):
 @pytest.mark.slow
 def test_the_whole_demo(tmp_path, capsys):
     folder = run_demo(tmp_path / "demo", quiet=True)
-    assert str(folder / "report.md") in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert all((folder / f"{name}.html").as_uri() in told for name in KINDS)
     for name in KINDS:
         results = af.load_results(folder / "runs" / name)
         assert results.table("texts")["correct"].mean() > 0.9

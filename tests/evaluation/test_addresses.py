@@ -29,7 +29,7 @@ def test_an_interrupted_run_goes_on_from_its_address(memory, tmp_path):
     options = {"explanations": {"mine": explanation}, "rankings": ["attention"], "n_resamples": 9, "quiet": True}
     with pytest.raises(KeyboardInterrupt):
         evaluator.compute(data, output_dir=ADDRESS, **options)
-    assert {name for name in memory.find("/bucket/run") if "texts" in name} == {
+    assert {name for name in memory.find("/bucket/run") if "/texts/" in name} == {
         "/bucket/run/texts/00000.parquet",
         "/bucket/run/texts/00001.parquet",
     }

@@ -126,7 +126,7 @@ def test_a_run_resumes_and_is_refused_with_other_arguments(flan, rows, tmp_path,
     monkeypatch.setattr(running.Runner, "_complete", complete)
     evaluated(flan, rows, output_dir=tmp_path / "parts")
     files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
-    assert len(files) == 1 + 3 * 4
+    assert len(files) == 1 + 5 * 4
     for path in files:
         assert (tmp_path / "whole" / path).read_bytes() == (tmp_path / "parts" / path).read_bytes(), path
     for options, what in [

@@ -12,6 +12,7 @@ from attnfaith.evaluation.verdict_rule import FAITHFUL, FEW, UNFAITHFUL, judge, 
 from tests.helpers.handmade_summaries import ATTENTION, CONTROL, NAN, PRODUCT, judged, level, says
 from tests.helpers.small_runs import computed, evaluator_of
 from tests.helpers.summaries import summarise_erasure
+from tests.helpers.tokenizers import Reader
 
 KEYS = (ATTENTION, CONTROL, PRODUCT, ("attention", "gradient"), ("attention", "lrp"))
 
@@ -165,6 +166,16 @@ def test_the_tolerance_of_a_regression_is_stated():
     result = computed(evaluator, data, "erasure", rankings=["attention"]).verdict
     assert says(result, "moves by more than the tolerance, 0.05.")
     assert not says(judged(level()), "tolerance")
+
+
+def test_a_notebook_shows_all_of_it():
+    result = judged(level(texts=500), model="<b>a model</b>")
+    page = Reader(result._repr_html_())
+    assert page.tags == {"div", "b", "table", "thead", "tbody", "tr", "th", "td"}
+    cells = [cell for row in result.rankings.rows for cell in row if cell]
+    expected = [result.headline, *result.sentences, *(heading for heading, _, _ in result.sections), *cells]
+    assert set(expected) | set(result.rankings.columns) == set(page.texts)
+    assert repr(result) == str(result)
 
 
 def test_a_verdict_is_a_value():

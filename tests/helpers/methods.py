@@ -15,10 +15,11 @@ from attnfaith.attribution.request import Request
 from attnfaith.attribution.scores import Scores
 from attnfaith.tiny_models import model_types
 from tests.helpers.comparing import NO_DOUBLE, REFUSED, Prepared, prepared
+from tests.helpers.installed_families import installed
 
 METHODS = sorted(methods)
 PRESETS = ["FLANrnn", "HANrnn", "FLANconv", "FLANnoenc"]
-QUICK = [*PRESETS, *"bert gpt2 llama bart t5 deberta-v2 xlnet eurobert modernbert".split()]
+QUICK = [*PRESETS, *installed("bert gpt2 llama bart t5 deberta-v2 xlnet eurobert modernbert")]
 FEW_STEPS = pytest.mark.filterwarnings("ignore:The scores of integrated gradients are inexact")
 """Of a few steps, integrated gradients warn; these tests compare like with like."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 from matplotlib.text import Text
 
@@ -16,17 +14,19 @@ def texts_of(drawn) -> list[str]:
 def unreadable(figure) -> list[str]:
     """Texts that leave the figure, and pairs of texts that cover each other, when the figure is drawn."""
     figure.draw_without_rendering()
-    whole, result = figure.bbox.padded(1), []
-    boxes = [(text.get_text(), text.get_window_extent()) for text in _shown(figure)]
-    for text, box in boxes:
-        if not (whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1):
+    whole, texts = figure.bbox.padded(1), _shown(figure)
+    boxes = np.array([text.get_window_extent().extents for text in texts]).reshape(-1, 4)
+    written, result = [text.get_text() for text in texts], []
+    for text, (left, low, right, high) in zip(written, boxes, strict=True):
+        if not (whole.x0 <= left and right <= whole.x1 and whole.y0 <= low and high <= whole.y1):
             result.append(f"cut off: {text!r}")
     pixel = figure.dpi / 72  # the boxes of two lines of type may touch
-    for (left, first), (right, second) in combinations(boxes, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        up = min(first.y1, second.y1) - max(first.y0, second.y0)
-        if across > pixel and up > pixel:
-            result.append(f"overlap: {left!r} and {right!r}")
+    common = [
+        np.minimum.outer(boxes[:, end], boxes[:, end]) - np.maximum.outer(boxes[:, start], boxes[:, start])
+        for start, end in ((0, 2), (1, 3))
+    ]
+    for first, second in np.argwhere(np.triu((common[0] > pixel) & (common[1] > pixel), k=1)):
+        result.append(f"overlap: {written[first]!r} and {written[second]!r}")
     return result
 
 
@@ -48,7 +48,9 @@ def contrast(first: tuple[float, ...], second: tuple[float, ...]) -> float:
 
 
 def _shown(drawn) -> list[Text]:
-    figure = drawn if drawn.figure is drawn else drawn.figure
+    figure = drawn
+    while figure.figure is not figure:  # axes may stand in a part of a figure
+        figure = figure.figure
     figure.draw_without_rendering()
     box = [axis.get_window_extent().padded(0.4) for axis in figure.axes]
     ticks = {

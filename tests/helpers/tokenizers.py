@@ -96,11 +96,11 @@ def explain(text=TEXT, tokenizer=None, scores=None, max_length=None, **facts):
 
 
 class Reader(HTMLParser):
-    """The text of each block that holds an original, and whether every tag was closed."""
+    """All texts, those of each block that holds an original, and whether every tag was closed."""
 
     def __init__(self, html):
         super().__init__()
-        self.open, self.blocks, self.tags = [], [], set()
+        self.open, self.blocks, self.tags, self.texts = [], [], set(), []
         self.feed(html)
         assert not self.open
 
@@ -115,5 +115,6 @@ class Reader(HTMLParser):
         assert self.open.pop()[0] == tag
 
     def handle_data(self, data):
+        self.texts.append(data)
         if any(direction == "auto" for _, direction in self.open):
             self.blocks[-1] += data

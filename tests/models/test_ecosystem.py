@@ -16,6 +16,7 @@ from transformers import (
 )
 
 import attnfaith.models as models
+from tests.helpers import light_imports
 
 models.register()
 TEXTS = ["The film is good. I loved it! Really, a great one.", "Bad acting. I hated Dr. Who.", "", "Great!"]
@@ -154,10 +155,10 @@ def test_embeddings_can_be_resized():
 
 
 def test_registration_is_light_and_can_be_repeated():
+    heavy = "transformers.modeling_utils matplotlib sklearn datasets captum scipy sentencex".split()
+    assert light_imports.of_attnfaith("import attnfaith.models as m; m.register(); m.register()", heavy) == set()
     program = (
-        "import sys, attnfaith.models as m; m.register(); m.register();"
-        "heavy = {'transformers.modeling_utils', 'matplotlib', 'sklearn', 'datasets', 'captum', 'scipy', 'sentencex'};"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules);"
+        "import attnfaith.models as m; m.register(); m.register();"
         "from transformers import AutoModelForSequenceClassification as A;"
         "model = A.from_config(m.AttentionClassifierConfig(vocab_size=9));"
         "assert type(model) is m.AttentionClassifier;"

@@ -48,6 +48,12 @@ class Test(ABC):
             the name of such an option did not exist either.
         metrics: the classes in the module ``metric`` of the test's folder, which are names of `attnfaith.metrics` too.
         citation: of the paper, in BibTeX.
+        question: that the test answers, in one sentence.
+        reading: how to read each kind of figure, in a sentence or two.
+        caveats: what the numbers of the test do not say, one or two sentences each.
+        reported: the estimates in the tables of a report, and what it calls them, as in a headline, which stands for it
+            where it is empty.
+        percentages: those of them that are shares, which a report prints in per cent.
     """
 
     __test__: ClassVar[bool] = False  # not for pytest
@@ -59,6 +65,11 @@ class Test(ABC):
     earlier: ClassVar[Mapping[str, Any]] = {}
     metrics: ClassVar[tuple[str, ...]] = ()
     citation: ClassVar[str] = ""
+    question: ClassVar[str] = ""
+    reading: ClassVar[Mapping[str, str]] = {}
+    caveats: ClassVar[tuple[str, ...]] = ()
+    reported: ClassVar[Mapping[str, str]] = {}
+    percentages: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def rationale_form(self) -> str | None:
@@ -106,15 +117,16 @@ class Test(ABC):
         """
         return summarise(self.name, self.quantities(table), table("texts"), by=by, **statistics)
 
-    def figures(self, results: Results) -> dict[str, Callable[[], Figure]]:
+    def figures(self, results: Results) -> dict[str, Callable[..., Figure]]:
         """The functions that draw each kind of figure; the first is the default.
 
-        These are the functions `PLOTS` of the module ``plot`` in the test's folder, each of a run's results.
+        These are the functions `PLOTS` of the module ``plot`` in the test's folder, each of a run's results. Those that
+        can be of a single panel take ``axis``, the axes to draw it into.
         """
         folder = type(self).__module__.rpartition(".")[0]
         if not folder or importlib.util.find_spec(f"{folder}.plot") is None:
             return {}
-        plots: Mapping[str, Callable[[Results], Figure]] = importlib.import_module(f"{folder}.plot").PLOTS
+        plots: Mapping[str, Callable[..., Figure]] = importlib.import_module(f"{folder}.plot").PLOTS
         return {name: partial(plot, results) for name, plot in plots.items()}
 
     @classmethod

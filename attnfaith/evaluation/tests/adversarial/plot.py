@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -21,9 +20,6 @@ from attnfaith.plots.lettering import TitleBlock, draw_empty
 from attnfaith.plots.panels import counted, joined, panels_by_class, require_columns
 from attnfaith.plots.strips import draw_strip, draw_strips, median
 from attnfaith.plots.style import ALERT, COLUMN, MUTED, RULE, axes, name_axes
-
-if TYPE_CHECKING:
-    from attnfaith.evaluation.results import Results
 
 NEEDED = ("max_weight", "js", "js_low", "js_high")
 _CELLS = 45
@@ -86,6 +82,7 @@ def adversarial_figure(
     *,
     kind: str = "multiclass",
     path: str | PathLike[str] | None = None,
+    axis: Axes | None = None,
 ) -> Figure:
     """A figure with a panel for each predicted class; one panel for multi-label and regression models.
 
@@ -94,6 +91,7 @@ def adversarial_figure(
         labels: The names of the classes.
         kind: Of the decision.
         path: Where to write it.
+        axis: Where to draw a single panel; a new figure when None.
 
     Example:
         >>> import pandas as pd
@@ -106,13 +104,14 @@ def adversarial_figure(
     def draw(rows: pd.DataFrame, axis: Axes, title: str) -> Axes:
         return divergences(rows, axis, title=title)
 
-    return panels_by_class(table, labels, kind, draw, path=path, height=2.6)
+    return panels_by_class(table, labels, kind, draw, path=path, axis=axis, height=2.6, alone="divergences")
 
 
-PLOTS: dict[str, Callable[[Results], Figure]] = {
-    "divergences": lambda results: adversarial_figure(
+PLOTS: dict[str, Callable[..., Figure]] = {
+    "divergences": lambda results, axis=None: adversarial_figure(
         results.table("adversarial"),
         results.manifest["facts"]["labels"],
         kind=results.manifest["run"]["decision"]["kind"],
+        axis=axis,
     )
 }

@@ -68,6 +68,31 @@ class Adversarial(Test):
     headline: ClassVar[Mapping[str, str]] = {"js_mean": "divergence an adversary reaches (mean, nats)"}
     metrics: ClassVar[tuple[str, ...]] = ("AdversarialDivergence",)
     citation: ClassVar[str] = JAIN_WALLACE
+    question: ClassVar[str] = "How different can attention be while the output stays as it is?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "divergences": (
+            "Each text is a dot, or part of a shape where there are many: to the right, how far its attention can be "
+            "from the original while the output stays as it is. Rows are texts by their largest weight, black lines "
+            "medians. Near ln 2 the weights can be entirely different."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        (
+            "The adversary changes the weights of one text at a time, without regard to whether a trained model could "
+            "make such weights."
+        ),
+        (
+            "The search finds lower bounds: weights that are further away may exist. Where the maximum can be "
+            "computed, it stands beside them."
+        ),
+    )
+    reported: ClassVar[Mapping[str, str]] = {
+        **headline,
+        "js_median": "divergence an adversary reaches (median, nats)",
+        "near_ln2": "entirely different weights found",
+        "unsatisfied": "no other weights found",
+    }
+    percentages: ClassVar[frozenset[str]] = frozenset({"near_ln2", "unsatisfied"})
     epsilon: float | None = None
     candidates: int = 5
     steps: int = 500
@@ -109,7 +134,8 @@ class Adversarial(Test):
             if decision.tolerance is None:
                 raise InputError(
                     "For a regression, the adversarial test needs the change of the predicted value that is still "
-                    f"allowed. Give {parameter('tolerance')}, or the option epsilon of the test."
+                    f"allowed. Give {parameter('tolerance')}, or the option epsilon of the test.",
+                    code="ambiguous-decision",
                 )
             return decision.tolerance
         return TWO if outputs == (2 if decision.kind == "multiclass" else 1) else MORE

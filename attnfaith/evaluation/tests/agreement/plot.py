@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -31,13 +31,15 @@ from attnfaith.plots.style import (
     percent,
 )
 
-if TYPE_CHECKING:
-    from attnfaith.evaluation.results import Results
-
 NEEDED = ("level", "ranking_level", "ranking", "other_level", "other", "tau", "prediction")
 CLASSES = 4  # more predicted classes than these are drawn as one
 PANELS = 6  # other rankings with a panel of their own
-_COLOURS = (PLAIN, ALERT, "#009E73", "#7a4a8a")
+_STYLES: tuple[tuple[str, Any], ...] = (
+    (PLAIN, "-"),
+    (ALERT, (0, (4.0, 1.6))),
+    ("#009E73", (0, (1.2, 1.4))),
+    ("#7a4a8a", (0, (6.0, 1.5, 1.2, 1.5))),
+)
 _BINS = 20
 
 
@@ -77,12 +79,12 @@ def taus(
     TitleBlock(axis, f"{title}: mean τ {shown(tau[known].mean())}", joined(where, counted([known.sum()]), lost))
     edges, tau = np.linspace(-1, 1, _BINS + 1).round(9), tau.round(9)  # what is at an edge falls to one side of it
     chosen = {name: rows & known for name, rows in (parts or {"": known}).items() if (rows & known).any()}
-    for colour, (name, rows) in zip(_COLOURS, chosen.items(), strict=False):
+    for (colour, dashes), (name, rows) in zip(_STYLES, chosen.items(), strict=False):
         shares = np.histogram(tau[rows], edges)[0] / rows.sum()
         label = f"{shortened(visible(name), 18)} ({shown(tau[rows].mean())})" if name else ""
         axis.stairs(shares, edges, fill=True, color=colour, alpha=0.18, linewidth=0)
-        axis.stairs(shares, edges, color=colour, linewidth=1.1, label=label)
-        axis.axvline(tau[rows].mean(), color=colour, linewidth=0.9, linestyle=(0, (3.0, 1.6)))
+        axis.stairs(shares, edges, color=colour, linewidth=1.1, linestyle=dashes, label=label)
+        axis.axvline(tau[rows].mean(), color=colour, linewidth=1.4, linestyle=dashes)
     axis.axvline(0, color=FAINT, linewidth=0.6, zorder=0)
     axis.set_xlim(-1, 1)
     axis.set_xticks([-1, -0.5, 0, 0.5, 1], ["−1", "−0.5", "0", "0.5", "1"])
@@ -93,7 +95,7 @@ def taus(
     axis.grid(axis="y", color=RULE, linewidth=0.5)
     if any(chosen):
         legend = axis.legend(
-            fontsize=SMALL, frameon=False, loc="upper left", handlelength=1.2, borderaxespad=0.1, labelspacing=0.3
+            fontsize=SMALL, frameon=False, loc="upper left", handlelength=2.4, borderaxespad=0.1, labelspacing=0.3
         )
         for text in legend.get_texts():
             text.set_parse_math(False)
@@ -108,6 +110,7 @@ def agreement_distributions(
     others: Sequence[str] | None = None,
     kind: str = "multiclass",
     path: str | PathLike[str] | None = None,
+    axis: Axes | None = None,
 ) -> Figure:
     """A figure of Kendall's tau by predicted class, with a panel for each ranking compared with attention.
 
@@ -118,6 +121,7 @@ def agreement_distributions(
             level does not have them the first six.
         kind: Of the decision; several labels and numbers are not told apart by class.
         path: Where to write it.
+        axis: Where to draw a single panel; a new figure when None.
 
     Example:
         >>> import pandas as pd
@@ -136,7 +140,7 @@ def agreement_distributions(
         title, where, rows = result[index]
         taus(rows, axis, title=title, where=where, parts=_by_class(rows, labels, kind))
 
-    return panels(max(len(result), 1), draw, height=2.3, path=path)
+    return panels(max(len(result), 1), draw, height=2.3, path=path, axis=axis, alone="taus")
 
 
 def _panels(table: pd.DataFrame, others: Sequence[str] | None) -> list[tuple[str, str, pd.DataFrame]]:
@@ -164,11 +168,12 @@ def _by_class(table: pd.DataFrame, labels: Sequence[str], kind: str) -> dict[str
     return masks_by_class(table, labels)
 
 
-PLOTS: dict[str, Callable[[Results], Figure]] = {
-    "matrix": lambda results: agreement_figure(results.summary()),
-    "distributions": lambda results: agreement_distributions(
+PLOTS: dict[str, Callable[..., Figure]] = {
+    "matrix": lambda results, axis=None: agreement_figure(results.summary(), axis=axis),
+    "distributions": lambda results, axis=None: agreement_distributions(
         results.table("agreement"),
         results.manifest["facts"]["labels"],
         kind=results.manifest["run"]["decision"]["kind"],
+        axis=axis,
     ),
 }

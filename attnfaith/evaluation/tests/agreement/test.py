@@ -63,6 +63,30 @@ class Agreement(Test):
     }
     metrics: ClassVar[tuple[str, ...]] = ("RankAgreement", "TopOverlap")
     citation: ClassVar[str] = JAIN_WALLACE
+    question: ClassVar[str] = "Do rankings agree with each other?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "matrix": (
+            "Each cell is the mean Kendall's tau of two rankings over the texts: 1 for the same order, 0 for "
+            "unrelated orders, -1 for reversed ones."
+        ),
+        "distributions": (
+            "How many texts have which tau with attention, by predicted class. The further to the right, the more "
+            "alike are the two orders; lines are means."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        "Agreement says nothing about which ranking is right. Two rankings can agree and both miss what decides.",
+        "In long texts most items have almost no weight, and their order is noise that lowers tau.",
+        "A text where one of the rankings is constant has no tau. It is counted and left out.",
+    )
+    reported: ClassVar[Mapping[str, str]] = {
+        **headline,
+        "significant:input/gradient_attention_fixed": "tau with the gradient is significant",
+        "significant:input/leave_one_out": "tau with leave-one-out is significant",
+    }
+    percentages: ClassVar[frozenset[str]] = frozenset(
+        {"significant:input/gradient_attention_fixed", "significant:input/leave_one_out"}
+    )
     pairs: str = "all"
     top: int | float = 0.1
     alpha: float = 0.05
@@ -152,7 +176,7 @@ def _supported(batch: Batch, level: str, rankings: tuple[Ranking, ...]) -> tuple
             batch.scores(ranking, level)
             works.append(ranking)
         except UnsupportedModelError as error:
-            warnings.warn(f"The agreement test leaves out the ranking {ranking}: {error}", stacklevel=4)
+            warnings.warn(f"The agreement test leaves out the ranking {ranking}: {error.message}", stacklevel=4)
     return tuple(works)
 
 

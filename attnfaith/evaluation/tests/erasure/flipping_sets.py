@@ -68,12 +68,14 @@ class FlippingSets:
         low: a size that it has at least; None where no set flips.
         high: a size that it has at most; None where none was found.
         flippable: whether any set flips; None where that is not known.
+        sets: ``[B, N]`` bool, for each text a set of the size ``high``; empty where none was found.
         order: ``[B, N]``, an order that flips as early as can be, where the size is known from an affine tail.
     """
 
     low: list[int | None]
     high: list[int | None]
     flippable: list[bool | None]
+    sets: Tensor
     order: Tensor | None = None
 
 
@@ -87,7 +89,8 @@ def optimal_sets(eraser: Eraser) -> FlippingSets | None:
         return None
     flips = best.flips.tolist()
     sizes = [size if flip else None for size, flip in zip(best.size.tolist(), flips, strict=True)]
-    return FlippingSets(sizes, sizes, flips, best.order)
+    sets = prefix_set(best.order, torch.where(best.flips, best.size, 0))
+    return FlippingSets(sizes, sizes, flips, sets, best.order)
 
 
 def search_sets(
@@ -106,32 +109,38 @@ def search_sets(
     counts = eraser.counts
     size, member = sizes.min(0)
     order = orders[member, torch.arange(len(size), device=size.device)]
-    result = _pruned_sizes(eraser, order, torch.where(size <= counts, size, 0))
+    sets = _pruned_sets(eraser, order, torch.where(size <= counts, size, 0))
+    result = sets.sum(1)
     tried = (result != 1) & (counts >= 2)
     if isinstance(eraser, AttentionEraser):
         logits, before = eraser.batch.request.without_each, eraser.batch.logits.unsqueeze(1)
         flips = eraser.batch.config.decision.flips(before.expand_as(logits), logits) & eraser.erasable
-        result[tried & flips.any(1)] = 1
+        by_one = tried & flips.any(1)
+        result[by_one] = 1
+        sets[by_one] = torch.nn.functional.one_hot(flips.int().argmax(1), sets.shape[1]).bool()[by_one]
     elif bool(tried.any()):
         by_single = torch.where(tried.unsqueeze(1), _order_by_singles(eraser, orders, order, tried), order)
         first = eraser.flips(by_single.unsqueeze(0), every_step=every_step)
-        other = _pruned_sizes(eraser, by_single, torch.where(first.flips[0] & tried, first.removed[0], 0))
-        result = torch.where((other > 0) & ((result == 0) | (other < result)), other, result)
+        other_sets = _pruned_sets(eraser, by_single, torch.where(first.flips[0] & tried, first.removed[0], 0))
+        other = other_sets.sum(1)
+        smaller = (other > 0) & ((result == 0) | (other < result))
+        sets = torch.where(smaller.unsqueeze(1), other_sets, sets)
+        result = torch.where(smaller, other, result)
     high: list[int | None] = [number or None for number in result.tolist()]
     all_singles = tried & ~eraser.long
     least = torch.where(all_singles & (result != 1), 2, 1).minimum(counts)
     low: list[int | None] = list(least.tolist())
     flippable: list[bool | None] = [True if number else None for number in result.tolist()]
     if bounds and isinstance(eraser, AttentionEraser):
-        _try_small_sets(eraser, low, high, flippable)
-    return FlippingSets(low, high, flippable)
+        _try_small_sets(eraser, low, high, flippable, sets)
+    return FlippingSets(low, high, flippable, sets)
 
 
-def _pruned_sizes(eraser: Eraser, order: Tensor, size: Tensor) -> Tensor:
-    """The sizes ``[B]`` of the sets after pruning; 0 stays 0."""
+def _pruned_sets(eraser: Eraser, order: Tensor, size: Tensor) -> Tensor:
+    """The first items of an order, ``size`` of them, as sets ``[B, N]`` after pruning; an empty set stays empty."""
     start, long = prefix_set(order, size), eraser.long.unsqueeze(1)
     pruned = prune_set(start & ~long, order, eraser.flips_without)
-    return (pruned | prune_blocks(start & long, order, eraser.flips_without, PRUNED)).sum(1)
+    return pruned | prune_blocks(start & long, order, eraser.flips_without, PRUNED)
 
 
 def _order_by_singles(eraser: Eraser, orders: Tensor, order: Tensor, wanted: Tensor) -> Tensor:
@@ -158,27 +167,33 @@ def _order_by_singles(eraser: Eraser, orders: Tensor, order: Tensor, wanted: Ten
 
 
 def _try_small_sets(
-    eraser: AttentionEraser, low: list[int | None], high: list[int | None], flippable: list[bool | None]
+    eraser: AttentionEraser,
+    low: list[int | None],
+    high: list[int | None],
+    flippable: list[bool | None],
+    sets: Tensor,
 ) -> None:
-    """Try all sets of two items, and of three in short texts, if the size is unknown."""
+    """Try all sets of two items, and of three in short texts, if the size is unknown; changes what it is given."""
     for text, count in enumerate(eraser.counts.tolist()):
         for size in (2, 3):
             if low[text] == size < (high[text] or count + 1) and (size == 2 or count <= TRIPLES):
-                if _any_of(eraser, text, size):
-                    high[text], flippable[text] = size, True
+                smallest = _first_of(eraser, text, size)
+                if smallest is not None:
+                    high[text], flippable[text], sets[text] = size, True, smallest
                 elif size < count:
                     low[text] = size + 1
                 else:  # every set has been tried
                     low[text], flippable[text] = None, False
 
 
-def _any_of(eraser: AttentionEraser, text: int, size: int) -> bool:
-    """Whether any set of a given size flips a text."""
+def _first_of(eraser: AttentionEraser, text: int, size: int) -> Tensor | None:
+    """The first set of a given size that flips a text, ``[N]`` bool; None if none does."""
     sets = itertools.combinations(eraser.erasable[text].nonzero().flatten().tolist(), size)
     while piece := list(itertools.islice(sets, _PIECE)):
         items = torch.tensor(piece, device=eraser.erasable.device)
         removed = torch.zeros(len(piece), eraser.erasable.shape[1], dtype=torch.bool, device=items.device)
         texts = torch.full((len(piece),), text, device=items.device)
-        if bool(eraser.flips_without(texts, removed.scatter(1, items, True)).any()):
-            return True
-    return False
+        flips = eraser.flips_without(texts, removed.scatter_(1, items, True))
+        if bool(flips.any()):
+            return removed[flips.int().argmax()]
+    return None

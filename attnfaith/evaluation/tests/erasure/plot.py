@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
 
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 from matplotlib.axes import Axes
@@ -13,17 +12,17 @@ from matplotlib.figure import Figure
 
 from attnfaith.estimates.lookup import Unit
 from attnfaith.estimates.pivot import numbers
-from attnfaith.plots.curves import CURVES, resolve_highlight, survival
+from attnfaith.plots.curves import CURVES, survival_chart
 from attnfaith.plots.dots import efficiency
 from attnfaith.plots.lettering import draw_empty
+from attnfaith.plots.lines import resolve_highlight
 from attnfaith.plots.matrix import wins
-from attnfaith.plots.panels import SUMMARY, all_texts_rows, keys_of, levels_of, require_columns, saved
+from attnfaith.plots.multiples import charts_figure
+from attnfaith.plots.panels import SUMMARY, Target, all_texts_rows, keys_of, levels_of, require_columns
 from attnfaith.plots.style import COLUMN, PAGE, PaperFigure
 
-if TYPE_CHECKING:
-    from attnfaith.evaluation.results import Results
-
 Path = str | PathLike[str]
+_EMPTY = "Nothing to draw: no text has been erased\nat any level."
 
 
 def erasure_figure(
@@ -33,8 +32,19 @@ def erasure_figure(
     *,
     highlight: Sequence[str] | None = None,
     path: Path | None = None,
+    axis: Axes | None = None,
 ) -> Figure:
-    """A figure of the decisions kept while items are removed, with a panel for each erase level.
+    """A figure of the decisions kept while items are removed, for each erase level.
+
+    Up to six rankings stand in one axes. More have a small panel each, the ranking that removes least first.
+
+    Args:
+        curves: As for `survival`.
+        summary: The long table of figures, for the numbers of texts and the mean shares removed.
+        unit: What an item is, in the plural; or that for each erase level.
+        highlight: Names of rankings that stand out among the others, in one axes; None: every ranking can be told.
+        path: Where to write it.
+        axis: Where to draw; a new figure when None.
 
     Example:
         >>> import pandas as pd
@@ -45,17 +55,16 @@ def erasure_figure(
     """
     require_columns(curves, CURVES, figure="erasure")
     chosen = resolve_highlight(highlight, keys_of(curves))
-    table = curves if summary is None else curves.assign(texts=_texts(curves, summary))
-
-    def draw(axis: Axes, level: str) -> Axes:
-        here = {name for _, name in keys_of(table[table["erase_level"] == level])}
-        shown = None if chosen is None else [name for name in chosen if name in here]
-        return survival(table, axis, erase_level=level, unit=unit, highlight=shown)
-
-    return _by_level(curves, draw, lambda count: max(2.8, 0.8 + 0.112 * count), path)
+    table = curves if summary is None else _with_summary(curves, summary)
+    charts = [survival_chart(table, erase_level=level, unit=unit) for level in levels_of(table)]
+    return charts_figure(
+        [charts] if charts else [], empty=_EMPTY, highlight=chosen, path=path, axis=axis, alone="survival"
+    )
 
 
-def efficiency_figure(summary: pd.DataFrame, unit: Unit = "tokens", *, path: Path | None = None) -> Figure:
+def efficiency_figure(
+    summary: pd.DataFrame, unit: Unit = "tokens", *, path: Path | None = None, axis: Axes | None = None
+) -> Figure:
     """A figure of the efficiency of each ranking, with a panel for each erase level.
 
     Example:
@@ -70,10 +79,11 @@ def efficiency_figure(summary: pd.DataFrame, unit: Unit = "tokens", *, path: Pat
     def draw(axis: Axes, level: str) -> Axes:
         return efficiency(summary, axis, erase_level=level, unit=unit)
 
-    return _by_level(all_texts_rows(summary, "erasure"), draw, lambda count: 1.2 + 0.15 * max(count, 3), path)
+    table = all_texts_rows(summary, "erasure")
+    return _by_level(table, draw, lambda count: 1.2 + 0.15 * max(count, 3), path, axis, "efficiency")
 
 
-def wins_figure(summary: pd.DataFrame, *, path: Path | None = None) -> Figure:
+def wins_figure(summary: pd.DataFrame, *, path: Path | None = None, axis: Axes | None = None) -> Figure:
     """A figure of which ranking flips the decision first, with a panel for each erase level.
 
     Example:
@@ -88,40 +98,55 @@ def wins_figure(summary: pd.DataFrame, *, path: Path | None = None) -> Figure:
     def draw(axis: Axes, level: str) -> Axes:
         return wins(summary, axis, erase_level=level)
 
-    return _by_level(all_texts_rows(summary, "erasure"), draw, lambda count: 1.2 + 0.16 * max(count, 6), path)
+    table = all_texts_rows(summary, "erasure")
+    return _by_level(table, draw, lambda count: 1.2 + 0.16 * max(count, 6), path, axis, "wins")
 
 
 def _by_level(
-    table: pd.DataFrame, draw: Callable[[Axes, str], Axes], height: Callable[[int], float], path: Path | None
+    table: pd.DataFrame,
+    draw: Callable[[Axes, str], Axes],
+    height: Callable[[int], float],
+    path: Path | None,
+    axis: Axes | None,
+    alone: str,
 ) -> Figure:
     levels = levels_of(table)
+    target = Target(path, axis, max(len(levels), 1), alone)
     rankings = {level: keys_of(table[table["erase_level"] == level]) for level in levels}
     tall = height(max((len(keys) for keys in rankings.values()), default=0))
-    figure = PaperFigure.of_width(COLUMN if len(levels) < 2 else PAGE, tall)
-    if not levels:
-        draw_empty(figure.add_subplot(), "Nothing to draw: no text has been erased\nat any level.")
-        return saved(figure, path)
-    for axis, level in zip(figure.subplots(1, len(levels), squeeze=False)[0], levels, strict=True):
-        draw(axis, level)
-    return saved(figure, path)
+    if len(levels) < 2:
+        return target.single(COLUMN, tall, lambda axis: draw(axis, levels[0]) if levels else draw_empty(axis, _EMPTY))
+    figure = PaperFigure.of_width(PAGE, tall)
+    for panel, level in zip(figure.subplots(1, len(levels), squeeze=False)[0], levels, strict=True):
+        draw(panel, level)
+    return target.saved(figure)
 
 
-def _texts(curves: pd.DataFrame, summary: pd.DataFrame) -> list[float]:
-    """The number of texts behind each row of the curves; NaN if the summary has none."""
+def _with_summary(curves: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
+    """The curves with the number of texts behind each row, and the mean share that its ranking removes."""
     require_columns(summary, SUMMARY, figure="erasure")
     about = ["erase_level", "ranking_level", "ranking"]
     rows = all_texts_rows(summary, "erasure")
-    known: dict[tuple[str, ...], float] = {}
+    texts: dict[tuple[str, ...], float] = {}
+    means: dict[tuple[str, ...], float] = {}
     for figure in ("mean_fraction", "never_flipped"):  # the second, where there is one: it never leaves a text out
         named = rows[rows["figure"] == figure]
-        known |= dict(zip(named[about].itertuples(index=False, name=None), numbers(named["texts"]), strict=True))
-    return [known.get(row, math.nan) for row in curves[about].itertuples(index=False, name=None)]
+        keys = list(named[about].itertuples(index=False, name=None))
+        texts |= dict(zip(keys, numbers(named["texts"]), strict=True))
+        if figure == "mean_fraction":
+            means = dict(zip(keys, numbers(named["value"]), strict=True))
+    asked = list(curves[about].itertuples(index=False, name=None))
+    return curves.assign(
+        texts=[texts.get(row, math.nan) for row in asked], mean=[means.get(row, math.nan) for row in asked]
+    )
 
 
-PLOTS: dict[str, Callable[[Results], Figure]] = {
-    "curves": lambda results: erasure_figure(
-        results.curves(), results.summary(), unit=results.manifest["facts"]["unit"]
+PLOTS: dict[str, Callable[..., Figure]] = {
+    "curves": lambda results, axis=None: erasure_figure(
+        results.curves(), results.summary(), unit=results.manifest["facts"]["unit"], axis=axis
     ),
-    "efficiency": lambda results: efficiency_figure(results.summary(), unit=results.manifest["facts"]["unit"]),
-    "wins": lambda results: wins_figure(results.summary()),
+    "efficiency": lambda results, axis=None: efficiency_figure(
+        results.summary(), unit=results.manifest["facts"]["unit"], axis=axis
+    ),
+    "wins": lambda results, axis=None: wins_figure(results.summary(), axis=axis),
 }

@@ -18,6 +18,7 @@ from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.score_direction import toward_change
+from attnfaith.evaluation.stored_texts import PROFILED, StepRecord, erased_of, smallest_rows, step_rows
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, decision_cells, tests, to_cell
 from attnfaith.evaluation.tests.erasure import comparison
 from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
@@ -79,6 +80,43 @@ class Erasure(Test):
     }
     metrics: ClassVar[tuple[str, ...]] = ("DecisionFlip",)
     citation: ClassVar[str] = SERRANO_SMITH
+    question: ClassVar[str] = "How much must be removed, from the top of a ranking, until the decision flips?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "curves": (
+            "Each line is the share of decisions that are still the same when so much of the top of a ranking has "
+            "been removed. The sooner a line falls, the better the ranking knows what decides. A random order shows "
+            "what no knowledge needs."
+        ),
+        "efficiency": (
+            "Each dot is a ranking with its interval, the best at the top. Where the smallest sets are known, it is "
+            "their size divided by what the ranking removed, and 1 is perfect; else it is the share removed until the "
+            "decision flips."
+        ),
+        "wins": (
+            "Each cell is the share of texts on which the ranking of the row flips the decision with fewer removals "
+            "than that of the column. A mark says that it is the better of the two, corrected for the number of "
+            "pairs."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        (
+            "What is removed leaves a text that the model was not trained on. The test says what this model needs for "
+            "its decision, not what a person would need."
+        ),
+        (
+            "A decision that never flips counts as everything removed. Where many decisions never flip, differences "
+            "between rankings are small at that level."
+        ),
+        (
+            "At the final attention of a Transformer much of the decision goes past the attention through the residual "
+            "stream. Its input level says more."
+        ),
+        (
+            "Where the smallest sets are not known exactly, the smallest that a fixed search found take their place, "
+            "and skill is an upper estimate."
+        ),
+    )
+    percentages: ClassVar[frozenset[str]] = frozenset({"mean_fraction", "never_flipped", "efficiency", "skill"})
     earlier: ClassVar[Mapping[str, Any]] = {"resolution": "exact"}
     bounds: bool = False
     reference: str | None = None
@@ -144,12 +182,14 @@ class Erasure(Test):
             torch.tensor([all_rankings[index] in group for index in owner], device=orders.device)
             for group in (panel, rankings)
         )
+        record = StepRecord(_stored_orders(eraser, asked)) if erased_of(eraser) else None
         # An order that only the search reads (shared) can stop at the first flip that any order of the panel finds.
         flips = eraser.flips(
             orders,
             every_step=self.resolution == "exact",
             shared=in_panel & ~asked,
             triggers=in_panel & asked,
+            **({} if record is None else {"watch": record.watch}),
         )
         smallest = exact_sets
         if smallest is None:
@@ -161,6 +201,12 @@ class Erasure(Test):
         decided = decision_cells(batch.config.decision, batch.logits)
         target = batch.target.tolist()
         all_scores = torch.stack([scores[index].double() for index in indices])
+        if record is not None:
+            with batch.profile.part(PROFILED):
+                batch.stored_steps[eraser.level] = [
+                    step_rows(eraser, rankings, all_scores, stacked, best, chosen, record),
+                    smallest_rows(eraser, smallest.sets),
+                ]
         undefined = (all_scores.isnan() & eraser.erasable).sum(-1).tolist()
         ranking_orders = orders[[owner.index(index) for index in indices]]
         ties = count_ties(all_scores, eraser.erasable, ranking_orders).tolist()
@@ -201,6 +247,13 @@ def _panel(eraser: Eraser) -> list[Ranking]:
             continue
         supported.append(ranking)
     return supported
+
+
+def _stored_orders(eraser: Eraser, asked: Tensor) -> Tensor:
+    """``[O * B]`` bool, the orders whose steps are stored: those that were asked for, ``[O]``, of some texts."""
+    texts = torch.zeros(len(eraser.counts), dtype=torch.bool, device=asked.device)
+    texts[erased_of(eraser)] = True
+    return (asked.unsqueeze(1) & texts).flatten()
 
 
 def _is_optimal(ranking: Ranking) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -18,11 +17,8 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.information.summary import ALL, bracketed
 from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty
-from attnfaith.plots.panels import SUMMARY, all_texts_rows, counted, joined, require_columns
+from attnfaith.plots.panels import SUMMARY, Target, all_texts_rows, counted, joined, require_columns
 from attnfaith.plots.style import ALERT, COLUMN, FAINT, INK, MUTED, PAGE, PLAIN, RULE, PaperFigure, axes, name_axes
-
-if TYPE_CHECKING:
-    from attnfaith.evaluation.results import Results
 
 Array = NDArray[np.float64]
 ACROSS = 4  # heads beside each other
@@ -88,13 +84,14 @@ def information_figure(summary: pd.DataFrame, *, group: str = ALL, path: str | P
         group: As for `information`.
         path: Where to write it.
     """
+    target = Target(path)
     figure = PaperFigure.of_width(COLUMN, 3.5)
     upper, lower = figure.subplots(2, 1, height_ratios=[2.2, 1])
     information(summary, upper, group=group)
     attention_by_rank(summary, lower, group=group)
     upper.set_xlabel("")
     figure.align_ylabels()
-    return _kept(figure, path)
+    return target.saved(figure)
 
 
 def information_heads_figure(summary: pd.DataFrame, *, path: str | PathLike[str] | None = None) -> Figure:
@@ -106,6 +103,7 @@ def information_heads_figure(summary: pd.DataFrame, *, path: str | PathLike[str]
         summary: As for `information`.
         path: Where to write it.
     """
+    target = Target(path)
     require_columns(summary, SUMMARY, figure="information")
     names = [name for name in dict.fromkeys(all_texts_rows(summary, "information")["ranking"]) if name not in ("", ALL)]
     tables = {name: _of_group(summary, name) for name in names}
@@ -113,7 +111,7 @@ def information_heads_figure(summary: pd.DataFrame, *, path: str | PathLike[str]
         figure = PaperFigure.of_width(COLUMN, 1.6)
         why = _why(tables[names[0]]) if names else "no heads were measured by themselves"
         draw_empty(figure.add_subplot(), f"Nothing to draw:\n{why}.")
-        return _kept(figure, path)
+        return target.saved(figure)
     across = min(len(names), ACROSS)
     down = math.ceil(len(names) / across)
     figure = PaperFigure.of_width(COLUMN if across == 1 else PAGE, 0.35 + 1.6 * down)
@@ -134,7 +132,7 @@ def information_heads_figure(summary: pd.DataFrame, *, path: str | PathLike[str]
             _labels(axis, table)
     for axis in grid[len(names) :]:
         axis.remove()
-    return _kept(figure, path)
+    return target.saved(figure)
 
 
 def _lines(axis: Axes, table: pd.DataFrame) -> None:
@@ -215,13 +213,7 @@ def _why(table: pd.DataFrame) -> str:
     return notes[0] if notes else "the summary has no figures of it"
 
 
-def _kept(figure: Figure, path: str | PathLike[str] | None) -> Figure:
-    if path is not None:
-        figure.savefig(path)
-    return figure
-
-
-PLOTS: dict[str, Callable[[Results], Figure]] = {
+PLOTS: dict[str, Callable[..., Figure]] = {
     "ranks": lambda results: information_figure(results.summary()),
     "heads": lambda results: information_heads_figure(results.summary()),
 }

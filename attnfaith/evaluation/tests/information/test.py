@@ -70,6 +70,25 @@ class Information(Test):
     ranked: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]] = ("RankInformation",)
     citation: ClassVar[str] = WEN
+    question: ClassVar[str] = "Does what is attended most say most about the output?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "ranks": (
+            "Above, the mutual information between the output and the vectors at each rank of attention. A line that "
+            "falls from the left says that the most attended items tell most about the output. Below, the mean weight "
+            "at each rank."
+        ),
+        "heads": (
+            "The same for each head by itself, with weighted Kendall's tau over the ranks: 1 where more attention "
+            "always goes with more information."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        "Mutual information is estimated by clustering and needs some hundred texts.",
+        (
+            "Vectors behind a recurrent or self-attending encoder also hold what was read around them, so several "
+            "ranks can tell the same."
+        ),
+    )
     clusters: int | str | None = None
     ranks: int | None = None
     kmeans_seeds: int = 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -20,9 +19,6 @@ from attnfaith.plots.lettering import TitleBlock, draw_empty
 from attnfaith.plots.panels import counted, panels_by_class, require_columns
 from attnfaith.plots.strips import draw_strip, draw_strips, median
 from attnfaith.plots.style import COLUMN, axes, name_axes
-
-if TYPE_CHECKING:
-    from attnfaith.evaluation.results import Results
 
 NEEDED = ("max_weight", "median_tvd", "never_changes")
 _CELLS = 50
@@ -84,6 +80,7 @@ def permutation_figure(
     *,
     kind: str = "multiclass",
     path: str | PathLike[str] | None = None,
+    axis: Axes | None = None,
 ) -> Figure:
     """A figure with a panel for each predicted class; one panel for multi-label and regression models.
 
@@ -92,6 +89,7 @@ def permutation_figure(
         labels: The names of the classes.
         kind: Of the decision.
         path: Where to write it.
+        axis: Where to draw a single panel; a new figure when None.
 
     Example:
         >>> import pandas as pd
@@ -105,17 +103,18 @@ def permutation_figure(
     def draw(rows: pd.DataFrame, axis: Axes, title: str) -> Axes:
         return shuffles(rows, axis, title=title, kind=kind, right=right)
 
-    return panels_by_class(table, labels, kind, draw, path=path)
+    return panels_by_class(table, labels, kind, draw, path=path, axis=axis, alone="shuffles")
 
 
 def _shown(value: float) -> str:
     return "under 0.01" if 0 < value < 0.005 else f"{value:.2f}"
 
 
-PLOTS: dict[str, Callable[[Results], Figure]] = {
-    "distances": lambda results: permutation_figure(
+PLOTS: dict[str, Callable[..., Figure]] = {
+    "distances": lambda results, axis=None: permutation_figure(
         results.table("permutation"),
         results.manifest["facts"]["labels"],
         kind=results.manifest["run"]["decision"]["kind"],
+        axis=axis,
     )
 }

@@ -55,6 +55,26 @@ class Permutation(Test):
     }
     metrics: ClassVar[tuple[str, ...]] = ("PermutationDistance",)
     citation: ClassVar[str] = JAIN_WALLACE
+    question: ClassVar[str] = "Does it matter which words the weights go to?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "distances": (
+            "Each text is a dot, or part of a shape where there are many: to the right, how far its output moves when "
+            "its weights are shuffled. Rows are texts by their largest weight, black lines medians. Where much weight "
+            "is on one item and little moves, it does not matter where the weight is."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        (
+            "Shuffled weights are weights that the model never makes. A large movement shows that the weights are "
+            "used, not that they are an explanation."
+        ),
+        "Only the final attention is shuffled. What a Transformer carries past it does not change.",
+    )
+    reported: ClassVar[Mapping[str, str]] = {
+        **headline,
+        "flips": "shuffles that change the decision",
+    }
+    percentages: ClassVar[frozenset[str]] = frozenset({"never_changes", "flips"})
     permutations: int = 100
 
     def __post_init__(self) -> None:

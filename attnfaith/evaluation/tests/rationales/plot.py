@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -17,12 +16,15 @@ from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.rationales.summary import AGREEMENT, MEASURES, share_at
 from attnfaith.parameter_names import parameter
-from attnfaith.plots.curves import resolve_highlight
 from attnfaith.plots.dots import draw_dots
-from attnfaith.plots.labels import labels_for
-from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty
+from attnfaith.plots.labels import Key
+from attnfaith.plots.lettering import TitleBlock, draw_empty
+from attnfaith.plots.lines import Chart, Line, draw_together, resolve_highlight
+from attnfaith.plots.matrix import shown
+from attnfaith.plots.multiples import charts_figure
 from attnfaith.plots.panels import (
     SUMMARY,
+    Target,
     all_texts_rows,
     counted,
     joined,
@@ -33,10 +35,7 @@ from attnfaith.plots.panels import (
     require_columns,
     rows_of,
 )
-from attnfaith.plots.style import COLUMN, INK, MUTED, PAGE, RULE, LineStyle, PaperFigure, axes, looks_for, name_axes
-
-if TYPE_CHECKING:
-    from attnfaith.evaluation.results import Results
+from attnfaith.plots.style import COLUMN, INK, PAGE, RULE, PaperFigure, axes, name_axes
 
 _TITLES = {"comprehensiveness": "Without the top {}", "sufficiency": "With the top {} alone"}
 _BETTER = {"comprehensiveness": "higher is better", "sufficiency": "lower is better"}
@@ -70,7 +69,8 @@ def carried(
         erase_level: Which rows to draw; may be left out where there is only one level.
         unit: What an item is, in the plural; or that for each erase level.
         kind: Of the decision; of a "regression" the value's change is drawn.
-        highlight: Names of the rankings that stand out; None: those that are registered with a style.
+        highlight: The names of the rankings to highlight; by default all if they are six or fewer, else those that are
+            registered with a style.
 
     Example:
         >>> import pandas as pd
@@ -79,55 +79,72 @@ def carried(
         >>> carried(pd.DataFrame([row]), measure="sufficiency").get_title(loc="left")
         'With the top tokens alone'
     """
+    chart = _chart(summary, measure, erase_level, unit, kind)
+    return draw_together(chart, axis, highlight=highlight)
+
+
+def _chart(
+    summary: pd.DataFrame,
+    measure: str,
+    erase_level: str | None,
+    unit: Unit,
+    kind: str,
+    limits: tuple[float, float] | None = None,
+) -> Chart:
+    """What `carried` draws; with the limits of the vertical axis, if they are not those that fit."""
     require_columns(summary, SUMMARY, figure="carried")
     if measure not in MEASURES:
         raise InputError(f"Expected measure to be one of {', '.join(MEASURES)}; got {measure!r}.")
-    table, level = of_level(all_texts_rows(summary, "rationales"), erase_level, figure="carried")
-    shares = table["figure"].map(lambda name: share_at(name, measure)).astype(float)
-    table = table.assign(share=shares)[shares.notna() & np.isfinite(numbers(table["value"]))]
-    keys, unit = keys_of(table), unit_at(unit, level)
-    looks, labels = looks_for(keys, resolve_highlight(highlight, keys)), labels_for(keys)
-    axis = axes(axis, COLUMN, max(2.6, 0.75 + 0.112 * len(keys)))
-    dashed = "dashed: rankings of the input level" if any(key[0] == "input" for key in keys) else ""
+    of_test, level = of_level(all_texts_rows(summary, "rationales"), erase_level, figure="carried")
+    shares = of_test["figure"].map(lambda name: share_at(name, measure)).astype(float)
+    table = of_test.assign(share=shares)[shares.notna() & np.isfinite(numbers(of_test["value"]))]
+    lines = tuple(_line(rows_of(table, key), key, measure) for key in keys_of(table))
+    unit = unit_at(unit, level)
     where = joined(f"erased from {place_of(level)}", counted(numbers(table["texts"])))
-    TitleBlock(axis, _TITLES[measure].format(unit), where, joined(_BETTER[measure], dashed, by="; ") if keys else "")
-    if not keys:
-        return draw_empty(axis, "Nothing to draw: the summary\nhas no such figure.")
-    ends = [_curve(axis, rows_of(table, key), look, labels[key], key[0] != "input") for key, look in looks.items()]
-    EndLabels(axis, [(end, label, colour, strong) for end, label, colour, strong in sorted(ends)])
-    _place_shares(axis, sorted(set(table["share"])))
-    axis.axhline(0, color=INK, linewidth=0.6, zorder=1)
-    axis.grid(color=RULE, linewidth=0.5)
-    axis.locator_params(axis="y", nbins=6)
     done = "erased" if measure == "comprehensiveness" else "kept"
     fall = "change of the value" if kind == "regression" else "fall in the explained probability"
-    name_axes(axis, f"{unit} {done} (% of the text)", f"{fall} (mean)")
-    return axis
+    chosen = limits or _limits(lines)
+    places = sorted(set(table["share"]))
+    return Chart(
+        title=_TITLES[measure].format(unit),
+        about=(where, _BETTER[measure]) if lines else (where,),
+        names=(f"{unit} {done} (% of the text)", f"{fall} (mean)"),
+        lines=lines,
+        limits=chosen,
+        dress=lambda axis, small: _dress(axis, places, chosen, small=small),
+        why="Nothing to draw: the summary\nhas no such figure.",
+        level=level,
+        number="mean over the shares",
+        height=2.7,
+    )
 
 
-def _curve(axis: Axes, rows: pd.DataFrame, look: LineStyle, label: str, solid: bool) -> tuple[float, str, str, bool]:
-    """Draw one curve and its band, and return its end and label."""
+def _line(rows: pd.DataFrame, key: Key, measure: str) -> Line:
     rows = rows.sort_values("share")
     share, value, low, high = (numbers(rows[name]) for name in ("share", "value", "low", "high"))
-    over, shade = (5, 0.15) if look.highlighted else (3, 0.05)
-    axis.fill_between(share, low, high, color=look.colour, alpha=shade, linewidth=0, zorder=over - 1)
-    (line,) = axis.plot(share, value, color=look.colour, linestyle=look.line, linewidth=look.width, zorder=over)
-    line.set(label=label, clip_on=False)
-    if len(share) == 1:
-        axis.vlines(share, low, high, color=look.colour, linewidth=1.2, clip_on=False, zorder=over)
-    marker = look.marker or ("o" if len(share) == 1 else "")
-    if marker:
-        line.set(marker=marker, markersize=3.2, markerfacecolor=look.colour if solid else "white", markeredgewidth=0.8)
-    return float(value[-1]), label, look.colour if look.highlighted else MUTED, look.highlighted
+    mean = float(value.mean())
+    return Line(key, share, value, low, high, mean if measure == "comprehensiveness" else -mean, shown(mean))
 
 
-def _place_shares(axis: Axes, shares: Sequence[float]) -> None:
-    """Set ticks at the shares that were erased, equally spaced."""
+def _limits(lines: Sequence[Line]) -> tuple[float, float]:
+    """The limits of an axis that holds 0 and all lines with their intervals, and a margin."""
+    ends = np.concatenate([[0.0], *(np.concatenate([line.value, line.low, line.high]) for line in lines)])
+    low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
+    room = 0.04 * ((high - low) or 1.0)
+    return low - room, high + room
+
+
+def _dress(axis: Axes, shares: Sequence[float], limits: tuple[float, float], *, small: bool) -> None:
+    """Set the limits and the line of no change, and ticks at the shares that were erased, equally spaced."""
     axis.set_xscale("log")
-    axis.set_xlim(shares[0] / 1.15, shares[-1])
+    axis.set_xlim(shares[0] / 1.15, shares[-1] if len(shares) > 1 else shares[0] * 1.15)
     axis.xaxis.set_minor_locator(NullLocator())
     axis.set_xticks(shares, [f"{100 * share:.4g}" for share in shares])
     axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_ylim(*limits)
+    axis.axhline(0, color=INK, linewidth=0.6, zorder=1)
+    axis.grid(color=RULE, linewidth=0.5)
+    axis.locator_params(axis="y", nbins=3 if small else 6)
 
 
 def rationales_figure(
@@ -149,23 +166,14 @@ def rationales_figure(
     """
     require_columns(summary, SUMMARY, figure="rationales")
     table = all_texts_rows(summary, "rationales")
-    levels = levels_of(table)
-    counts = [len(keys_of(table[table["erase_level"] == level])) for level in levels]
-    heights = [max(2.7, 0.8 + 0.112 * count) for count in counts]
-    figure = PaperFigure.of_width(PAGE, sum(heights) or 2.6)
-    if not levels:
-        draw_empty(figure.add_subplot(), "Nothing to draw: no text has been erased\nat any level.")
-    grid = figure.subplots(len(levels), 2, squeeze=False, height_ratios=heights) if levels else ()
-    for row, level in zip(grid, levels, strict=True):
-        for axis, measure in zip(row, MEASURES, strict=True):
-            carried(summary, axis, measure=measure, erase_level=level, unit=unit, kind=kind, highlight=highlight)
-        drawn = [axis for axis in row if axis.lines]
-        ends = np.array([axis.get_ylim() for axis in drawn])
-        for axis in drawn:
-            axis.set_ylim(ends[:, 0].min(), ends[:, 1].max())
-    if path is not None:
-        figure.savefig(path)
-    return figure
+    chosen = resolve_highlight(highlight, keys_of(table))
+    charts = []
+    for level in levels_of(table):
+        row = [_chart(summary, measure, level, unit, kind) for measure in MEASURES]
+        both = _limits([line for chart in row for line in chart.lines])
+        charts.append([_chart(summary, measure, level, unit, kind, both) for measure in MEASURES])
+    empty = "Nothing to draw: no text has been erased\nat any level."
+    return charts_figure(charts, empty=empty, highlight=chosen, path=path, alone="carried")
 
 
 def plausibility_figure(
@@ -183,6 +191,7 @@ def plausibility_figure(
         'AUPRC'
     """
     require_columns(summary, SUMMARY, figure="agreement with people")
+    target = Target(path)
     table = all_texts_rows(summary, "rationales")
     table = table[table["figure"].isin([*AGREEMENT, "rationale_share"])]
     of_agreement = table[table["figure"].isin(AGREEMENT)]
@@ -207,9 +216,7 @@ def plausibility_figure(
                 continue
             about = joined(f"tested at {place_of(level)}", counted(numbers(lines["texts"])))
             TitleBlock(axis, _NAMES[measure], about, "lines: intervals; dotted: random control")
-    if path is not None:
-        figure.savefig(path)
-    return figure
+    return target.saved(figure)
 
 
 def _agreement(axis: Axes, lines: pd.DataFrame, measure: str, unit: str) -> None:
@@ -221,7 +228,7 @@ def _agreement(axis: Axes, lines: pd.DataFrame, measure: str, unit: str) -> None
     name_axes(axis, _SAID[measure].format(unit))
 
 
-PLOTS: dict[str, Callable[[Results], Figure]] = {
+PLOTS: dict[str, Callable[..., Figure]] = {
     "curves": lambda results: rationales_figure(
         results.summary(), unit=results.manifest["facts"]["unit"], kind=results.manifest["facts"]["decision"]
     ),

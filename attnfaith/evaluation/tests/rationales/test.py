@@ -75,6 +75,27 @@ class Rationales(Test):
     }
     metrics: ClassVar[tuple[str, ...]] = ("Comprehensiveness", "RationaleAgreement", "Sufficiency")
     citation: ClassVar[str] = ERASER
+    question: ClassVar[str] = (
+        "Do the top words carry the decision by themselves, and are they those that people marked?"
+    )
+    reading: ClassVar[Mapping[str, str]] = {
+        "curves": (
+            "Left, how far the probability of the explained class falls without the top of a ranking: higher is "
+            "better. Right, how far it falls with the top alone: lower is better."
+        ),
+        "agreement": "How well the top of each ranking agrees with what people marked, by three measures from 0 to 1.",
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        (
+            "A ranking that agrees with people is plausible. It need not be faithful: the model may decide by other "
+            "words than people do."
+        ),
+        "A probability near 0 or 1 can fall far while the decision hardly changes, and the reverse.",
+    )
+    reported: ClassVar[Mapping[str, str]] = {
+        **headline,
+        "token_f1": "token F1 with what people marked",
+    }
     shares: tuple[float, ...] = SHARES
     top: float | None = None
     form: str | None = None

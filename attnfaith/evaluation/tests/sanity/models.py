@@ -75,7 +75,8 @@ def layers_of(model: nn.Module, inputs: Mapping[str, Any]) -> list[ParameterGrou
     if not used:
         raise UnsupportedModelError(
             "No parameter of this model is seen in use in its forward pass, so there is nothing to re-initialise. "
-            "Leave out the test 'sanity'."
+            "Leave out the test 'sanity'.",
+            code="unsupported-ranking",
         )
     unused = [parameter for name in index if index[name] < 0 for parameter in result[name]]
     layers = [ParameterGroup(name, tuple(result[name])) for name in used]
@@ -183,7 +184,8 @@ def randomised(
     if integers:
         raise UnsupportedModelError(
             f"The parameter {integers[0]!r} has the dtype {parameters[integers[0]].dtype} and cannot be "
-            "re-initialised. Load the model without quantisation, or leave out the test 'sanity'."
+            "re-initialised. Load the model without quantisation, or leave out the test 'sanity'.",
+            code="unsupported-ranking",
         )
     padding = _padding(cut.model)
     result: dict[int, list[ComparedModel]] = {depth: [] for depth in evenly_spaced(len(layers), depths)}
@@ -242,7 +244,8 @@ def with_weights(cut: Cut, weights: Mapping[str, Tensor]) -> Cut:
     except (TypeError, RuntimeError, ValueError, AttributeError, copy.Error) as error:
         raise UnsupportedModelError(
             f"{type(cut.model).__name__} cannot be copied ({one_line(error)}), so its layers cannot be re-initialised. "
-            "Leave out the test 'sanity'."
+            "Leave out the test 'sanity'.",
+            code="unsupported-ranking",
         ) from error
 
 
@@ -380,7 +383,7 @@ def _scored(twin: OtherModelBatch, ranking: Ranking, width: int) -> Answer:
             warnings.simplefilter("ignore")  # inexactness warnings about a random model are noise
             values = twin.scores(ranking, ranking.level).double()
     except UnsupportedModelError as error:
-        return Answer(_nothing(twin, count, width), [str(error).split(". ")[0]] * count)
+        return Answer(_nothing(twin, count, width), [error.message.split(". ")[0]] * count)
     padding = width - values.shape[1]  # the longest of these texts may be shorter than the longest of the batch
     return Answer(F.pad(values, (0, padding)), [""] * count)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -15,29 +14,15 @@ from attnfaith.errors import InputError
 from attnfaith.escaping import visible
 from attnfaith.estimates.pivot import Array, numbers
 from attnfaith.evaluation.tests.sanity.summary import MEASURES, RANDOM_LABELS
-from attnfaith.plots.curves import resolve_highlight
-from attnfaith.plots.labels import labels_for, shortened
-from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty
+from attnfaith.plots.labels import Key, shortened
+from attnfaith.plots.lines import Chart, Line, draw_together, resolve_highlight
+from attnfaith.plots.matrix import shown
+from attnfaith.plots.multiples import charts_figure
 from attnfaith.plots.panels import SUMMARY, all_texts_rows, counted, joined, keys_of, require_columns, rows_of
-from attnfaith.plots.style import (
-    COLUMN,
-    INK,
-    MUTED,
-    PAGE,
-    RULE,
-    SMALL,
-    LineStyle,
-    PaperFigure,
-    axes,
-    looks_for,
-    name_axes,
-)
-
-if TYPE_CHECKING:
-    from attnfaith.evaluation.results import Results
+from attnfaith.plots.style import INK, MUTED, RULE, SMALL
 
 TRAINED = "as trained"
-TICKS = 30  # layers named on an axis; of more, some are
+TICKS, SMALL_TICKS = 30, 6  # layers named on an axis, and on that of a small panel; of more, some are
 WIDE = 9  # layers from which on a figure is as wide as a page
 _NAMES = {
     "spearman": "Spearman's rho",
@@ -63,7 +48,8 @@ def sanity(
         summary: The long table of figures; rows of the slice "all" are drawn.
         axis: Where to draw; new axes when None.
         measure: "spearman", "spearman_absolute" or "tau".
-        highlight: Names of the rankings that stand out; None: those that are registered with a style.
+        highlight: The names of the rankings to highlight; by default all if they are six or fewer, else those that are
+            registered with a style.
 
     Example:
         >>> import pandas as pd
@@ -73,34 +59,8 @@ def sanity(
         >>> [label.get_text() for label in axis.get_xticklabels()]
         ['as trained', 'head', 'embeddings']
     """
-    require_columns(summary, SUMMARY, figure="sanity")
-    if measure not in MEASURES:
-        raise InputError(f"Expected measure to be one of {', '.join(MEASURES)}; got {measure!r}.")
-    table = all_texts_rows(summary, "sanity")
-    table = table[table["figure"] == measure]
-    keys, layers = keys_of(table), _layers(table)
-    axis = axes(axis, COLUMN, max(2.9, 1.2 + 0.112 * len(keys)))
-    drawn = [key for key in keys if np.isfinite(numbers(rows_of(table, key)["value"])).any()]
-    looks, labels = looks_for(drawn, resolve_highlight(highlight, keys)), labels_for(keys)
-    lost = [labels[key] for key in keys if key not in looks]
-    dashed = "dashed: rankings of the input level" if any(key[0] == "input" for key in drawn) else ""
-    told = joined(counted(numbers(table["texts"])), "shaded: intervals" if drawn else "", dashed, by="; ")
-    missing = f"undefined: {', '.join(lost) if len(lost) < 4 else f'{len(lost)} rankings'}" if lost and drawn else ""
-    TitleBlock(axis, "Layers drawn anew, from the top", told, missing)
-    if not drawn:
-        return draw_empty(axis, "No curve to draw: no ranking has\na defined correlation with itself.")
-    ends = [_curve(axis, rows_of(table, key), layers, look, solid=key[0] != "input") for key, look in looks.items()]
-    order = sorted(zip(ends, looks.items(), strict=True), key=lambda end: end[0])
-    EndLabels(
-        axis,
-        [
-            (end[0], labels[key], look.colour if look.highlighted else MUTED, look.highlighted)
-            for end, (key, look) in order
-        ],
-    )
-    _dress(axis, layers, min(numbers(table["low"]).min(initial=0.0, where=~np.isnan(numbers(table["low"]))), -0.1))
-    name_axes(axis, "drawn anew, as far as this layer", f"{_NAMES[measure]} with itself")
-    return axis
+    chart = _chart(summary, measure)
+    return draw_together(chart, axis, highlight=highlight)
 
 
 def sanity_figure(
@@ -109,8 +69,9 @@ def sanity_figure(
     measure: str = "spearman",
     highlight: Sequence[str] | None = None,
     path: str | PathLike[str] | None = None,
+    axis: Axes | None = None,
 ) -> Figure:
-    """The whole figure, as wide as its layers need.
+    """The whole figure: up to six rankings in one axes, as wide as the layers need; more have a small panel each.
 
     Example:
         >>> import pandas as pd
@@ -119,14 +80,35 @@ def sanity_figure(
         >>> sanity_figure(pd.DataFrame([row]), measure="tau").axes[0].get_ylabel()
         "Kendall's tau-b with itself"
     """
+    chart = _chart(summary, measure)
+    chosen = resolve_highlight(highlight, [line.key for line in chart.lines])
+    return charts_figure([[chart]], empty=chart.why, highlight=chosen, path=path, axis=axis, alone="sanity")
+
+
+def _chart(summary: pd.DataFrame, measure: str) -> Chart:
     require_columns(summary, SUMMARY, figure="sanity")
+    if measure not in MEASURES:
+        raise InputError(f"Expected measure to be one of {', '.join(MEASURES)}; got {measure!r}.")
     table = all_texts_rows(summary, "sanity")
-    width = COLUMN if len(_layers(table)) < WIDE else PAGE
-    figure = PaperFigure.of_width(width, max(2.9, 1.2 + 0.112 * len(keys_of(table))))
-    sanity(summary, figure.add_subplot(), measure=measure, highlight=highlight)
-    if path is not None:
-        figure.savefig(path)
-    return figure
+    table = table[table["figure"] == measure]
+    layers = _layers(table)
+    lines = tuple(_line(rows_of(table, key), key, layers) for key in keys_of(table))
+    drawn = any(line.known for line in lines)
+    lowest = numbers(table["low"])
+    bottom = max(min(lowest.min(initial=0.0, where=~np.isnan(lowest)), -0.1), -1.0)
+    return Chart(
+        title="Layers drawn anew, from the top",
+        about=(joined(counted(numbers(table["texts"])), "shaded: intervals" if drawn else "", by="; "),),
+        names=("drawn anew, as far as this layer", f"{_NAMES[measure]} with itself"),
+        lines=lines,
+        limits=(bottom, 1.0),
+        dress=lambda axis, small: _dress(axis, layers, bottom, small=small),
+        why="No curve to draw: no ranking has\na defined correlation with itself.",
+        number="agreement when all layers are drawn anew",
+        height=2.9,
+        wide=len(layers) >= WIDE,
+        ticks=0.5,
+    )
 
 
 def layer_names(layers: Sequence[str]) -> list[str]:
@@ -153,25 +135,18 @@ def _layers(table: pd.DataFrame) -> list[str]:
     return sorted(there, key=lambda item: (item == RANDOM_LABELS, int(item.partition("/")[0]) if "/" in item else 0))
 
 
-def _curve(axis: Axes, rows: pd.DataFrame, layers: list[str], look: LineStyle, *, solid: bool) -> tuple[float, float]:
-    """Draw one curve and its band, and a point for models without a depth; return its end and mean height."""
-    value, low, high = (_placed(rows, column, layers) for column in ("value", "low", "high"))
-    steps = [index for index, layer in enumerate(layers) if layer != RANDOM_LABELS]
-    over, shade = (5, 0.15) if look.highlighted else (3, 0.07)
-    face = look.colour if solid else "white"
-    marks: dict[str, Any] = {"marker": look.marker, "markersize": 3.2, "markerfacecolor": face, "markeredgewidth": 0.8}
-    across = np.array([0, *(index + 1 for index in steps)])
-    curve, under, above = (np.concatenate(([1.0], column[steps])) for column in (value, low, high))
-    axis.fill_between(across, under, above, color=look.colour, alpha=shade, linewidth=0, zorder=over - 1)
-    line: dict[str, Any] = {"color": look.colour, "linestyle": look.line, "linewidth": look.width, "zorder": over}
-    axis.plot(across, curve, **line, **(marks if look.marker else {}), clip_on=False)
-    apart = [index for index in range(len(layers)) if index not in steps]
-    for position in apart:
-        axis.plot([position + 1.5] * 2, [low[position], high[position]], color=look.colour, linewidth=0.8, zorder=over)
-        point: dict[str, Any] = marks if look.marker else {"marker": ".", "markersize": 3.2}
-        axis.plot([position + 1.5], [value[position]], color=look.colour, linestyle="", zorder=over, **point)
-    known = value[np.isfinite(value)]
-    return float(known[-1]), float(known.mean())
+def _line(rows: pd.DataFrame, key: Key, layers: list[str]) -> Line:
+    """From the model as trained, where a ranking agrees with itself, down to the last layer; then what is no layer."""
+    value, low, high = (np.concatenate(([1.0], _placed(rows, name, layers))) for name in ("value", "low", "high"))
+    loose = int(RANDOM_LABELS in layers)
+    x = np.arange(len(value), dtype=np.float64)
+    x[len(x) - loose :] += 0.5
+    if not np.isfinite(value[1:]).any():
+        value[0] = np.nan
+    steps = value[1 : len(value) - loose]
+    known = steps[np.isfinite(steps)]
+    number = shown(float(known[-1])) if len(known) else ""
+    return Line(key, x, value, low, high, -float(known.mean()) if len(known) else np.nan, number, loose)
 
 
 def _placed(rows: pd.DataFrame, column: str, layers: list[str]) -> Array:
@@ -180,12 +155,12 @@ def _placed(rows: pd.DataFrame, column: str, layers: list[str]) -> Array:
     return result
 
 
-def _dress(axis: Axes, layers: list[str], lowest: float) -> None:
+def _dress(axis: Axes, layers: list[str], bottom: float, *, small: bool = False) -> None:
     """Set the limits, the line of chance, and the names of the layers."""
     names = [visible(name) for name in layer_names([item.partition("/")[2] or item for item in layers])]
     positions = [index + (1.5 if layer == RANDOM_LABELS else 1.0) for index, layer in enumerate(layers)]
-    every = -(-len(names) // TICKS)
-    kept = [index for index in range(len(names)) if (len(names) - 1 - index) % every == 0]
+    every = -(-len(names) // (SMALL_TICKS if small else TICKS))
+    kept = [index for index in range(len(names)) if (len(names) - 1 - index) % every == 0 and index >= every // 2]
     axis.set_xticks([0, *(positions[index] for index in kept)], [TRAINED, *(names[index] for index in kept)])
     axis.tick_params(axis="x", labelrotation=90, labelsize=SMALL)
     for label in axis.get_xticklabels():
@@ -193,13 +168,15 @@ def _dress(axis: Axes, layers: list[str], lowest: float) -> None:
     if RANDOM_LABELS in layers and len(layers) > 1:
         axis.axvline(positions[-1] - 0.75, color=MUTED, linewidth=0.6, linestyle=(0, (2, 2)))
     axis.set_xlim(0, positions[-1] + (0.25 if RANDOM_LABELS in layers else 0.0))
-    axis.set_ylim(max(lowest, -1.0), 1.0)
+    axis.set_ylim(bottom, 1.0)
     axis.axhline(0, color=INK, linewidth=0.6, zorder=1)
     axis.grid(axis="y", color=RULE, linewidth=0.5)
+    if small:
+        axis.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
 
 
-PLOTS: dict[str, Callable[[Results], Figure]] = {
-    "spearman": lambda results: sanity_figure(results.summary(), measure="spearman"),
-    "absolute": lambda results: sanity_figure(results.summary(), measure="spearman_absolute"),
-    "tau": lambda results: sanity_figure(results.summary(), measure="tau"),
+PLOTS: dict[str, Callable[..., Figure]] = {
+    "spearman": lambda results, axis=None: sanity_figure(results.summary(), measure="spearman", axis=axis),
+    "absolute": lambda results, axis=None: sanity_figure(results.summary(), measure="spearman_absolute", axis=axis),
+    "tau": lambda results, axis=None: sanity_figure(results.summary(), measure="tau", axis=axis),
 }

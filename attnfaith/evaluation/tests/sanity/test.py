@@ -74,6 +74,27 @@ class Sanity(Test):
     headline: ClassVar[Mapping[str, str]] = {"kept": "correlation with itself, all layers drawn anew"}
     metrics: ClassVar[tuple[str, ...]] = ("RandomisationAgreement",)
     citation: ClassVar[str] = ADEBAYO
+    question: ClassVar[str] = "Does a ranking notice when the model's weights, or its labels, are random?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "spearman": (
+            "The rank correlation of each ranking with itself as layers are re-initialised, from the last one on. A "
+            "ranking that depends on what the model has learned falls towards 0."
+        ),
+        "absolute": "The same for the size of the scores, without their sign.",
+        "tau": "The same, measured by Kendall's tau.",
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        "To pass is a minimum: a ranking that notices random weights can still be wrong about the trained model.",
+        (
+            "A correlation that stays high can come from the text itself, such as its length or the position of the "
+            "words."
+        ),
+    )
+    reported: ClassVar[Mapping[str, str]] = {
+        **headline,
+        "notices": "correlation below a half",
+    }
+    percentages: ClassVar[frozenset[str]] = frozenset({"notices"})
     how: str = "permuted"
     depths: int | None = None
     draws: int = 3
@@ -163,14 +184,16 @@ class Sanity(Test):
         if known is not None and known != fingerprint_model(model):
             raise InputError(
                 f"The model at {self.random_labels!r} is not the one with the fingerprint {known!r}. Leave out "
-                "random_labels_fingerprint, or give the path of that model."
+                "random_labels_fingerprint, or give the path of that model.",
+                code="other-run",
             )
         row, ids = batch.rows[0], batch.encoded[0].ids
         entry = row.text if row.pair is None else (row.text, row.pair)
         if ids and tuple(TextEncoder(tokenizer, model, len(ids)).encode([entry])[0].ids) != tuple(ids):
             raise InputError(
                 f"The model at {self.random_labels!r} has another tokenizer: it gives other tokens for the text of "
-                f"row {row.number}. Train it with the tokenizer of the model that is evaluated, and save both."
+                f"row {row.number}. Train it with the tokenizer of the model that is evaluated, and save both.",
+                code="wrong-tokenizer",
             )
         return model
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -20,7 +20,8 @@ from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.single_weight.summary import LEVEL
 from attnfaith.plots.labels import labels_for
 from attnfaith.plots.lettering import TitleBlock, draw_empty, write
-from attnfaith.plots.panels import counted, joined, require_columns, saved
+from attnfaith.plots.multiples import TITLED, name_edges, small_axes
+from attnfaith.plots.panels import Target, counted, joined, require_columns
 from attnfaith.plots.style import (
     ALERT,
     COLUMN,
@@ -37,10 +38,11 @@ from attnfaith.plots.style import (
     name_axes,
 )
 
-if TYPE_CHECKING:
-    from attnfaith.evaluation.results import Results
-
 Limits: TypeAlias = tuple[float, float, float, float]
+LARGE = 3
+"""The most rankings with large panels and tables; more have small panels."""
+ACROSS = 4  # small panels beside each other
+_AXES = ("attention weight: top − random", "JS divergence: top − random (nats)")
 POINTS = 2000  # more than these are counted in hexagons
 _USUAL = LinearSegmentedColormap.from_list("usual", ["#cfe3f1", PLAIN, "#00243a"])
 _NEGATIVE = LinearSegmentedColormap.from_list("negative", ["#f8c9a4", ALERT, "#6b2f00"])
@@ -75,18 +77,26 @@ def single_weight(
     if not known.any():
         TitleBlock(axis, name, undefined)
         return draw_empty(axis, "Nothing to draw: no text has\na defined difference.")
-    left, right, bottom, top = limits or limits_of(rows)
+    legend = _scatter(axis, gap, delta, limits or limits_of(rows))
+    count = joined(f"{int(below.sum()):,} of {counted([known.sum()])}", undefined)
+    TitleBlock(axis, f"{name}: {_share(below.sum() / known.sum())} negative", count, legend)
+    name_axes(axis, *_AXES)
+    return axis
+
+
+def _scatter(axis: Axes, gap: NDArray[np.float64], delta: NDArray[np.float64], limits: Limits) -> str:
+    """Draw a point for each text, or where there are many their counts; returns how the counts are read."""
+    known = np.isfinite(gap) & np.isfinite(delta)
+    below = known & (delta < 0)
+    left, right, bottom, top = limits
     axis.set_xlim(left, right)
     axis.set_ylim(bottom, top)
     draw = _points if known.sum() <= POINTS else _hexagons
     legend = draw(axis, gap, delta, known & ~below, below)
-    count = joined(f"{int(below.sum()):,} of {counted([known.sum()])}", undefined)
-    TitleBlock(axis, f"{name}: {_share(below.sum() / known.sum())} negative", count, legend)
     axis.axhline(0, color=INK, linewidth=0.6, zorder=4)
     axis.grid(color=RULE, linewidth=0.5)
     axis.locator_params(nbins=5)
-    name_axes(axis, "attention weight: top − random", "JS divergence: top − random (nats)")
-    return axis
+    return legend
 
 
 def limits_of(table: pd.DataFrame) -> Limits:
@@ -231,7 +241,10 @@ def _share(share: float) -> str:
 
 
 def single_weight_figure(table: pd.DataFrame, *, path: str | PathLike[str] | None = None) -> Figure:
-    """A figure of the differences for each ranking, above the table of flips, at the same scale.
+    """A figure of the differences for each ranking at the same scale, with the shares of flips.
+
+    Up to three rankings have large panels above tables of flips, more have small panels, the ranking with the fewest
+    negative differences first.
 
     Example:
         >>> import pandas as pd
@@ -242,28 +255,62 @@ def single_weight_figure(table: pd.DataFrame, *, path: str | PathLike[str] | Non
     require_columns(
         table, ("ranking", "delta_js", "delta_attention", "top_flips", "drawn_flips"), figure="single_weight"
     )
+    target = Target(path)
     names = list(dict.fromkeys(table["ranking"]))
-    across = min(max(len(names), 1), 3)
-    down = math.ceil(max(len(names), 1) / across)
-    figure = PaperFigure.of_width(COLUMN if across == 1 else PAGE, 4.3 * down)
     if not names:
-        draw_empty(figure.add_subplot(), "Nothing to draw: the table is empty.")
-        return saved(figure, path)
-    grid = figure.add_gridspec(2 * down, across, height_ratios=[1.9, 1.2] * down)
+        return target.single(COLUMN, 2.0, lambda axis: draw_empty(axis, "Nothing to draw: the table is empty."))
+    if len(names) > LARGE:
+        return target.saved(_small_panels(table, names))
+    across = len(names)
+    figure = PaperFigure.of_width(COLUMN if across == 1 else PAGE, 4.3)
+    grid = figure.add_gridspec(2, across, height_ratios=[1.9, 1.2])
     limits = limits_of(table)
-    for number, name in enumerate(names):
-        row, column = 2 * (number // across), number % across
-        upper = single_weight(table, figure.add_subplot(grid[row, column]), ranking=name, limits=limits)
-        lower = flips_table(table, figure.add_subplot(grid[row + 1, column]), ranking=name)
+    for column, name in enumerate(names):
+        upper = single_weight(table, figure.add_subplot(grid[0, column]), ranking=name, limits=limits)
+        lower = flips_table(table, figure.add_subplot(grid[1, column]), ranking=name)
         for headline in upper.findobj(TitleBlock) if across > 1 else ():
             headline.fold()
         if column:
             upper.set_ylabel("")
             lower.set_ylabel("")
     figure.align_ylabels()
-    return saved(figure, path)
+    return target.saved(figure)
 
 
-PLOTS: dict[str, Callable[[Results], Figure]] = {
+def _small_panels(table: pd.DataFrame, names: Sequence[str]) -> Figure:
+    """A small panel for each ranking, with its shares in words."""
+    parts = {name: table[table["ranking"] == name] for name in names}
+    columns = {name: (numbers(rows["delta_attention"]), numbers(rows["delta_js"])) for name, rows in parts.items()}
+    known = {name: np.isfinite(gap) & np.isfinite(delta) for name, (gap, delta) in columns.items()}
+    negative = {
+        name: float((delta[known[name]] < 0).mean()) if known[name].any() else math.inf
+        for name, (_, delta) in columns.items()
+    }
+    figure = PaperFigure.of_width(PAGE, 1.0 + 1.55 * math.ceil(len(names) / ACROSS))
+    labels, limits = labels_for([(LEVEL, name) for name in names]), limits_of(table)
+    legend = ""
+    ordered = sorted(names, key=lambda name: (negative[name], name))
+    for name, axis in zip(ordered, small_axes(figure, len(names), ACROSS), strict=True):
+        said = "undefined" if np.isinf(negative[name]) else f"{_share(negative[name])} negative"
+        lost = _undefined(known[name]) if known[name].any() else ""
+        TitleBlock(axis, labels[LEVEL, name], joined(said, lost), _flips(parts[name]), size=SMALL)
+        legend = _scatter(axis, *columns[name], limits) if known[name].any() else legend
+    read = "flips: by the top item alone, by the random item alone, by each of them"
+    figure.suptitle("Single weights", **TITLED)
+    name_edges(figure, _AXES, joined(counted(map(len, parts.values())), read, legend, by="; "))
+    return figure
+
+
+def _flips(rows: pd.DataFrame) -> str:
+    """The shares of texts on which the top item alone flips the decision, the other item alone, and both."""
+    top, drawn = numbers(rows["top_flips"]), numbers(rows["drawn_flips"])
+    known = np.isfinite(top) & np.isfinite(drawn)
+    if not known.any():
+        return "flips: undefined"
+    cells = ((top == 1) & (drawn == 0), (top == 0) & (drawn == 1), (top == 1) & (drawn == 1))
+    return f"flips: {', '.join(_share(float(cell[known].mean())) for cell in cells)}"
+
+
+PLOTS: dict[str, Callable[..., Figure]] = {
     "differences": lambda results: single_weight_figure(results.table("single_weight")),
 }

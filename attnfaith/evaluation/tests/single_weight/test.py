@@ -68,6 +68,25 @@ class SingleWeight(Test):
     level_name: ClassVar[str] = "one at a time"
     metrics: ClassVar[tuple[str, ...]] = ("SingleWeight",)
     citation: ClassVar[str] = SERRANO_SMITH
+    question: ClassVar[str] = "Does the most important item matter more than another one?"
+    reading: ClassVar[Mapping[str, str]] = {
+        "differences": (
+            "Above, each dot is a text: how much further the output moves without the top item than without a random "
+            "other one. Below zero the other item matters more. Below, how often removing each of the two flips the "
+            "decision."
+        ),
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        (
+            "One item is removed at a time. A decision that rests on several items together does not flip, whichever "
+            "of them is removed."
+        ),
+        (
+            "The other item is drawn at random from all others, most of which carry little weight, so it is a weak "
+            "opponent."
+        ),
+    )
+    percentages: ClassVar[frozenset[str]] = frozenset({"only_top", "only_drawn"})
     reference: str = "paper"
 
     def __post_init__(self) -> None:

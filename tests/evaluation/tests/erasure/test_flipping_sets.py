@@ -12,7 +12,7 @@ from attnfaith.attribution.method import methods
 from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, TRIPLES
 from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.functional.schedule import LONG
-from tests.helpers.removal_batches import RANDOM, SIZES, TOLERANCE, Sizes, batch_of, model_of, ranked, table
+from tests.helpers.removal_batches import RANDOM, SIZES, TOLERANCE, Sizes, batch_of, cut_of, model_of, ranked, table
 from tests.helpers.slow_erasure import Slow, flipped
 
 SHORT = (8, 7, 5, 4, 3, 6, 8, 7)
@@ -112,6 +112,27 @@ def test_other_options_do_not_change_the_search(family, level):
     more = Sizes(batch_of(family, rankings={level: many}), level)
     assert (few.low, few.high, few.flippable) == (more.low, more.high, more.flippable)
     assert any(few.flippable)
+
+
+@pytest.mark.parametrize("bounds", [False, True])
+@pytest.mark.parametrize(("family", "level"), [("bert", "attention"), ("bert", "input"), ("FLANrnn", "attention")])
+def test_the_set_that_is_stored_has_the_size_that_is_told_and_flips(family, level, bounds):
+    seen = 0
+    for kind in SIZES:
+        for seed in range(3):
+            cut, rankings = cut_of(family, kind, seed), {level: RANDOM[level]}
+            batch = batch_of(family, kind, rankings=rankings, cut=cut, stored=range(8))
+            rows = table(Erasure(bounds=bounds).run(batch))
+            told = {key[0]: row["minimum_high"] for key, row in rows.items()}
+            slow, smallest = Slow(batch, level), batch.stored_steps[level][1].to_pylist()
+            assert {row["text_id"] for row in smallest} == {text for text, size in told.items() if size is not None}
+            for row in smallest:
+                text = row["text_id"]
+                removed = [slow.items[text][item] for item in row["removed"]]
+                assert len(removed) == told[text]
+                assert flipped(kind, batch.logits[text].tolist(), slow.logits(text, removed), TOLERANCE)
+            seen += len(smallest)
+    assert seen > 20
 
 
 def test_attention_and_the_random_order_never_beat_the_search():

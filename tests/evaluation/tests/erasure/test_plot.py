@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attnfaith.errors import InputError
+from attnfaith.estimates.lookup import percent
 from attnfaith.plots import efficiency_figure, erasure_figure, single_weight_figure, wins_figure
 from tests.helpers import made_up_tables
 from tests.helpers.reading_figures import texts_of
@@ -16,23 +17,36 @@ def titles(figure):
 
 
 def test_a_panel_for_each_level():
-    figure = erasure_figure(CURVES, SUMMARY, "words")
+    figure = erasure_figure(CURVES, SUMMARY, "words", highlight=["attention"])
     assert titles(figure) == ["Removed from the final attention", "Removed from the input"]
     assert [len(axis.lines) for axis in figure.axes] == [len(made_up_tables.AT_ATTENTION), len(made_up_tables.AT_INPUT)]
     assert all(axis.get_xlabel().startswith("words removed") for axis in figure.axes)
     assert titles(efficiency_figure(SUMMARY, "words")) == ["Efficiency", "Words needed for a flip"]
     assert titles(wins_figure(SUMMARY))[:2] == ["Who flips first"] * 2
-    assert titles(erasure_figure(made_up_tables.curves(("input",)), SUMMARY)) == ["Removed from the input"]
+    few = CURVES[CURVES.ranking.isin(["attention", "lrp"]) & (CURVES.erase_level == "input")]
+    assert titles(erasure_figure(few, SUMMARY)) == ["Removed from the input"]
+
+
+def test_each_of_many_rankings_has_a_panel_with_its_mean():
+    figure = erasure_figure(CURVES, SUMMARY, "words")
+    assert len(figure.axes) == len(made_up_tables.AT_ATTENTION) + len(made_up_tables.AT_INPUT)
+    written = texts_of(figure)
+    assert "8 attention" in written
+    rows = SUMMARY[(SUMMARY.figure == "mean_fraction") & (SUMMARY.erase_level == "attention")]
+    assert titles(figure)[7] == "8 attention"
+    assert rows.set_index("ranking").value.rank()["attention"] == 8
+    assert percent(rows.set_index("ranking").value["attention"]) in texts_of(figure.axes[7])
 
 
 def test_each_level_has_its_own_unit():
     units = {"attention": "pooled", "input": "words"}
-    labels = [axis.get_xlabel() for axis in erasure_figure(CURVES, SUMMARY, unit=units).axes]
+    labels = [axis.get_xlabel() for axis in erasure_figure(CURVES, unit=units, highlight=[]).axes]
     assert [label.split(" removed")[0] for label in labels] == ["pooled items", "words"]
     labels = [axis.get_xlabel() for axis in efficiency_figure(SUMMARY, unit=units).axes]
     assert labels[0].startswith("pooled items of the smallest set")
     assert labels[1].startswith("words removed until")
-    assert erasure_figure(CURVES, unit={"input": "words"}).axes[0].get_xlabel().startswith("items removed")
+    named = erasure_figure(CURVES, unit={"input": "words"}, highlight=[])
+    assert named.axes[0].get_xlabel().startswith("items removed")
 
 
 def test_one_panel_is_a_column_wide_two_are_a_page():
@@ -46,11 +60,11 @@ def test_texts_are_those_the_ranking_was_run_on():
     too_short = summary.iloc[:1].assign(ranking="", ranking_level="", figure="too_short", texts=999)
     left_out = summary[summary.figure == "mean_fraction"].assign(figure="never_flipped")
     summary.loc[summary.figure == "mean_fraction", "texts"] = 77
-    written = texts_of(erasure_figure(CURVES, made_up_tables.joined(summary, too_short, left_out)))
+    written = "\n".join(texts_of(erasure_figure(CURVES, made_up_tables.joined(summary, too_short, left_out))))
     assert "150 texts; shaded: intervals" in written
-    assert "140 texts; shaded: intervals; dashed: rankings of the input level" in written
-    assert "77 texts; shaded: intervals" in texts_of(erasure_figure(CURVES, summary))
-    assert "shaded: intervals" in texts_of(erasure_figure(CURVES))
+    assert "140 texts; shaded: intervals" in written
+    assert "77 texts; shaded: intervals" in "\n".join(texts_of(erasure_figure(CURVES, summary)))
+    assert "texts; shaded" not in "\n".join(texts_of(erasure_figure(CURVES)))
 
 
 def test_a_ranking_of_one_level_can_be_highlighted():
@@ -74,10 +88,19 @@ def test_single_weights_share_their_scale():
     assert shown == len(table)
 
 
-def test_more_rankings_than_fit_beside_each_other_go_below():
-    names = ("attention", "gradient", "gradient_x_attention", "lrp")
-    figure = single_weight_figure(made_up_tables.single_weight(50, rankings=names))
-    assert len(figure.axes) == 8
+def test_more_rankings_than_fit_beside_each_other_have_small_panels():
+    names = ("attention", "gradient", "gradient_x_attention", "lrp", "occlusion")
+    table = made_up_tables.single_weight(50, rankings=names)
+    table.loc[table.ranking == "lrp", "delta_js"] = 0.1
+    table.loc[table.ranking == "lrp", ["top_flips", "drawn_flips"]] = True, False
+    table.loc[table.ranking == "occlusion", "delta_js"] = np.nan
+    figure = single_weight_figure(table)
+    assert len(figure.axes) == 5
+    assert titles(figure)[0] == "LRP"
+    assert "0 % negative\nflips: 100 %, 0 %, 0 %" in texts_of(figure.axes[0])
+    assert titles(figure)[-1] == "occlusion"
+    assert any(text.startswith("undefined\n") for text in texts_of(figure.axes[-1]))
+    assert len({(*axis.get_xlim(), *axis.get_ylim()) for axis in figure.axes[:4]}) == 1
     item = single_weight_figure(made_up_tables.single_weight(50, rankings=("attention",)))
     assert item.get_size_inches()[0] == pytest.approx(3.5)
     assert titles(item)[0].startswith("attention: ")

@@ -1,0 +1,26 @@
+"""Families by name, on every version of Transformers: an older one does not have all that the tests name."""
+
+from pathlib import Path
+
+import transformers
+from packaging.version import Version
+
+from attnfaith.tiny_models import model_types
+
+PINNED = Path(__file__).parents[2] / "constraints.txt"
+
+
+def installed(names: str) -> list[str]:
+    """The families of a list that the installed Transformers has: all of them, unless it is an older one."""
+    known = set(model_types())
+    families = names.split()
+    missing = [name for name in families if name not in known]
+    assert not missing or is_older(), f"Transformers has no {', '.join(missing)}"
+    return [name for name in families if name in known]
+
+
+def is_older() -> bool:
+    """Whether Transformers is older than the version that everybody uses."""
+    lines = PINNED.read_text(encoding="utf-8").splitlines()
+    pinned = next(line.partition("==")[2] for line in lines if line.startswith("transformers=="))
+    return Version(transformers.__version__) < Version(pinned)
