@@ -119,12 +119,14 @@ axis.spines[["top", "right"]].set_visible(False)
 # The names work as any other metric of the `Trainer`:
 #
 # ```python
-# TrainingArguments(..., save_strategy="epoch", load_best_model_at_end=True, metric_for_best_model="attention_efficiency")
+# TrainingArguments(
+#     ..., save_strategy="epoch", load_best_model_at_end=True, metric_for_best_model="attention_efficiency"
+# )
 # ```
 #
 # ## What to conclude, and what not
 #
-# - An early model decides by little, and its decisions flip easily whatever is hidden. **Efficiency before the model has
-#   learned its task says nothing.** Look at accuracy first.
+# - An early model decides by little, and its decisions flip easily whatever is hidden. **Efficiency says nothing before
+#   the model has learned its task.** Look at accuracy first.
 # - Forty texts show a trend, not a difference of two points. For a figure that you report, evaluate the chosen
 #   checkpoint on a few hundred texts: `af.Evaluator(model, tokenizer).compute(...)` gives intervals and a verdict.

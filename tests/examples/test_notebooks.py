@@ -24,7 +24,7 @@ CLAIMS = {
         assert "People marked" in str(results)
     """,
     "04": """
-        assert "one position" in str(cut) and results.verdict.label in ("partly", "unfaithful or partly", "partly or faithful")
+        assert "one position" in str(cut) and "better" in str(results)
         assert "yours" in str(af.cut(gated, example=batch_of(test[:4]))) and gated_results.verdict.level == "attention"
     """,
     "05": """
