@@ -13,7 +13,7 @@ PACKAGE := $(VENV)/.attnfaith-package-installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadscope
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo lint format test test-quick test-oldest faults docs wheel-check bench bench-peers clean
+.PHONY: help venv demo examples lint format test test-quick test-oldest faults docs wheel-check bench bench-peers clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +33,9 @@ $(PACKAGE): pyproject.toml constraints.txt
 
 demo: $(PACKAGE)  ## the main job from end to end on generated reviews, with a report in attnfaith-demo/
 	$(BIN)/attnfaith demo
+
+examples: $(STAMP)  ## execute the notebooks of examples/ and store their outputs (three minutes)
+	$(BIN)/python -m examples.build
 
 lint: $(STAMP)  ## check style, docstrings, formatting and types
 	$(BIN)/ruff check .
