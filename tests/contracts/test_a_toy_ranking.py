@@ -212,10 +212,11 @@ def test_the_table_of_the_documentation_is_that_of_the_registry():
 
 
 DEFINED_BY_NAMES = {
-    "demo/report.py": "RIVAL",
+    "demo/sentences.py": "RIVAL",
     "evaluation/tests/agreement/summary.py": "MEASURES and _INSTEAD: the protocol of Jain & Wallace",
     "evaluation/tests/erasure/flipping_sets.py": "PANEL: the search",
     "evaluation/tests/single_weight/test.py": "RANKINGS: the protocol of Serrano & Smith",
+    "training/faithfulness_callback.py": "BESIDE: named in what it logs",
 }
 """Files outside attribution/ that name a ranking, and the constant that does; nothing else there knows any."""
 
