@@ -27,7 +27,7 @@ class Registry(dict[Key, Value]):
         9
         >>> shapes["sqare"]
         Traceback (most recent call last):
-        attnfaith.errors.InputError: There is no shape 'sqare'. Did you mean 'square'? Known: 'square'.
+        attnfaith.errors.InputError: There is no shape 'sqare'. Did you mean 'square'? Known: 'square'. [unknown-name]
     """
 
     def __init__(self, noun: str) -> None:

@@ -70,7 +70,7 @@ def whole_number(value: Any, name: str, *, least: int = -LARGEST, most: int = LA
         3
         >>> whole_number(0, "steps", least=1)
         Traceback (most recent call last):
-        attnfaith.errors.InputError: Expected steps to be a whole number of at least 1, got 0.
+        attnfaith.errors.InputError: Expected steps to be a whole number of at least 1, got 0. [invalid-argument]
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= int(value) <= most:
         expected = f"{also} or a whole number" if also else "a whole number"

@@ -27,7 +27,7 @@ def check_path(path: object) -> Path:
     Example:
         >>> check_path("figure.jpg")
         Traceback (most recent call last):
-        attnfaith.errors.InputError: Expected path to end in .png, .svg or .pdf; got 'figure.jpg'.
+        attnfaith.errors.InputError: Expected path to end in .png, .svg or .pdf; got 'figure.jpg'. [invalid-argument]
     """
     result = Path(validation.path(path, "path")).expanduser()
     if _format(result) not in FORMATS:

@@ -19,7 +19,7 @@ def check_report_path(path: Any) -> Path:
     Example:
         >>> check_report_path("report.pdf")
         Traceback (most recent call last):
-        attnfaith.errors.InputError: 'report.pdf' is no name for a report: expected one that ends in .html or .htm.
+        attnfaith.errors.InputError: 'report.pdf' is no name for a report: ... [invalid-argument]
     """
     if is_address(path):
         raise InputError(f"{path!r} is an address, and a report is written to a local file. Give a path.")
