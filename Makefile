@@ -86,7 +86,7 @@ wheel-check: $(STAMP)  ## build the archives, install the wheel into an empty en
 	$(PYTHON) -m venv $(WHEEL)/venv
 	$(WHEEL)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(WHEEL)/dist/*.whl
 	cd $(WHEEL) && PYTHONPATH= venv/bin/attnfaith demo --output demo --quiet
-	@echo "checked: $(WHEEL)/dist; what the demo wrote: $(WHEEL)/demo/flan.html"
+	@echo "checked: $(WHEEL)/dist; the reports of the demo: $(WHEEL)/demo/flan.html and han.html"
 
 # Each claim is one module (those with a leading _ are parts of others); `python -m benchmarks.tail` runs one.
 # `make bench` takes at most 25 minutes on two cores: some run in a smaller form than by themselves.

@@ -55,7 +55,7 @@ CODES = {
 class AttnFaithError(Exception):
     r"""Base of every error that attnfaith raises on purpose.
 
-    Messages name labels, columns and paths, which may hold anything: what a terminal would obey is escaped.
+    Messages name labels, columns and paths, which may hold anything: control characters are escaped.
 
     Args:
         args: the message.

@@ -32,7 +32,8 @@ def register_tokenizer(config_class: type[PreTrainedConfig], tokenizer_class: ty
     """Register a tokenizer class, so that ``AutoTokenizer`` loads it for a type of models."""
     AutoTokenizer.register(config_class, tokenizer_class=tokenizer_class, exist_ok=True)
     if FieldConfig is not PreTrainedConfig:
-        # Before 5.3, AutoTokenizer silently loads a general tokenizer, unless the name of the class stands here.
+        # Before 5.3, AutoTokenizer silently loads a general tokenizer, unless the name of the class stands here. The
+        # condition holds for 5.3 too, where this changes nothing.
         from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
         TOKENIZER_MAPPING_NAMES.setdefault(config_class.model_type, tokenizer_class.__name__)

@@ -1,5 +1,6 @@
 """Evaluation of rankings over a data set, from the data to the verdict.
 
+An `Evaluator` loads the model and tokenizer (`attribution.model_loading`) and cuts the model (`adapters.cut`). Then
 `Evaluator.compute` takes these steps:
 
 1. `run_options` validates the arguments; `data.source` opens the data and checks every column that is read.
@@ -12,9 +13,11 @@
 5. `batch` captures the final attention of its texts once, and computes the scores of each ranking once (`rankings`).
 6. Each test in `tests` turns the batch into rows of its table. `removal` erases items at the final attention or at the
    input for them; `score_direction` says which end of a ranking is removed first.
-7. `storage.run_store` writes each shard; a finished run also gets the counts of `run_manifest`.
+7. `storage.run_store` writes each shard. After the last one, `Test.conclude` computes the tables that need all rows,
+   and the finished run gets the counts of `run_manifest`.
 8. `results` loads the run. Each test computes its estimates with intervals from its table (`estimates`).
 9. `verdict` picks the label by `verdict_rule` and the sentences by `verdict_text`; `comparison` compares two runs.
+10. `cli.terminal` prints the verdict on the command line; `report` makes a page, and `model_card` a model card of it.
 """
 
 from typing import TYPE_CHECKING

@@ -43,7 +43,7 @@ _BOM = "\ufeff"
 
 @dataclass(frozen=True, kw_only=True)
 class CardNames:
-    """The names under which a card says its results; `EvalResult` of ``huggingface_hub`` describes those of the data.
+    """The names of the data and of the model in a card's metadata, as in `EvalResult` of ``huggingface_hub``.
 
     Attributes:
         dataset_name: the name of the data for readers.

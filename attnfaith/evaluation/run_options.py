@@ -114,16 +114,8 @@ def data_options_of(
 ) -> DataOptions:
     """Validate the arguments that say which columns and rows are read.
 
-    Args:
-        subset: as for `Evaluator.compute`, like the others that are not described here.
-        split: see there.
-        input_column: see there.
-        second_input_column: see there.
-        label_column: see there.
-        label_mapping: see there.
-        score_columns: of the user's rankings, see `RankingOptions`.
-        rationale_column: see there.
-        tests: of the run; one of them may say the form of the rationale column.
+    They are those of `Evaluator.compute`, except for ``score_columns``, the columns of the user's rankings (see
+    `RankingOptions`), and ``tests``, those of the run: one of them may say the form of the rationale column.
     """
     return DataOptions(
         subset=None if subset is None else validation.text(subset, "subset"),

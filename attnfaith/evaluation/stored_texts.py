@@ -37,7 +37,7 @@ MOST_CHARACTERS = 50_000
 MOST_CLASSES = 5
 """With more classes, the outputs of the predicted, the gold and the new class are stored."""
 UNITS = 1000
-"""Scores are stored as whole numbers: the largest of a text, in size, is so many."""
+"""Scores are stored as whole numbers, scaled so that the largest absolute score of a text is this number."""
 _INTEGERS = pa.list_(pa.int32())
 _TEXT_ID = pa.field("text_id", pa.int64(), nullable=False)
 SCHEMAS = {

@@ -13,7 +13,7 @@ from attnfaith.text.encoded import EncodedText
 
 
 def from_captum(attributions: Any, *, attention_mask: Any = None) -> Explained:
-    """Attributions of captum, or any scores of the tokens of padded batches, as a ranking of yours.
+    """Attributions of captum, or scores of the tokens of padded batches, as a ranking for `Evaluator.compute`.
 
     Attributions of embedding dimensions are summed over these, as captum's own tutorials do. Padding is dropped.
 

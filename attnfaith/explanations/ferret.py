@@ -14,7 +14,7 @@ from attnfaith.text.encoded import EncodedText
 
 
 def from_ferret(explanations: Any, *, explainer: str | None = None) -> Explained:
-    """Explanations of ferret as a ranking of yours.
+    """Explanations of ferret as a ranking for `Evaluator.compute(explanations=...)`.
 
     Where ferret has a score for each token that the model reads, special tokens have theirs too; else its tokens are
     found in the text by their characters.

@@ -15,7 +15,7 @@ from attnfaith.text.encoded import EncodedText
 
 
 def from_inseq(output: Any, *, step: int | None = None) -> Explained:
-    """Attributions of inseq as a ranking of yours.
+    """Attributions of inseq as a ranking for `Evaluator.compute(explanations=...)`.
 
     inseq explains what a language model generates. Where the input is the text alone, its attributions can be judged on
     a classifier, such as one that was fine-tuned from that model.

@@ -17,7 +17,7 @@ from attnfaith.validation import is_number, short_repr
 
 
 def from_lime(explanations: Any, *, label: int | None = None) -> Explained:
-    """Explanations of LIME as a ranking of yours.
+    """Explanations of LIME as a ranking for `Evaluator.compute(explanations=...)`.
 
     LIME removes all occurrences of a word at once (a bag of words), unless ``bow=False``: then all of them get its
     weight. Words without a weight (LIME keeps ten, unless ``num_features`` says otherwise) get 0.
@@ -103,9 +103,8 @@ def _label(explanation: Any, weights: dict[Any, Any], label: int | None) -> tupl
         return predicted, 1
     classes = len(np.asarray(explanation.predict_proba).reshape(-1))
     if classes == 2 and len(labels) == 1:
-        return labels[
-            0
-        ], -1  # two probabilities add up to 1, so the weights of one class are those of the other, negated
+        # Two probabilities add up to 1, so the weights of one class are those of the other, negated.
+        return labels[0], -1
     raise InputError(
         f"LIME explained the classes {labels}, and the model predicts {predicted}. Give top_labels=1 to "
         "explain_instance, or choose a class with label=."

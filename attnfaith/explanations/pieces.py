@@ -104,5 +104,8 @@ def located(tokens: Sequence[str], scores: Sequence[float], text: str) -> list[P
 
 
 def _fits(token: str, characters: str) -> bool:
-    """Whether a token can stand for characters: an unknown one can for any, and bytes can for what is not ASCII."""
+    """Whether a token can stand for these characters.
+
+    An unknown token can stand for any. What is not ASCII is not compared: tokens of bytes spell it in other characters.
+    """
     return token in _UNKNOWN or not characters.isascii() or spells(token.strip(), characters)

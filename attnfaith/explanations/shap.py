@@ -16,7 +16,7 @@ from attnfaith.validation import short_repr
 
 
 def from_shap(explanation: Any, *, label: int | str | None = None) -> Explained:
-    """A ``shap.Explanation`` of texts as a ranking of yours.
+    """A ``shap.Explanation`` of texts as a ranking for `Evaluator.compute(explanations=...)`.
 
     SHAP's tokens are found in the text by their characters, so its masker may have another tokenizer than the model. A
     token of the model gets the sum of the values of the tokens that it shares characters with. What SHAP did not read

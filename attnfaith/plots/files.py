@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from attnfaith import validation
-from attnfaith.errors import InputError
+from attnfaith.errors import InputError, StorageError
 from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import probe, put
 
@@ -60,5 +60,5 @@ def _format(path: Path) -> str:
     return path.suffix.lower().removeprefix(".")
 
 
-def _refusal(path: Path, error: OSError) -> InputError:
-    return InputError(f"The figure cannot be written to {str(path)!r}: {error.strerror or error}. Give another path.")
+def _refusal(path: Path, error: OSError) -> StorageError:
+    return StorageError(f"The figure cannot be written to {str(path)!r}: {error.strerror or error}. Give another path.")

@@ -20,7 +20,7 @@ DATA = "DATA"
 
 
 def command_line(results: Results) -> str:
-    """The command that makes a run again, with `DATA` for its data; what is as by default is left out."""
+    """The command that makes a run again, with `DATA` for its data; options with default values are left out."""
     words = ["attnfaith", "evaluate", shlex.quote(results.manifest["facts"]["model"]), DATA]
     defaults = {**inspect.signature(Evaluator).parameters, **inspect.signature(Evaluator.compute).parameters}
     for name, value in _arguments(results).items():

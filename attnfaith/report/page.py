@@ -76,9 +76,9 @@ def asset(name: str) -> Markup:
 
 @cache
 def policy() -> str:
-    """The content security policy: the style sheets and scripts that lie in this package, and nothing else.
+    """The content security policy: only the style sheets and scripts of this package, named by their hashes.
 
-    A style sheet or script counts where it is printed exactly as it is in its file, or as a paragraph of its own.
+    Each may be printed as it is in its file, or with a line break before and after it.
     """
     styles, scripts = (
         " ".join(sorted(name for path in FOLDER.rglob(pattern) for name in _hashes(path.read_bytes())))

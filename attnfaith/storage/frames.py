@@ -16,7 +16,7 @@ _NULLABLE = {**_STRINGS, pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtyp
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Convert a table with types by its schema alone, so that they do not depend on missing values.
+    """Convert a table to pandas. Its schema alone gives the types of the columns, whether values are missing or not.
 
     Example:
         >>> schema = pa.schema([pa.field("flips", pa.int64()), pa.field("items", pa.int64(), nullable=False)])

@@ -29,7 +29,7 @@ from attnfaith.storage.pieces import FOLDER, Pieces
 from attnfaith.storage.table_files import TableFiles
 
 SEEN_AFTER = 60.0
-"""Seconds in which a process waits for the files of another one."""
+"""How many seconds a process waits until it sees the manifest that another one wrote."""
 
 
 class RunFolder:

@@ -186,7 +186,7 @@ class TableFiles:
         }
 
     def keep_schema(self, table: str, schema: pa.Schema) -> None:
-        """Refuse a table whose columns have other types than in the shards before."""
+        """Remember the columns of a table when its first shard is written, and refuse other columns from then on."""
         refuse_name(table)
         if any(pa.types.is_null(field.type) for field in schema):
             raise ValueError(f"the table {table!r} has a column of no type; make it with an explicit schema")

@@ -216,7 +216,7 @@ DEFINED_BY_NAMES = {
     "evaluation/tests/agreement/summary.py": "MEASURES and _INSTEAD: the protocol of Jain & Wallace",
     "evaluation/tests/erasure/flipping_sets.py": "PANEL: the search",
     "evaluation/tests/single_weight/test.py": "RANKINGS: the protocol of Serrano & Smith",
-    "training/faithfulness_callback.py": "what agreement is logged with",
+    "training/faithfulness_callback.py": "BESIDE: named in what it logs",
 }
 """Files outside attribution/ that name a ranking, and the constant that does; nothing else there knows any."""
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from attnfaith import plots
-from attnfaith.errors import InputError
+from attnfaith.errors import InputError, StorageError
 from attnfaith.plots.files import FORMATS
 from attnfaith.plots.style import PaperFigure
 from tests.helpers import made_up_tables
@@ -72,5 +72,5 @@ def test_a_folder_that_nobody_may_write_to_is_refused(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(folder))
 
     monkeypatch.setattr("attnfaith.plots.files.probe", refuse)  # the tests may run as root, who may write anywhere
-    with pytest.raises(InputError, match=r"cannot be written to '.*figure\.png': Permission denied\. Give"):
+    with pytest.raises(StorageError, match=r"cannot be written to '.*figure\.png': Permission denied\. Give"):
         plots.efficiency_figure(SUMMARY, path=tmp_path / "figure.png")

@@ -1,4 +1,20 @@
-"""The data of the reader: the texts that a run has stored, in the short form that its script reads."""
+"""The data of the reader: the texts that a run has stored, in the short form that its script reads.
+
+The keys of a text, and of a level within it, are single letters:
+
+| key | of a text | of a level of erasing, one entry in "l" for each |
+|---|---|---|
+| n | the number of its row | how many items can be erased |
+| p, g | prediction and gold label | |
+| r | whether the prediction is right | a row for each ranking, see `_ranking_row` |
+| t | tokens | |
+| b | what stands before each token, and after the last one | |
+| s | the places of special tokens | |
+| q | the place of the first token of the second text | |
+| x | how many characters are not stored | |
+| m | | the items of the smallest set known that flips the decision |
+| i | | the tokens of each item, see `_item_ranges` |
+"""
 
 from __future__ import annotations
 
@@ -25,13 +41,13 @@ if TYPE_CHECKING:
 MOST_BYTES = 16_000_000
 """The most bytes that the texts take in the page; further texts are left out, and the page says how many."""
 LONGEST_TOKEN = 200
-"""Characters that are shown of a token,"""
+"""The most characters that are shown of a token."""
 LONGEST_GAP = 400
-"""and of what stands between two tokens, such as the end of a text that the model does not read."""
+"""The most characters that are shown between two tokens, such as the end of a text that the model does not read."""
 LONGEST_NAME = 80
-"""Characters that are shown of a label, or of the name of a ranking."""
+"""The most characters that are shown of a label, or of the name of a ranking."""
 GRADES = 30
-"""How many strengths a score can have in either direction."""
+"""How many strengths of colour there are for positive scores, and as many for negative ones."""
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _UNDEFINED = "-"
 _GRADED = [
