@@ -1,19 +1,18 @@
 """The data of the reader: the texts that a run has stored, in the short form that its script reads.
 
-The keys of a text, and of a level within it, are single letters:
+The keys of a text, and of each of its levels of erasing (the entries of ``l``), are single letters::
 
-| key | of a text | of a level of erasing, one entry in "l" for each |
-|---|---|---|
-| n | the number of its row | how many items can be erased |
-| p, g | prediction and gold label | |
-| r | whether the prediction is right | a row for each ranking, see `_ranking_row` |
-| t | tokens | |
-| b | what stands before each token, and after the last one | |
-| s | the places of special tokens | |
-| q | the place of the first token of the second text | |
-| x | how many characters are not stored | |
-| m | | the items of the smallest set known that flips the decision |
-| i | | the tokens of each item, see `_item_ranges` |
+    key   of a text                                            of a level
+    n     the number of its row                                how many items can be erased
+    p, g  prediction and gold label
+    r     whether the prediction is right                      a row for each ranking, see _ranking_row
+    t     tokens
+    b     what stands before each token, and after the last one
+    s     the places of special tokens
+    q     the place of the first token of the second text
+    x     how many characters are not stored
+    m                                                          the items of the smallest set known that flips the decision
+    i                                                          the tokens of each item, see _item_ranges
 """
 
 from __future__ import annotations
