@@ -11,7 +11,7 @@ The keys of a text, and of each of its levels of erasing (the entries of ``l``),
     s     the places of special tokens
     q     the place of the first token of the second text
     x     how many characters are not stored
-    m                                                          the items of the smallest set known that flips the decision
+    m                                                          the items of the smallest flipping set known
     i                                                          the tokens of each item, see _item_ranges
 """
 
