@@ -62,12 +62,11 @@ def test_a_batch_is_its_texts_one_by_one(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["gpt2", "deberta-v2", "gte", "ctrl"])
+@pytest.mark.parametrize(
+    "family", ["bert", "gpt2", "llama", "mistral", "modernbert", "deberta-v2", "t5", "gte", "ctrl"]
+)
 def test_padding_on_the_left_changes_no_result(family):
-    """Also where the model reads left padding: then only texts of one length share a batch.
-
-    Erasure with padding on the left is compared for every family in `tests/independent/test_transformers.py`.
-    """
+    """Also where the model reads left padding: then only texts of one length share a batch."""
     result = evaluated(family, "left")
     assert (result.status, result.detail) == ("equal", "")
     assert result.flips > 0.1
@@ -82,7 +81,7 @@ def test_the_implementation_of_attention_changes_no_result(family):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hide", ["mask_token", "pad", "zero", "delete"])
-@pytest.mark.parametrize("family", ["mistral", "deberta-v2"])
+@pytest.mark.parametrize("family", ["bert", "mistral", "deberta-v2"])
 def test_batching_changes_no_result_of_the_other_ways_of_hiding(family, hide):
     result = evaluated(family, "right", hide=hide)
     assert (result.status, result.detail) == ("equal", "")
