@@ -75,9 +75,8 @@ def test_the_final_attention(name):
     family, seen = family_of(name), Seen()
     if one_by_one(name):
         check(family, "attention", "right", 1, seen=seen)
-    if name in QUICK:
-        check(family, "attention", "right", 3, "protect", seen=seen)
     if name not in DECIDES_ON_PADDING:
+        check(family, "attention", "right", 3, "protect", seen=seen)
         check(family, "attention", "right", 8, seen=seen)
     seen.check()
 
