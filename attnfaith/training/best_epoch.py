@@ -1,16 +1,23 @@
-"""Keeping the weights of the best epoch, and early stopping."""
+"""Keeping the weights of the best epoch, early stopping, and the progress that a user sees."""
 
 from __future__ import annotations
 
 import math
-import sys
+import re
+import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+import safetensors.torch
+import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
-from attnfaith.errors import NumericalError
+from attnfaith.progress import ProgressLog
+from attnfaith.storage.atomic_files import put
+
+_NAME = re.compile(r"best-[0-9]+\.safetensors")
 
 
 class BestEpoch(TrainerCallback):
@@ -22,48 +29,66 @@ class BestEpoch(TrainerCallback):
         model: the model that is trained.
         patience: the number of epochs without improvement before training stops; None for no limit.
         epochs: the number of epochs planned.
-        quiet: show no progress bar, not even on a terminal.
+        quiet: show no progress.
 
     Attributes:
         epochs: one record for each epoch, see `attnfaith.training.History`.
         best_epoch: the number of the best epoch, from 1.
-        stopped: whether training was stopped early.
+        stopped: whether training stopped early.
+        finished: whether all epochs are done that will be.
+        earlier_seconds: the time that was spent before the checkpoint from which the training continues.
     """
 
     def __init__(self, model: nn.Module, *, patience: int | None, epochs: int, quiet: bool = True) -> None:
-        self.model, self.patience, self.planned, self.quiet = model, patience, epochs, quiet
+        self.model, self.patience, self.planned = model, patience, epochs
+        self.earlier_seconds = 0.0
         self.epochs: list[dict[str, float]] = []
-        self.best_epoch, self.stopped = 0, False
+        self.best_epoch, self.stopped, self.finished = 0, False, False
         self._best_score = -math.inf
-        self._best_weights: dict[str, Tensor] = {}
-        self._bar: Any = None
+        self._loss, self._steps = torch.tensor(0.0), 0
+        self._kept, self._kept_of, self._validated = _copy(model), "before training", False
+        self._log = ProgressLog("training", quiet=quiet)
         self._stack = ExitStack()
+        self._first_step, self._start = -1, time.monotonic()
 
     def __enter__(self) -> BestEpoch:
-        if not self.quiet and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self._bar = self._stack.enter_context(Progress(console=Console(stderr=True), transient=True))
-            self._bar.add_task("training", total=self.planned)
+        self._stack.enter_context(self._log)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Record the training loss of an epoch."""
-        if "loss" not in logs:  # the log of an evaluation, or of the end of training
+    def add_loss(self, loss: Tensor) -> None:
+        """Add the loss of a step to that of the epoch."""
+        self._loss = self._loss.to(loss.device)
+        self._loss += loss
+        self._steps += 1
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Show how far the training is."""
+        if self._first_step < 0:
+            self._first_step, self._clock = state.global_step, time.monotonic()
             return
-        if not math.isfinite(logs["loss"]):
-            raise NumericalError(
-                f"The loss became {logs['loss']} in epoch {len(self.epochs) + 1}. Lower learning_rate, or set "
-                "max_grad_norm."
-            )
-        self.epochs.append({"epoch": len(self.epochs) + 1, "loss": float(logs["loss"])})
-        self.best_epoch = self.best_epoch if self._best_weights else len(self.epochs)
-        if self._bar is not None:
-            self._bar.advance(self._bar.task_ids[0])
+        left = state.max_steps - state.global_step
+        pace = (time.monotonic() - self._clock) / (state.global_step - self._first_step)
+        figures = "".join(
+            f", {word} {self.epochs[-1][name]:.3f}"
+            for name, word in (("loss", "loss"), ("validation_accuracy", "validation accuracy"))
+            if self.epochs and name in self.epochs[-1]
+        )
+        most = "" if self.patience is None else "at most "
+        count = f"epoch {min(len(self.epochs) + 1, self.planned)} of {most}{self.planned}{figures}"
+        self._log.show(state.global_step / state.max_steps, count, pace * left)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Record the training loss of an epoch."""
+        loss = self._loss.item() / max(1, self._steps)
+        self._loss, self._steps = torch.tensor(0.0), 0
+        self.epochs.append({"epoch": len(self.epochs) + 1, "loss": loss})
+        if not control.should_evaluate:
+            self.best_epoch = len(self.epochs)
+            self._kept, self._kept_of = _copy(self.model), f"of epoch {self.best_epoch}"
+        self.finished = len(self.epochs) >= self.planned
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
         """Record the validation loss and accuracy, copy the weights if they are the best so far, and stop early."""
@@ -71,14 +96,61 @@ class BestEpoch(TrainerCallback):
         record = self.epochs[-1]
         record |= {"validation_loss": float(metrics["eval_loss"]), "validation_accuracy": accuracy}
         score = -record["validation_loss"] if math.isnan(accuracy) else accuracy
-        if score > self._best_score:
+        if score > self._best_score or not self.best_epoch:  # not a number, in the first epoch
             self._best_score, self.best_epoch = score, len(self.epochs)
-            self._best_weights = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+            self._kept, self._kept_of, self._validated = _copy(self.model), f"of epoch {self.best_epoch}", True
         elif self.patience is not None and len(self.epochs) - self.best_epoch >= self.patience:
             self.stopped = len(self.epochs) < self.planned
+            self.finished = True
             control.should_training_stop = True
 
     def restore_best(self) -> None:
         """Load the weights of the best epoch into the model."""
-        if self._best_weights and self.best_epoch < len(self.epochs):
-            self.model.load_state_dict(self._best_weights)
+        if self._validated and self.best_epoch < len(self.epochs):
+            self.model.load_state_dict(self._kept)
+
+    def restore_good(self) -> str:
+        """Load the last weights that are known to be good; returns a sentence that says which."""
+        self.model.load_state_dict(self._kept)
+        return f"The model has the weights {self._kept_of} again."
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of this object, beside the weights."""
+        return {
+            "epochs": self.epochs,
+            "best_epoch": self.best_epoch,
+            "best_score": self._best_score,
+            "stopped": self.stopped,
+            "finished": self.finished,
+            "validated": self._validated,
+            "loss": self._loss.cpu(),
+            "steps": self._steps,
+            "seconds": self.earlier_seconds + time.monotonic() - self._start,
+        }
+
+    def load_state(self, state: dict[str, Any], folder: Path) -> None:
+        """Continue from a checkpoint."""
+        self.epochs, self.best_epoch, self._best_score = state["epochs"], state["best_epoch"], state["best_score"]
+        self.stopped, self.finished, self._validated = state["stopped"], state["finished"], state["validated"]
+        self._loss, self._steps, self.earlier_seconds = state["loss"], state["steps"], state["seconds"]
+        if self._validated:
+            self._kept = safetensors.torch.load_file(self._file(folder))
+            self._kept_of = f"of epoch {self.best_epoch}"
+
+    def save(self, folder: Path) -> None:
+        """Write the weights of the best epoch, unless they are there."""
+        if self._validated and not self._file(folder).exists():
+            put(self._file(folder), safetensors.torch.save(self._kept))
+
+    def remove_others(self, folder: Path) -> None:
+        """Remove the weights of epochs that are no longer the best."""
+        for entry in list(folder.iterdir()):
+            if _NAME.fullmatch(entry.name) and entry != self._file(folder):
+                entry.unlink(missing_ok=True)
+
+    def _file(self, folder: Path) -> Path:
+        return folder / f"best-{self.best_epoch}.safetensors"
+
+
+def _copy(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -114,3 +115,11 @@ class TrainingRows:
     def __getitem__(self, index: int) -> dict[str, Any]:
         encoded = self.encoded[index]  # "input_ids" tells Trainer's sampler the length
         return {"input_ids": encoded.ids, "encoded": encoded, "labels": self.labels[index]}
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the tokens and labels in their order."""
+        digest = hashlib.sha256()
+        for encoded, label in zip(self.encoded, self.labels.tolist(), strict=True):
+            digest.update(repr((encoded.ids, label)).encode())
+        return digest.hexdigest()

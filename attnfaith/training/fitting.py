@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import math
+import os
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import EvalPrediction, Trainer, TrainingArguments
+from transformers import EvalPrediction, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import Decision, decision_of
+from attnfaith.parameter_names import parameter
+from attnfaith.storage.atomic_files import folder_of, storing
+from attnfaith.storage.fingerprint import fingerprint_model
 from attnfaith.text.encoder import TextEncoder
 from attnfaith.training.best_epoch import BestEpoch
 from attnfaith.training.dataset import TrainingRows
-from attnfaith.training.recipes import make_optimizer
+from attnfaith.training.identity import refuse_other, write_training
+from attnfaith.training.recipes import learning_rate_at, make_optimizer
 from attnfaith.training.restore_state import restore_after_training
-from attnfaith.validation import number, whole_number
+from attnfaith.training.resumable import ResumableTrainer
+from attnfaith.validation import number, share, whole_number
 
 
 @dataclass(frozen=True)
@@ -70,17 +78,19 @@ def fit(
     weight_decay: float = 0.0,
     weight_decay_exclude: str | None = None,
     max_grad_norm: float | None = None,
+    warmup: float | None = None,
     patience: int | None = 5,
     freeze_vectors: bool = False,
     seed: int = 0,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
     quiet: bool = True,
 ) -> History:
     """Train a classifier in place, and keep the weights of the epoch that is best on the validation data.
 
     It works for any text classifier of Transformers or `attnfaith.models`; `recipe` returns the papers' settings.
     Afterwards the model is in evaluation mode, on its device, without gradients; the random states of the process are
-    as before, and no file is left. The same model, data and seed give the same weights on the same machine with the
-    same number of threads; the initial weights of a new model depend on ``torch.manual_seed``.
+    as before, and no file is left but checkpoints. The same model, data and seed give the same weights on the same
+    machine with the same number of threads; the initial weights of a new model depend on ``torch.manual_seed``.
 
     Args:
         model: a classifier whose forward pass takes ``labels`` and returns a loss.
@@ -88,7 +98,8 @@ def fit(
         train: a list of dicts, a DataFrame or a ``datasets.Dataset``; labels are whole numbers from 0 (for one logit 0
             and 1; for several labels lists of 0 and 1; for a regression numbers).
         validation: data of the same form for choosing the epoch; without it, all epochs are run and the last is kept.
-        learning_rate: constant. 1e-3 suits small models from scratch, 2e-5 pretrained Transformers.
+        learning_rate: constant, unless ``warmup`` is given. 1e-3 suits small models from scratch, 2e-5 pretrained
+            Transformers.
         epochs: the largest number of passes over the data.
         batch_size: texts in a step; texts of similar length are batched together.
         text_column: the column of the texts.
@@ -100,10 +111,14 @@ def fit(
         weight_decay: applied to all parameters ...
         weight_decay_exclude: ... except those whose name contains a match of this regular expression.
         max_grad_norm: larger gradients are scaled down to this norm; None for no limit.
+        warmup: the share of the steps in which the learning rate rises from 0; then it falls to 0 with the last step.
+            None for a constant rate.
         patience: stop after this many epochs without a better validation accuracy; None never stops.
         freeze_vectors: do not train the word embeddings.
         seed: the seed of the order of the texts and of dropout.
-        quiet: show no progress bar; it is only ever shown on a terminal.
+        checkpoint_dir: a folder for checkpoints: after each epoch, and in long epochs every half minute. If the
+            training is interrupted or killed, the same call continues from the last one, to the same weights.
+        quiet: show no progress.
 
     Example:
         >>> import attnfaith as af
@@ -115,7 +130,7 @@ def fit(
         1.0
     """
     start = time.perf_counter()
-    _check_numbers(learning_rate, epochs, batch_size, patience, max_grad_norm)
+    _check_numbers(learning_rate, epochs, batch_size, patience, max_grad_norm, warmup)
     config: Any = getattr(model, "config", None)
     if not isinstance(getattr(config, "num_labels", None), int):
         raise InputError(f"{type(model).__name__} has no config with num_labels; expected a Transformers classifier.")
@@ -129,9 +144,25 @@ def fit(
 
     rows = read(train, "train")
     held_out = None if validation is None else read(validation, "validation")
+    identity = {
+        "learning_rate": learning_rate,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "optimizer": optimizer,
+        "amsgrad": amsgrad,
+        "weight_decay": weight_decay,
+        "weight_decay_exclude": weight_decay_exclude,
+        "max_grad_norm": max_grad_norm,
+        "warmup": warmup,
+        "patience": patience,
+        "freeze_vectors": freeze_vectors,
+        "seed": seed,
+    }
+    if checkpoint_dir is not None:
+        _claim(checkpoint_dir, identity, model, rows, held_out)
     best = BestEpoch(model, patience=patience, epochs=epochs, quiet=quiet)
     with (
-        tempfile.TemporaryDirectory() as folder,
+        _folder(checkpoint_dir) as folder,
         _frozen_vectors(model, freeze_vectors),
         restore_after_training(model),
         best,
@@ -145,7 +176,7 @@ def fit(
             weight_decay_exclude=weight_decay_exclude,
         )
         arguments = TrainingArguments(
-            output_dir=folder,
+            output_dir=str(folder),
             num_train_epochs=epochs,
             per_device_train_batch_size=batch_size,
             per_device_eval_batch_size=4 * batch_size,
@@ -154,7 +185,7 @@ def fit(
             eval_strategy="no" if held_out is None else "epoch",
             logging_strategy="epoch",
             logging_nan_inf_filter=False,
-            save_strategy="no",
+            save_strategy="no" if checkpoint_dir is None else "epoch",
             report_to=[],
             disable_tqdm=True,
             remove_unused_columns=False,
@@ -162,24 +193,61 @@ def fit(
             dataloader_pin_memory=False,
             seed=seed,
         )
-        trainer = Trainer(
-            model,
-            arguments,
+        rate = learning_rate_at(warmup, epochs * math.ceil(len(rows) / batch_size))
+        trainer = ResumableTrainer(
+            best=best,
+            model=model,
+            args=arguments,
             data_collator=partial(_collate, texts),
             train_dataset=rows,
             eval_dataset=held_out,
             compute_metrics=None if decision.kind == "regression" else _accuracy,
-            callbacks=[best],
-            optimizers=(torch_optimizer, LambdaLR(torch_optimizer, lambda step: 1.0)),
+            optimizers=(torch_optimizer, LambdaLR(torch_optimizer, rate)),
             preprocess_logits_for_metrics=partial(_predictions, decision),
         )
         trainer.remove_callback(PrinterCallback)
-        trainer.train()
+        trainer.resume()
         best.restore_best()
-    return History(tuple(best.epochs), best.best_epoch, best.stopped, time.perf_counter() - start)
+    return History(
+        tuple(best.epochs), best.best_epoch, best.stopped, best.earlier_seconds + time.perf_counter() - start
+    )
 
 
-def _check_numbers(learning_rate: Any, epochs: Any, batch_size: Any, patience: Any, max_grad_norm: Any) -> None:
+def _claim(
+    checkpoint_dir: Any, settings: dict[str, Any], model: nn.Module, rows: TrainingRows, held_out: TrainingRows | None
+) -> None:
+    """Note in the folder of checkpoints which training it belongs to; refuse that of another."""
+    folder = folder_of(checkpoint_dir)
+    identity = settings | {
+        "model": fingerprint_model(model),
+        "train": rows.fingerprint,
+        "validation": None if held_out is None else held_out.fingerprint,
+    }
+    if refuse_other(folder, identity, argument="checkpoint_dir") is None:
+        with storing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            if present := sorted(entry.name for entry in folder.iterdir()):
+                raise InputError(
+                    f"{str(folder)!r} holds other files ({present[0]!r}). Give a new or empty folder as "
+                    f"{parameter('checkpoint_dir')}.",
+                    code="not-a-run",
+                )
+        write_training(folder, {"training": identity})
+
+
+@contextmanager
+def _folder(given: Any) -> Iterator[Path]:
+    """The folder of checkpoints, or one that is removed."""
+    if given is None:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+        return
+    yield folder_of(given)
+
+
+def _check_numbers(
+    learning_rate: Any, epochs: Any, batch_size: Any, patience: Any, max_grad_norm: Any, warmup: Any
+) -> None:
     whole_number(epochs, "epochs", least=1)
     whole_number(batch_size, "batch_size", least=1)
     number(learning_rate, "learning_rate", above=0)
@@ -187,6 +255,8 @@ def _check_numbers(learning_rate: Any, epochs: Any, batch_size: Any, patience: A
         whole_number(patience, "patience", least=1, also="None")
     if max_grad_norm is not None:
         number(max_grad_norm, "max_grad_norm", above=0)
+    if warmup is not None:
+        share(warmup, "warmup", zero=True)
 
 
 def _check_padding(config: Any, batch_size: int) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -88,3 +90,20 @@ def make_optimizer(
     if not groups:
         raise InputError("No parameter of the model requires a gradient, so there is nothing to train.")
     return OPTIMIZERS[optimizer](groups, lr=learning_rate, amsgrad=amsgrad)
+
+
+def learning_rate_at(warmup: float | None, steps: int) -> Callable[[int], float]:
+    """The factor of the learning rate at each step, counted from 0.
+
+    Args:
+        warmup: the share of the steps in which it rises from 0 to 1, before it falls to 0; None for 1 at all steps.
+        steps: the number of steps.
+
+    Example:
+        >>> [learning_rate_at(0.5, 4)(step) for step in range(5)]
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    if warmup is None:
+        return lambda step: 1.0
+    rising = math.ceil(warmup * steps)
+    return lambda step: step / rising if step < rising else max(0, steps - step) / max(1, steps - rising)

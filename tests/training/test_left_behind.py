@@ -138,7 +138,8 @@ def test_a_bar_on_a_terminal_only(monkeypatch, capfd):
 def test_the_bar_is_closed_when_training_breaks_off(monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     watch = BestEpoch(torch.nn.Linear(1, 1), patience=None, epochs=2, quiet=False)
-    bar = watch.__enter__()._bar
+    watch.__enter__()
+    bar = watch._log._bar
     assert bar.live.is_started
     watch.__exit__(TroubleError, TroubleError(), None)
     assert not bar.live.is_started
