@@ -97,7 +97,7 @@ class AttentionCall:
     def distributions(self, rows: Tensor | None) -> tuple[Tensor, Tensor]:
         """Weights and float64 log-weights ``[B, H, R, N]`` of the query rows ``[B, R]`` (None for all rows)."""
         if self.fused:
-            logs = _mask_hidden(torch.log_softmax(self._fused_scores(rows), dim=-1).double())
+            logs = _mask_hidden(torch.log_softmax(self.fused_scores(rows), dim=-1).double())
             return logs.exp().to(self.raw_values.dtype), logs
         assert self.weights is not None
         weights = select_query_rows(self.layout.weights(self.weights).expand(self.shape), rows)
@@ -112,7 +112,8 @@ class AttentionCall:
             log_weights = torch.where(agree & (weights < 1e-25), logs, log_weights)
         return weights, log_weights
 
-    def _fused_scores(self, rows: Tensor | None) -> Tensor:
+    def fused_scores(self, rows: Tensor | None) -> Tensor:
+        """Fused only: the argument of the softmax for the query rows ``[B, R]`` (None for all), ``[B, H, R, N]``."""
         assert self.query is not None
         assert self.key is not None
         query, key = self.layout.values(self.query), self.layout.values(self.key)

@@ -35,8 +35,8 @@ def traced_adapter(
         The adapter, the results of the self-check (None without), and the deciding rows in words.
     """
     single = first_unpadded(inputs)
-    record = _record_attentions(model, single)
-    chosen = _choose(record, layer)
+    record = record_attentions(model, single)
+    chosen = choose_attention(record, layer)
     call_path = record.call_paths[chosen]
     if heads is not None:
         heads = _check_heads(heads, call_path.shape[1])
@@ -51,7 +51,7 @@ def traced_adapter(
 
 
 @dataclass(frozen=True)
-class _Record:
+class AttentionRecord:
     """The attentions of one forward pass, and the graph of what reads them.
 
     The result of every attention is replaced by a leaf of the graph. A gradient with respect to a leaf is therefore
@@ -65,7 +65,7 @@ class _Record:
     attentions: list[AttentionCall]
 
 
-def _record_attentions(model: nn.Module, single: dict[str, Any]) -> _Record:
+def record_attentions(model: nn.Module, single: dict[str, Any]) -> AttentionRecord:
     """Watch one forward pass: for softmaxes first, and if there are none, for any distribution.
 
     A distribution that no softmax made is recognised by its numbers alone, which is slower, and may find tensors that
@@ -104,10 +104,10 @@ def _record_attentions(model: nn.Module, single: dict[str, Any]) -> _Record:
         )
     logits = logits_of(output)
     check_finite("logits", logits)
-    return _Record(call_paths, logits, leaves, attentions)
+    return AttentionRecord(call_paths, logits, leaves, attentions)
 
 
-def _choose(record: _Record, layer: int | None) -> int:
+def choose_attention(record: AttentionRecord, layer: int | None) -> int:
     """The index of the attention to cut at; refuses a model in which several attentions could be the final one."""
     call_paths = record.call_paths
     listing = "; ".join(f"{index}: {call_path.name}" for index, call_path in enumerate(call_paths))

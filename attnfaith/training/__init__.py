@@ -13,12 +13,24 @@ if TYPE_CHECKING:
     from attnfaith.training.faithfulness_callback import FaithfulnessCallback as FaithfulnessCallback
     from attnfaith.training.fitting import History as History
     from attnfaith.training.fitting import fit as fit
+    from attnfaith.training.objectives.deceptive_attention import DeceptiveAttention as DeceptiveAttention
+    from attnfaith.training.objectives.diversity import Diversity as Diversity
+    from attnfaith.training.objectives.fixed_attention import FixedAttention as FixedAttention
+    from attnfaith.training.objectives.fixed_representations import FixedRepresentations as FixedRepresentations
+    from attnfaith.training.objectives.gumbel_softmax import GumbelSoftmax as GumbelSoftmax
+    from attnfaith.training.objectives.objective import Objective as Objective
     from attnfaith.training.random_labels import shuffled as shuffled
     from attnfaith.training.recipes import recipe as recipe
 
 _HOMES = {
+    "DeceptiveAttention": "objectives.deceptive_attention",
+    "Diversity": "objectives.diversity",
     "FaithfulnessCallback": "faithfulness_callback",
+    "FixedAttention": "objectives.fixed_attention",
+    "FixedRepresentations": "objectives.fixed_representations",
+    "GumbelSoftmax": "objectives.gumbel_softmax",
     "History": "fitting",
+    "Objective": "objectives.objective",
     "fit": "fitting",
     "recipe": "recipes",
     "shuffled": "random_labels",

@@ -30,6 +30,7 @@ class BestEpoch(TrainerCallback):
         patience: the number of epochs without improvement before training stops; None for no limit.
         epochs: the number of epochs planned.
         quiet: show no progress.
+        by_loss: the best epoch is that with the lowest validation loss, not that with the best accuracy.
 
     Attributes:
         epochs: one record for each epoch, see `attnfaith.training.History`.
@@ -39,8 +40,10 @@ class BestEpoch(TrainerCallback):
         earlier_seconds: the time that was spent before the checkpoint from which the training continues.
     """
 
-    def __init__(self, model: nn.Module, *, patience: int | None, epochs: int, quiet: bool = True) -> None:
-        self.model, self.patience, self.planned = model, patience, epochs
+    def __init__(
+        self, model: nn.Module, *, patience: int | None, epochs: int, quiet: bool = True, by_loss: bool = False
+    ) -> None:
+        self.model, self.patience, self.planned, self.by_loss = model, patience, epochs, by_loss
         self.earlier_seconds = 0.0
         self.epochs: list[dict[str, float]] = []
         self.best_epoch, self.stopped, self.finished = 0, False, False
@@ -95,7 +98,13 @@ class BestEpoch(TrainerCallback):
         accuracy = float(metrics.get("eval_accuracy", math.nan))
         record = self.epochs[-1]
         record |= {"validation_loss": float(metrics["eval_loss"]), "validation_accuracy": accuracy}
-        score = -record["validation_loss"] if math.isnan(accuracy) else accuracy
+        known = ("eval_loss", "eval_accuracy", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second")
+        record |= {
+            name.removeprefix("eval_"): float(value)
+            for name, value in metrics.items()
+            if name.startswith("eval_") and name not in known and not name.startswith("eval_model_preparation")
+        }
+        score = -record["validation_loss"] if self.by_loss or math.isnan(accuracy) else accuracy
         if score > self._best_score or not self.best_epoch:  # not a number, in the first epoch
             self._best_score, self.best_epoch = score, len(self.epochs)
             self._kept, self._kept_of, self._validated = _copy(self.model), f"of epoch {self.best_epoch}", True

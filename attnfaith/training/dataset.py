@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import datasets
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnfaith.data.containers import open_table
 from attnfaith.data.source import check_columns
 from attnfaith.errors import InputError
 from attnfaith.text.encoder import TextEncoder
+from attnfaith.training.objectives.objective import Objective, Setting
 from attnfaith.validation import short_repr
 
 
@@ -91,14 +92,24 @@ class TrainingRows:
         columns: the names of the columns "text", "second_text" (None for single texts) and "label".
         kind: the model's decision.
         num_labels: how many logits the model has.
-        data_name: the name of the data in messages.
+        data_name: the name of the data in messages: "train" or "validation".
+        objectives: their columns are read, and their marks are in `marks`, by the number of the objective.
     """
 
     def __init__(
-        self, texts: TextEncoder, data: Any, columns: dict[str, Any], *, kind: str, num_labels: int, data_name: str
+        self,
+        texts: TextEncoder,
+        data: Any,
+        columns: dict[str, Any],
+        *,
+        kind: str,
+        num_labels: int,
+        data_name: str,
+        objectives: Sequence[Objective] = (),
     ) -> None:
+        marked = {f"column of {objective.name}": objective.column for objective in objectives}
         try:
-            cells = open_columns(data, {f"{name}_column": column for name, column in columns.items()})
+            cells = open_columns(data, {f"{name}_column": column for name, column in columns.items()} | marked)
             entries = cells["text_column"]
             if not entries:
                 raise InputError("there are no rows; expected at least one.", code="no-texts")
@@ -106,20 +117,36 @@ class TrainingRows:
                 entries = list(zip(entries, cells["second_text_column"], strict=True))
             self.labels = label_tensor(cells["label_column"], kind, num_labels)
             self.encoded = texts.encode(entries)
+            self.marks: dict[int, list[list[bool]]] = {}
+            for index, objective in enumerate(objectives):
+                column = cells.get(f"column of {objective.name}")
+                marks = objective.marks(self.encoded, column, training=data_name == "train")
+                if marks is not None:
+                    self.marks[index] = marks
         except InputError as error:
             raise InputError(f"In {data_name}: {error.message}", code=error.code) from error
 
     def __len__(self) -> int:
         return len(self.encoded)
 
+    def setting(self, model: nn.Module, texts: TextEncoder, seed: int) -> Setting:
+        """What objectives are told of a training on these rows."""
+        example = next((encoded for encoded in self.encoded if 3 <= len(encoded.ids) <= 64), None)
+        return Setting(model, texts, seed, None if example is None else texts.collate([example]))
+
     def __getitem__(self, index: int) -> dict[str, Any]:
         encoded = self.encoded[index]  # "input_ids" tells Trainer's sampler the length
-        return {"input_ids": encoded.ids, "encoded": encoded, "labels": self.labels[index]}
+        marks = {number: texts[index] for number, texts in self.marks.items()}
+        return {
+            "input_ids": encoded.ids, "encoded": encoded, "labels": self.labels[index], "row": index, "marks": marks,
+        }  # fmt: skip
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the tokens and labels in their order."""
+        """A hash of the tokens and labels in their order, and of what objectives mark."""
         digest = hashlib.sha256()
         for encoded, label in zip(self.encoded, self.labels.tolist(), strict=True):
             digest.update(repr((encoded.ids, label)).encode())
+        if self.marks:
+            digest.update(repr(self.marks).encode())
         return digest.hexdigest()

@@ -6,8 +6,8 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,8 @@ from attnfaith.text.encoder import TextEncoder
 from attnfaith.training.best_epoch import BestEpoch
 from attnfaith.training.dataset import TrainingRows
 from attnfaith.training.identity import refuse_other, write_training
+from attnfaith.training.objectives.objective import Objective
+from attnfaith.training.objectives.running import RunningObjectives, WithObjectives, checked_objectives, collate_extras
 from attnfaith.training.recipes import learning_rate_at, make_optimizer
 from attnfaith.training.restore_state import restore_after_training
 from attnfaith.training.resumable import ResumableTrainer
@@ -42,9 +44,9 @@ class History:
     Attributes:
         epochs: for each epoch "epoch" (from 1), "loss" (the mean over its steps), and with validation data
             "validation_loss" and "validation_accuracy" (NaN for a regression; for several labels the share of texts
-            with all labels right).
+            with all labels right), and the figures of the objectives.
         best_epoch: the epoch whose weights the model has now: the first with the highest accuracy (for a regression,
-            with the lowest loss); without validation data the last.
+            and with objectives that add to the loss, with the lowest loss); without validation data the last.
         stopped: whether training stopped early.
         seconds: the time of the whole call, reading the texts included.
     """
@@ -81,6 +83,7 @@ def fit(
     warmup: float | None = None,
     patience: int | None = 5,
     freeze_vectors: bool = False,
+    objectives: Sequence[Objective] = (),
     seed: int = 0,
     checkpoint_dir: str | os.PathLike[str] | None = None,
     quiet: bool = True,
@@ -115,6 +118,8 @@ def fit(
             None for a constant rate.
         patience: stop after this many epochs without a better validation accuracy; None never stops.
         freeze_vectors: do not train the word embeddings.
+        objectives: interventions on the training, such as ``[DeceptiveAttention(["he", "she"])]``. What they add to
+            the loss is in "loss" and "validation_loss".
         seed: the seed of the order of the texts and of dropout.
         checkpoint_dir: a folder for checkpoints: after each epoch, and in long epochs every half minute. If the
             training is interrupted or killed, the same call continues from the last one, to the same weights.
@@ -137,14 +142,19 @@ def fit(
     _check_padding(config, batch_size)
     texts = TextEncoder(tokenizer, model, max_length)
     decision = decision_of(config, config.num_labels)
+    objectives = checked_objectives(objectives)
 
     def read(data: Any, data_name: str) -> TrainingRows:
         columns = {"text": text_column, "second_text": second_text_column, "label": label_column}
-        return TrainingRows(texts, data, columns, kind=decision.kind, num_labels=config.num_labels, data_name=data_name)
+        return TrainingRows(
+            texts, data, columns, kind=decision.kind, num_labels=config.num_labels, data_name=data_name,
+            objectives=objectives,
+        )  # fmt: skip
 
     rows = read(train, "train")
+    running = RunningObjectives(objectives, rows.setting(model, texts, seed)) if objectives else None
     held_out = None if validation is None else read(validation, "validation")
-    identity = {
+    identity: dict[str, Any] = {
         "learning_rate": learning_rate,
         "epochs": epochs,
         "batch_size": batch_size,
@@ -158,14 +168,22 @@ def fit(
         "freeze_vectors": freeze_vectors,
         "seed": seed,
     }
+    if objectives:
+        identity["objectives"] = [objective.identity() for objective in objectives]
     if checkpoint_dir is not None:
         _claim(checkpoint_dir, identity, model, rows, held_out)
-    best = BestEpoch(model, patience=patience, epochs=epochs, quiet=quiet)
     with (
         _folder(checkpoint_dir) as folder,
         _frozen_vectors(model, freeze_vectors),
         restore_after_training(model),
-        best,
+        nullcontext() if running is None else running.held(),
+        BestEpoch(
+            model,
+            patience=patience,
+            epochs=epochs,
+            quiet=quiet,
+            by_loss=running is not None and running.penalises,
+        ) as best,
     ):
         torch_optimizer = make_optimizer(
             model,
@@ -194,11 +212,12 @@ def fit(
             seed=seed,
         )
         rate = learning_rate_at(warmup, epochs * math.ceil(len(rows) / batch_size))
-        trainer = ResumableTrainer(
+        trainer = _Trainer(
             best=best,
+            objectives=running,
             model=model,
             args=arguments,
-            data_collator=partial(_collate, texts),
+            data_collator=partial(_collate, texts, running),
             train_dataset=rows,
             eval_dataset=held_out,
             compute_metrics=None if decision.kind == "regression" else _accuracy,
@@ -292,8 +311,14 @@ def _frozen_vectors(model: nn.Module, freeze: bool) -> Iterator[None]:
             parameter.requires_grad_(flag)
 
 
-def _collate(texts: TextEncoder, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-    return texts.collate([row["encoded"] for row in rows]) | {"labels": torch.stack([row["labels"] for row in rows])}
+class _Trainer(WithObjectives, ResumableTrainer):
+    """Transformers' Trainer, with checkpoints and objectives."""
+
+
+def _collate(texts: TextEncoder, running: RunningObjectives | None, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    inputs: dict[str, Any] = texts.collate([row["encoded"] for row in rows])
+    extras = {} if running is None else collate_extras(texts, rows, inputs["input_ids"].shape[1])
+    return inputs | {"labels": torch.stack([row["labels"] for row in rows])} | extras
 
 
 def _predictions(decision: Decision, logits: Any, labels: Tensor) -> Tensor:
