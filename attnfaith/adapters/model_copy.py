@@ -30,11 +30,25 @@ _PLAIN = (type(None), bool, int, float, str, bytes, type, torch.dtype, torch.dev
 
 @dataclass
 class _Node:
-    """A module, configuration or other object, its copy, and its attributes when it was copied."""
+    """A module, configuration or other object, its copy, and its attributes when it was copied.
+
+    Attributes:
+        owner: the object.
+        copy: its copy.
+        attributes: the object's attributes, noted.
+        contents: each dictionary among them, with its contents, noted.
+    """
 
     owner: Any
     copy: Any
-    attributes: list[dict[Any, Any]]
+    attributes: dict[str, Any]
+    contents: list[tuple[dict[Any, Any], dict[Any, Any]]]
+
+    def is_current(self) -> bool:
+        """Whether the object still has these attributes; asked before every forward pass, so nothing is copied."""
+        return _identical(vars(self.owner), self.attributes) and all(
+            _identical(now, noted) for now, noted in self.contents if now or noted
+        )
 
 
 class SharedCopy:
@@ -110,7 +124,7 @@ class SharedCopy:
 
     def _is_current(self) -> bool:
         return all(_share_memory(*pair) for pair in self._aliases.values()) and all(
-            _identical(_attributes(node.owner), node.attributes) for node in self._nodes.values()
+            node.is_current() for node in self._nodes.values()
         )
 
     def _build(self) -> None:
@@ -145,20 +159,12 @@ def _blank(owner: Any) -> Any:
     return owner_class.__new__(owner_class)
 
 
-def _attributes(owner: Any) -> list[dict[Any, Any]]:
-    """An object's attributes and the contents of its dictionaries, copied: other threads may change the originals."""
-    attributes = dict(vars(owner))
-    return [attributes, *[dict(value) for value in attributes.values() if isinstance(value, dict) and value]]
+def _identical(now: dict[Any, Any], noted: dict[Any, Any]) -> bool:
+    """Whether two dictionaries hold the same objects under the same names.
 
-
-def _identical(now: list[dict[Any, Any]], before: list[dict[Any, Any]]) -> bool:
-    """Whether two lists of dictionaries hold the same objects under the same names."""
-    if len(now) != len(before):
-        return False
-    for left, right in zip(now, before, strict=True):
-        if len(left) != len(right) or not all(map(is_, left.values(), right.values())) or left.keys() != right.keys():
-            return False
-    return True
+    Another thread may change the first: each comparison is one call into C, during which no other thread runs.
+    """
+    return len(now) == len(noted) and all(map(is_, now.values(), noted.values())) and now.keys() == noted.keys()
 
 
 class _Translation:
@@ -187,12 +193,13 @@ class _Translation:
         elif type(owner_copy) is not type(owner):
             owner_copy.__class__ = type(owner)
         self.used.add(id(owner_copy))
-        owner_attributes = _attributes(owner)
+        owner_attributes = dict(vars(owner))
+        contents = [(value, dict(value)) for value in owner_attributes.values() if isinstance(value, dict)]
         # Noted before the attributes are translated, since they may refer back to the owner.
-        self.nodes[id(owner)] = _Node(owner, owner_copy, owner_attributes)
+        self.nodes[id(owner)] = _Node(owner, owner_copy, owner_attributes, contents)
         children = vars(owner_copy).get("_modules", {})
         attributes: dict[str, Any] = {}
-        for name, value in owner_attributes[0].items():
+        for name, value in owner_attributes.items():
             if name == "_modules":
                 attributes[name] = {key: child and self.node(child, children.get(key)) for key, child in value.items()}
             elif name.endswith("config") and hasattr(value, "__dict__"):
