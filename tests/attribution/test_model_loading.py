@@ -4,12 +4,9 @@ import contextlib
 import json
 import os
 import pickle
-import pty
-import select
 import shutil
-import subprocess
-import sys
 import time
+from functools import partial
 
 import pytest
 import torch
@@ -17,8 +14,8 @@ from safetensors.torch import load_file
 
 import attnfaith as af
 from attnfaith.tiny_models import tiny_model
+from tests.faults.children import evaluate_in_terminal, forked
 from tests.helpers import tokenizers
-from tests.helpers.commands import environment
 
 
 @pytest.fixture(scope="module")
@@ -186,26 +183,15 @@ def test_code_that_comes_with_a_model_is_not_run_and_there_is_no_prompt(copy, wh
     if where == "tokenizer_config.json":
         content = json.loads(file.read_text())
         file.write_text(json.dumps({**content, "tokenizer_class": "T"}))
-    leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "attnfaith", "explain", str(copy), "A thin plot"]
-    process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=environment())
-    os.close(follower)
-    os.write(leader, b"y\n")
-    shown = b""
-    while process.poll() is None or select.select([leader], [], [], 0)[0]:
-        if select.select([leader], [], [], 0.1)[0]:
-            try:
-                shown += os.read(leader, 65536)
-            except OSError:
-                break
-    process.wait(60)
-    os.close(leader)
-    told = " ".join(shown.decode().split())
+    asked = ("explain", str(copy), "A thin plot")
+    ended = forked(partial(evaluate_in_terminal, str(tmp_path / "terminal"), *asked, typed=b"y\n"), limit=60)
+    assert not ended.hung
+    told = " ".join((tmp_path / "terminal").read_text(encoding="utf-8").split())
     assert "y/N" not in told
     assert "Traceback" not in told
     assert not (tmp_path / "done").exists()
     if model_type == "my_own":
-        assert process.returncode in (1, 2), told
+        assert ended.code in (1, 2), told
     if (where, model_type) == ("config.json", "my_own"):
         assert "code of its own" in told
         assert "load it yourself" in told

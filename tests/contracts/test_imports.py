@@ -139,6 +139,13 @@ def test_what_a_user_registers_is_in_the_help(monkeypatch):
 
 
 def test_modules_of_estimates_and_tests_can_be_imported_first():
-    names = ("estimates.lookup", "evaluation.tests.erasure.plot")
-    for name in names:
-        assert run(f"import attnfaith.{name}, attnfaith; print(attnfaith.tests.Erasure.name)") == "erasure"
+    """Each in a fork of a process that has imported torch and Transformers, and nothing of attnfaith."""
+    program = """
+import os, torch, transformers
+for name in ("estimates.lookup", "evaluation.tests.erasure.plot"):
+    if not os.fork():
+        exec(f"import attnfaith.{name}, attnfaith; print(name, attnfaith.tests.Erasure.name, flush=True)")
+        os._exit(0)
+    os.wait()
+"""
+    assert run(program).splitlines() == ["estimates.lookup erasure", "evaluation.tests.erasure.plot erasure"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from pathlib import Path
 
@@ -30,8 +28,7 @@ def main() -> int:
     if unknown := set(chosen) - set(suite.names()):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(suite.names())}")
     if given.child:
-        _prepare()
-        print(json.dumps(suite.run(chosen[0], given.scale, given.seed)))
+        suite.run_alone(chosen[0], given.scale, given.seed)
         return 0
     factor = 1.0 if given.scale is None else given.scale
     scales = {name: factor * (1.0 if given.long else suite.part_of(name).short) for name in chosen}
@@ -40,18 +37,6 @@ def main() -> int:
         given.page.write_text(page.written(suite.read(given.counts)), encoding="utf-8")
         print(f"written: {given.page}")
     return 0 if good else 1
-
-
-def _prepare() -> None:
-    """What tests/conftest.py does for pytest; what parts print goes to standard error."""
-    os.environ.update(
-        HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false"
-    )
-    import torch
-    from transformers.utils import logging
-
-    torch.set_num_threads(1)
-    logging.disable_progress_bar()
 
 
 if __name__ == "__main__":

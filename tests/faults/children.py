@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +58,40 @@ def evaluate(*arguments: Any) -> None:
     sys.argv = ["attnfaith", *map(str, arguments)]
     interrupts.install_for_command()
     app(prog_name="attnfaith")
+
+
+def evaluate_in_terminal(file: str, *arguments: Any, typed: bytes = b"") -> None:
+    """The command line in a pseudo-terminal, where something may be typed; what arrives there goes to a file."""
+    process, terminal = pty.fork()
+    if process == 0:
+        code: Any = 1
+        try:
+            os.environ.update(TERM="xterm-256color", COLUMNS="100", LINES="40")
+            sys.stdin = open(0, closefd=False)  # noqa: SIM115
+            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+            evaluate(*arguments)
+        except SystemExit as left:
+            code = left.code
+        except BaseException:  # shown as the interpreter shows it
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush(), sys.stderr.flush()
+            os._exit(code or 0)
+    if typed:
+        os.write(terminal, typed)
+    message = bytearray()
+    while True:
+        if not select.select([terminal], [], [], LIMIT)[0]:
+            break
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        message += piece
+    Path(file).write_bytes(message)
+    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
 
 
 def cold(

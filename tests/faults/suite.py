@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,19 @@ def run(name: str, scale: float, seed: int) -> dict[str, Any]:
         "measures": tally.measures,
         "failures": tally.failures,
     }
+
+
+def run_alone(name: str, scale: float, seed: int = 0) -> None:
+    """Run one part in a process of its own, and print its counts; what the part prints goes to standard error."""
+    os.environ.update(
+        HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false"
+    )
+    import torch
+    from transformers.utils import logging
+
+    torch.set_num_threads(1)  # as tests/conftest.py does
+    logging.disable_progress_bar()
+    print(json.dumps(run(name, scale, seed)))
 
 
 def run_all(chosen: list[str], scales: dict[str, float], seed: int, counts: Path, jobs: int) -> bool:

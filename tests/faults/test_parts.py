@@ -1,13 +1,12 @@
 """Every part of the fault suite in its short form; `python -m tests.faults --long` is the long one."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from tests.faults import page, suite
-from tests.helpers.commands import ROOT, environment
+from tests.faults.__main__ import main
+from tests.faults.children import forked
 
 PARTS = [pytest.param(name, marks=[pytest.mark.slow] if suite.part_of(name).slow else []) for name in suite.names()]
 
@@ -15,10 +14,8 @@ PARTS = [pytest.param(name, marks=[pytest.mark.slow] if suite.part_of(name).slow
 @pytest.mark.parametrize("name", PARTS)
 def test_short(name):
     """In a process of its own, as in the long form: what other tests left in memory would count as a leak."""
-    arguments = ["--only", name, "--scale", repr(suite.part_of(name).short), "--child"]
-    command = [sys.executable, "-m", "tests.faults", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment(), timeout=900)
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = forked(suite.run_alone, name, suite.part_of(name).short, limit=900)
+    assert done.code == 0, done.stderr[-2000:]
     result = json.loads(done.stdout.splitlines()[-1])
     assert sum(tried for tried, _ in result["rows"].values()) > 0
     assert not result["failures"], "\n".join(f"{what}: {problem}" for what, problem in result["failures"][:20])
@@ -44,9 +41,11 @@ def test_counts_of_parts_are_joined_into_the_page(tmp_path):
     assert suite.part_of("kills").promise not in text
 
 
-def test_the_command_refuses_a_part_that_is_not_there():
-    command = [sys.executable, "-m", "tests.faults", "--only", "nothing"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment())
-    assert done.returncode == 2
-    assert "there is no part nothing" in done.stderr
-    assert json.dumps(suite.names())[1:-1].replace('"', "") in done.stderr
+def test_the_command_refuses_a_part_that_is_not_there(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["tests.faults", "--only", "nothing"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "there is no part nothing" in said
+    assert json.dumps(suite.names())[1:-1].replace('"', "") in said

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import random
 import re
-import select
 import shutil
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -144,39 +140,9 @@ def _judge(ended: Ended, *, json_lines: bool = False, styled: bool = False) -> N
     assert len(ended.stderr) < LONGEST_ERROR, f"a message of {len(ended.stderr):,} characters"
 
 
-def _in_terminal(folder: str, arguments: tuple[Any, ...]) -> None:
-    """Run the command in a terminal (a pseudo-terminal); what arrives there goes to a file."""
-    process, terminal = pty.fork()
-    if process == 0:
-        code: Any = 1
-        try:
-            os.environ.update(TERM="xterm-256color", COLUMNS="100", LINES="40")
-            sys.stdin = open(0, closefd=False)  # noqa: SIM115
-            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
-            children.evaluate(*arguments)
-        except SystemExit as left:
-            code = left.code
-        finally:
-            sys.stdout.flush(), sys.stderr.flush()
-            os._exit(code or 0)
-    message = bytearray()
-    while True:
-        if not select.select([terminal], [], [], children.LIMIT)[0]:
-            break
-        try:
-            piece = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        message += piece
-    Path(folder, "terminal").write_bytes(message)
-    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
-
-
 def _terminal(*arguments: Any) -> None:
     folder = material.fresh("terminal")
-    ended = forked(_in_terminal, str(folder), tuple(map(str, arguments)))
+    ended = forked(children.evaluate_in_terminal, str(folder / "terminal"), *map(str, arguments))
     message = (folder / "terminal").read_bytes().decode("utf-8", "surrogateescape")
     # Progress bars are drawn with carriage returns and cursor movements of rich's own: what follows them is looked at.
     message = re.sub(r"\r|\x1b\[\??[0-9]*[hlKA]", "", message)
