@@ -13,7 +13,6 @@ def texts_of(drawn) -> list[str]:
 
 def unreadable(figure) -> list[str]:
     """Texts that leave the figure, and pairs of texts that cover each other, when the figure is drawn."""
-    figure.draw_without_rendering()
     whole, texts = figure.bbox.padded(1), _shown(figure)
     boxes = np.array([text.get_window_extent().extents for text in texts]).reshape(-1, 4)
     written, result = [text.get_text() for text in texts], []

@@ -29,23 +29,6 @@ def test_it_learns(name):
     assert history.seconds > 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["FLANrnn", "HANrnn"])
-def test_it_learns_the_demo(name):
-    from attnfaith.demo.corpus import reviews
-
-    data = reviews(3300)
-    train, validation, held_out = data[:2500], data[2500:2900], data[2900:]
-    texts = [row["text"] for row in train]
-    tokenizer = af.models.WordTokenizer.train(texts, min_count=2, sentences=name == "HANrnn")
-    sizes = {"embedding_size": 100, "hidden_size": 32, "input_dropout": 0.2, "classifier_dropout": 0.2}
-    model = af.models.from_preset(name, num_labels=5, tokenizer=tokenizer, **sizes)
-    options = recipe(name) | {"learning_rate": 6e-3, "patience": 2}
-    history = fit(model, tokenizer, train, validation, epochs=6, batch_size=32, **options)
-    assert history.best["validation_accuracy"] > 0.93
-    assert accuracy(model, tokenizer, held_out) > 0.93
-
-
 def fitted(seed=0, outside=0, **options):
     model, tokenizer = small(input_dropout=0.3)
     torch.manual_seed(outside)
