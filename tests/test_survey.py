@@ -37,7 +37,7 @@ def everything():
     return list(survey())
 
 
-@pytest.mark.slow
+@pytest.mark.families
 def test_every_family_has_a_result_and_none_is_a_mistake_of_ours(everything):
     assert [family.model_type for family in everything] == model_types()
     assert [family for family in everything if family.status == "failed"] == []
@@ -48,14 +48,14 @@ def test_every_family_has_a_result_and_none_is_a_mistake_of_ours(everything):
         assert "\n" not in family.how
 
 
-@pytest.mark.slow
+@pytest.mark.families
 def test_at_least_ninety_families_are_supported_and_most_run_on_one_position(everything):
     paths = [family.path for family in everything if family.supported]
     assert len(paths) >= 90
     assert paths.count("one position") >= 100
 
 
-@pytest.mark.slow
+@pytest.mark.families
 @pytest.mark.skipif(not transformers.__version__.startswith("5.23."), reason="the list is that of transformers 5.23")
 def test_what_is_refused_and_why(everything):
     assert len(everything) == 127
@@ -65,7 +65,7 @@ def test_what_is_refused_and_why(everything):
         assert [name for name, reason in result.items() if not re.search(expected[name], reason)] == []
 
 
-@pytest.mark.slow
+@pytest.mark.families
 def test_the_figures_are_far_below_the_tolerance(everything):
     checks = [family.check for family in everything if family.supported]
     assert max(max(check.identity, check.edit) for check in checks) < 1e-4

@@ -11,6 +11,7 @@ from transformers.masking_utils import eager_mask
 import attnfaith as af
 from attnfaith.tiny_models import model_types, tiny_model
 from tests.helpers.comparing import QUICK, REFUSED, assert_close, assert_same, inputs_of, keeps_of
+from tests.helpers.installed_families import and_others
 
 OWN = "sharp"
 NOT_OWN = {"bloom", "mpnet", "deberta-v2", "xlnet"}
@@ -63,8 +64,7 @@ def name_attention(model, name):
 
 def families():
     quick = [name for name in QUICK if name not in NOT_OWN]
-    rest = [name for name in model_types() if name not in QUICK and name not in REFUSED]
-    return [*quick, *(pytest.param(name, marks=pytest.mark.slow) for name in rest)]
+    return and_others(quick, [name for name in model_types() if name not in (*QUICK, *REFUSED)])
 
 
 @pytest.mark.parametrize("family", families())

@@ -76,7 +76,7 @@ def test_weights_are_those_of_the_literal_attention():
         assert_close(twin, capture.logits, tolerance)
 
 
-@pytest.mark.slow
+@pytest.mark.families
 def test_equals_a_literal_forward_pass_in_at_least_forty_families():
     agreeing, unlike = [], []
     for family in model_types():

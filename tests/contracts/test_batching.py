@@ -11,7 +11,7 @@ import torch
 from attnfaith.tiny_models import WINDOW, model_types
 from benchmarks.families_batching import LENGTHS, compare
 from tests.helpers.comparing import NO_DOUBLE, REFUSED, computes_in_float32, inputs_of
-from tests.helpers.installed_families import installed
+from tests.helpers.installed_families import and_others, installed
 from tests.helpers.removal_batches import model_of
 
 SIZES = (8,)
@@ -46,7 +46,8 @@ def evaluated(family, side, **options):
 def others():
     named = [*QUICK, *VARIED, *REFUSED]
     assert set(named) <= set(model_types())
-    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in named]
+    marks = {**dict.fromkeys(QUICK, ()), **dict.fromkeys(REFUSED, pytest.mark.slow)}
+    return [pytest.param(name, marks=marks.get(name, pytest.mark.families)) for name in named]
 
 
 @pytest.mark.parametrize("family", others())
@@ -63,7 +64,7 @@ def test_a_batch_is_its_texts_one_by_one(family):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "family", ["bert", "gpt2", "llama", "mistral", "modernbert", "deberta-v2", "t5", "gte", "ctrl"]
+    "family", and_others(["bert", "gpt2", "llama", "t5"], ["mistral", "modernbert", "deberta-v2", "gte", "ctrl"])
 )
 def test_padding_on_the_left_changes_no_result(family):
     """Also where the model reads left padding: then only texts of one length share a batch."""
@@ -73,7 +74,7 @@ def test_padding_on_the_left_changes_no_result(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", EAGER)
+@pytest.mark.parametrize("family", and_others(EAGER[:1], EAGER[1:]))
 def test_the_implementation_of_attention_changes_no_result(family):
     result = evaluated(family, "right", attention="eager")
     assert (result.status, result.detail) == ("equal", "")
@@ -81,7 +82,7 @@ def test_the_implementation_of_attention_changes_no_result(family):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hide", ["mask_token", "pad", "zero", "delete"])
-@pytest.mark.parametrize("family", ["bert", "mistral", "deberta-v2"])
+@pytest.mark.parametrize("family", and_others(["bert"], ["mistral", "deberta-v2"]))
 def test_batching_changes_no_result_of_the_other_ways_of_hiding(family, hide):
     result = evaluated(family, "right", hide=hide)
     assert (result.status, result.detail) == ("equal", "")

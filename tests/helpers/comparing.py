@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 import attnfaith as af
 from attnfaith.adapters.dummy_inputs import make_dummy_inputs
 from attnfaith.tiny_models import model_types, tiny_model
-from tests.helpers.installed_families import installed
+from tests.helpers.installed_families import and_others, installed
 
 PRESETS = ["FLANrnn", "HANrnn", "FLANnoenc"]
 QUICK = installed("""bert distilbert albert modernbert gpt2 llama gemma2 gpt_oss bart t5 deberta-v2 mpnet bloom xlnet
@@ -34,10 +34,9 @@ LEFT = {"xlnet": "it decides at the last position, padding or not: its tokenizer
 
 
 def families(also_presets: bool = True) -> list[Any]:
-    """The quick families, and every other one under the ``slow`` marker."""
-    others = [name for name in model_types() if name not in QUICK and name not in REFUSED]
-    names = [*QUICK, *(PRESETS if also_presets else [])]
-    return [*names, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
+    """The quick families, and every other supported one under the ``families`` marker."""
+    quick = [*QUICK, *(PRESETS if also_presets else [])]
+    return and_others(quick, [name for name in model_types() if name not in REFUSED])
 
 
 def model_of(family: str, dtype: torch.dtype = torch.float32, seed: int = 0) -> nn.Module:

@@ -1,7 +1,10 @@
 """Families by name, on every version of Transformers: an older one does not have all that the tests name."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import pytest
 import transformers
 from packaging.version import Version
 
@@ -17,6 +20,12 @@ def installed(names: str) -> list[str]:
     missing = [name for name in families if name not in known]
     assert not missing or is_older(), f"Transformers has no {', '.join(missing)}"
     return [name for name in families if name in known]
+
+
+def and_others(quick: Iterable[str], names: Iterable[str]) -> list[Any]:
+    """The quick families, and every other of the names under the ``families`` marker: for `make test-families`."""
+    quick = list(quick)
+    return [*quick, *(pytest.param(name, marks=pytest.mark.families) for name in names if name not in quick)]
 
 
 def is_older() -> bool:

@@ -15,7 +15,7 @@ from attnfaith.attribution.request import Request
 from attnfaith.attribution.scores import Scores
 from attnfaith.tiny_models import model_types
 from tests.helpers.comparing import NO_DOUBLE, REFUSED, Prepared, prepared
-from tests.helpers.installed_families import installed
+from tests.helpers.installed_families import and_others, installed
 
 METHODS = sorted(methods)
 PRESETS = ["FLANrnn", "HANrnn", "FLANconv", "FLANnoenc"]
@@ -25,9 +25,8 @@ FEW_STEPS = pytest.mark.filterwarnings("ignore:The scores of integrated gradient
 
 
 def families() -> list[Any]:
-    """The quick families, and every other supported one under the ``slow`` marker."""
-    others = [name for name in model_types() if name not in QUICK and name not in REFUSED]
-    return [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
+    """The quick families, and every other supported one under the ``families`` marker."""
+    return and_others(QUICK, [name for name in model_types() if name not in REFUSED])
 
 
 def in_double(family: str) -> Prepared:

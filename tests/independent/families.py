@@ -14,10 +14,13 @@ from torch.overrides import TorchFunctionMode
 import attnfaith as af
 from attnfaith.tiny_models import model_types, tiny_model
 from tests.independent.decisions import Rule
+from tests.independent.passes import mechanism_of
 from tests.independent.texts import ids_of, rows_of
-from tests.independent.transformer import Text
+from tests.independent.transformer import Text, inputs_of
 
 QUICK = ("bert", "llama", "t5", "gpt_oss")
+VARIED = """bart bloom gpt2 modernbert qwen3_moe deberta-v2 xlnet eurobert jamba longformer axk2""".split()
+"""With `QUICK` one of each kind: both mechanisms, both ways of hiding, windows, sinks, experts, two stacks, float32."""
 UNCOVERED = {
     **dict.fromkeys("canine convbert funnel nystromformer t5gemma".split(), "padding changes what the model decides"),
     **dict.fromkeys("fnet mra reformer yoso".split(), "no attention is seen"),
@@ -75,7 +78,8 @@ def family_of(name: str, kind: str = "multiclass", tolerance: float = 0.0) -> Fa
     rule = Rule("multiclass" if kind == "binary" else kind, tolerance)
     model = tiny_model(name, dtype=dtype, seed=seed, num_labels=labels, attn_implementation="eager")
     model.requires_grad_(False)
-    texts = tuple(Text(model, ids_of(row), rule, row["given"]) for row in rows_of())
+    mechanism = mechanism_of(model, inputs_of(ids_of(rows_of()[0])))
+    texts = tuple(Text(model, ids_of(row), rule, row["given"], mechanism) for row in rows_of())
     judged = tiny_model(name, dtype=dtype, seed=seed, num_labels=labels)
     return Family(name, af.cut(judged), texts, _tolerance(judged, texts))
 
@@ -105,9 +109,11 @@ def _tolerance(judged: nn.Module, texts: tuple[Text, ...]) -> float:
 
 
 def covered() -> list[Any]:
-    """Every family that is not listed as uncovered, all but a few under the ``slow`` marker."""
-    names = [name for name in model_types() if name not in UNCOVERED]
-    return [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in names]
+    """Every family that is not listed as uncovered: some under the marker ``slow``, most under ``families``."""
+    others = [name for name in model_types() if name not in (*QUICK, *VARIED, *UNCOVERED)]
+    marked = {**dict.fromkeys(QUICK, ()), **dict.fromkeys(VARIED, pytest.mark.slow)}
+    marked |= dict.fromkeys(others, pytest.mark.families)
+    return [pytest.param(name, marks=marks) for name, marks in marked.items()]
 
 
 def slowly(*names: str) -> list[Any]:

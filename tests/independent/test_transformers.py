@@ -4,11 +4,11 @@ from collections import Counter
 
 import pandas as pd
 import pytest
-import torch
 
 import attnfaith as af
 from attnfaith.errors import AttnFaithError
 from attnfaith.tiny_models import model_types, tiny_model
+from tests.helpers.installed_families import and_others
 from tests.independent.comparing import RANKINGS, Seen, compare, compute
 from tests.independent.families import (
     BY_MASK,
@@ -24,6 +24,7 @@ from tests.independent.families import (
 )
 from tests.independent.passes import mechanism_of
 from tests.independent.texts import LENGTHS, ids_of, rows_of, tokenizer_of
+from tests.independent.transformer import inputs_of
 
 GIVEN = {"given": "given"}
 SHIFTED = 1e-6
@@ -65,12 +66,16 @@ def protects(row, text, fixed):
     return row["items"] == len(text.ids) - len(fixed) - 1
 
 
+by_family = pytest.mark.parametrize("name", covered(), scope="module")
+"""In a scope wider than the tests, so that pytest runs the tests of one family together: `family_of` keeps few."""
+
+
 def one_by_one(name):
     """Whether texts are also evaluated one by one: where batches are refused, and in a few families."""
     return name in QUICK or name in DECIDES_ON_PADDING
 
 
-@pytest.mark.parametrize("name", covered())
+@by_family
 def test_the_final_attention(name):
     family, seen = family_of(name), Seen()
     if one_by_one(name):
@@ -81,7 +86,7 @@ def test_the_final_attention(name):
     seen.check()
 
 
-@pytest.mark.parametrize("name", covered())
+@by_family
 def test_the_whole_model(name):
     family, seen = family_of(name), Seen()
     if one_by_one(name):
@@ -92,7 +97,7 @@ def test_the_whole_model(name):
     seen.check()
 
 
-@pytest.mark.parametrize("name", covered())
+@by_family
 def test_padding_on_the_left(name):
     family, seen = family_of(name), Seen()
     if name in QUICK:
@@ -104,7 +109,7 @@ def test_padding_on_the_left(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("special", ["include", "protect"])
 @pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("name", ["bert", "llama", "bart", "qwen3_moe"])
+@pytest.mark.parametrize("name", and_others(["bert", "llama"], ["bart", "qwen3_moe"]))
 def test_every_combination(name, side, special):
     family, seen = family_of(name), Seen()
     for batch_size, protect_deciding in ((1, False), (3, True), (8, False), (8, True)):
@@ -114,7 +119,7 @@ def test_every_combination(name, side, special):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in SIZES if kind != "multiclass"])
-@pytest.mark.parametrize("name", ["bert", "llama", "bart", "eurobert"])
+@pytest.mark.parametrize("name", and_others(["bert", "llama"], ["bart", "eurobert"]))
 def test_other_kinds_of_decision(name, kind):
     limit = 0.4 if kind == "regression" else 0.0
     family = family_of(name, kind, limit)
@@ -162,14 +167,13 @@ def test_what_is_not_covered_is_refused_by_the_library(name):
         af.cut(tiny_model(name))
 
 
-@pytest.mark.slow
+@pytest.mark.families
 def test_both_mechanisms_are_at_work():
     """The attention interface where a model asks it; replaced softmaxes give the same logits there (`mechanism_of`)."""
     used = Counter()
     for item in covered():
         name = item.values[0]
         model = tiny_model(name, attn_implementation="eager")
-        inputs = {"input_ids": torch.tensor([ids_of(rows_of()[1])])}
-        used[mechanism_of(model, inputs | {"attention_mask": torch.ones_like(inputs["input_ids"])})] += 1
+        used[mechanism_of(model, inputs_of(ids_of(rows_of()[1])))] += 1
     assert used["interface"] >= 60
     assert used["softmax"] >= 20

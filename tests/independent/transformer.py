@@ -11,10 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from tests.independent.decisions import Logits, Rule, erased, ordered, row_of, walk
-from tests.independent.passes import Attentions, mechanism_of, run
+from tests.independent.passes import Attentions, run
 from tests.independent.texts import END, FIRST, START
 
 UNSIGNED = ("attention", "given")
+
+
+def inputs_of(ids: Sequence[int], hidden: frozenset[int] = frozenset()) -> dict[str, Tensor]:
+    """The inputs of a model for one text, with tokens masked."""
+    mask = [int(index not in hidden) for index in range(len(ids))]
+    return {"input_ids": torch.tensor([list(ids)]), "attention_mask": torch.tensor([mask])}
 
 
 class Text:
@@ -25,11 +31,14 @@ class Text:
         ids: of the tokens.
         rule: how logits decide.
         given: a score for each token.
+        mechanism: of the model, from `mechanism_of`.
     """
 
-    def __init__(self, model: nn.Module, ids: Sequence[int], rule: Rule, given: Sequence[float]) -> None:
+    def __init__(
+        self, model: nn.Module, ids: Sequence[int], rule: Rule, given: Sequence[float], mechanism: str
+    ) -> None:
         self.model, self.ids, self.rule, self.given = model, list(ids), rule, list(given)
-        self.mechanism = mechanism_of(model, self.inputs())
+        self.mechanism = mechanism
         self._erased: dict[frozenset[int], Logits] = {}
         self._hidden: dict[frozenset[int], Logits] = {}
         self.blind: set[frozenset[int]] = set()
@@ -39,9 +48,7 @@ class Text:
 
     def inputs(self, ids: Sequence[int] | None = None, hidden: frozenset[int] = frozenset()) -> dict[str, Tensor]:
         """The model's inputs, with tokens masked."""
-        ids = self.ids if ids is None else ids
-        mask = [int(index not in hidden) for index in range(len(ids))]
-        return {"input_ids": torch.tensor([list(ids)]), "attention_mask": torch.tensor([mask])}
+        return inputs_of(self.ids if ids is None else ids, hidden)
 
     def _run(self, attentions: Attentions, inputs: dict[str, Tensor] | None = None) -> Logits:
         with torch.no_grad():

@@ -48,7 +48,7 @@ def test_limits_of_models():
         TextEncoder(texts.tokenizer, texts.model, 127)
 
 
-@pytest.mark.slow
+@pytest.mark.families
 @pytest.mark.parametrize("family", sorted({*model_types()} - {"layoutlmv2"}))  # needs a package not installed
 def test_limits_are_within_what_the_configuration_says(family):
     limit = position_limit(tiny_model(family))
