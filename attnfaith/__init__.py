@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from attnfaith.attribution.method import register_method
     from attnfaith.evaluation import tests
     from attnfaith.evaluation.evaluator import Evaluator
+    from attnfaith.evaluation.hiding_comparison import compare_hiding
     from attnfaith.evaluation.merging import merge
     from attnfaith.evaluation.results import Results, load_results
     from attnfaith.types import Capture, Items
@@ -38,6 +39,7 @@ _LAZY = {  # loaded when first asked for: torch, Transformers, captum and pandas
     "Items": "attnfaith.types",
     "Results": "attnfaith.evaluation.results",
     "attribution": "attnfaith.attribution",
+    "compare_hiding": "attnfaith.evaluation.hiding_comparison",
     "cut": "attnfaith.adapters.cut",
     "explanations": "attnfaith.explanations",
     "load_results": "attnfaith.evaluation.results",
@@ -70,6 +72,7 @@ __all__ = [
     "StorageError",
     "UnsupportedModelError",
     "attribution",
+    "compare_hiding",
     "cut",
     "explanations",
     "load_results",

@@ -45,7 +45,7 @@ def evaluate(
     max_texts: options.MaxTexts = None,
     rankings: options.Rankings = "default",
     explanation: options.Explanations = None,
-    tests: options.Tests = "erasure,single_weight",
+    tests: options.Tests = None,
     option: options.TestOptions = None,
     bounds: options.Bounds = False,
     level: options.EraseLevel = None,

@@ -287,9 +287,10 @@ Explanations = Annotated[
     ),
 ]
 Tests = Annotated[
-    str,
+    str | None,
     typer.Option(
         help='"all", or names with commas: {tests}.',
+        show_default="erasure,single_weight, and in_distribution where tokens are hidden",
         rich_help_panel=_RUN,
     ),
 ]

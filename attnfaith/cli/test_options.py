@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
-def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bool = False) -> list[Test]:
+def parsed_tests(names: str | None, options: Sequence[str] | None = None, *, bounds: bool = False) -> list[Test]:
     """Parse the value of ``--tests``.
 
     Args:
-        names: "all", or a list with commas.
+        names: "all", or a list with commas; None for the default tests.
         options: ``test.option=value`` each.
         bounds: short for ``erasure.bounds=true``.
 
@@ -30,9 +30,12 @@ def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bo
         >>> parsed_tests("erasure,single_weight", ["erasure.bounds=yes"])
         [Erasure(bounds=True, reference=None, resolution='schedule'), SingleWeight(reference='paper')]
     """
-    from attnfaith.evaluation.tests.base import tests
+    from attnfaith.evaluation.tests.base import DefaultTests, tests
 
-    chosen = list(tests) if "all" in listed(names) else listed(names)
+    if names is None:
+        chosen = [test.name for test in DefaultTests.of({})]
+    else:
+        chosen = list(tests) if "all" in listed(names) else listed(names)
     if not chosen:
         raise InputError(f"--tests is empty. Known: all, {', '.join(tests)}.")
     if len(set(chosen)) < len(chosen):
@@ -48,7 +51,7 @@ def parsed_tests(names: str, options: Sequence[str] | None = None, *, bounds: bo
                 f"The option {name!r} is of a test that is not run. Add {test!r} to --tests.", code="unknown-name"
             )
         settings[test][option] = _typed(value, name, _types(kinds[test]), option)
-    return [kind(**settings[name]) for name, kind in kinds.items()]
+    return DefaultTests.of(settings) if names is None else [kind(**settings[name]) for name, kind in kinds.items()]
 
 
 def _types(kind: type[Test]) -> dict[str, Any]:

@@ -32,6 +32,23 @@ from attnfaith.validation import short_repr
 
 
 @dataclass(frozen=True)
+class Erased:
+    """What the erasure test removed from the texts of a batch, at one level.
+
+    Attributes:
+        rankings: the rankings.
+        flips: ``[R, B]``, whether a ranking flips a decision.
+        sets: ``[R, B, N]``, what it had removed then; empty where it never flips.
+        smallest: ``[B, N]``, the smallest set known that flips a decision; empty where none is known.
+    """
+
+    rankings: tuple[Ranking, ...]
+    flips: Tensor
+    sets: Tensor
+    smallest: Tensor
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """The configuration of a run, the same for every batch.
 
@@ -47,6 +64,7 @@ class RunConfig:
         left_out: by erase level, the rankings that the default leaves out because of what they cost.
         hiding: how tokens are hidden at the input level; None if nothing is erased there.
         stored: the row numbers of the texts that the run stores, see `attnfaith.evaluation.stored_texts`.
+        sample: those of the texts that tests look at which cannot look at all of them; None for all.
         cache: what is computed once and used for every batch, by name.
     """
 
@@ -61,6 +79,7 @@ class RunConfig:
     left_out: dict[str, tuple[Ranking, ...]] = field(default_factory=dict)
     hiding: Hiding | None = None
     stored: Collection[int] = ()
+    sample: Collection[int] | None = None
     cache: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
@@ -74,6 +93,7 @@ class Batch:
         inputs: the model inputs.
         capture: the final attention of the texts.
         orders: the orders of removal that a test has computed already, by erase level and ranking.
+        erased: by erase level, what the erasure test removed.
         known_sets: by erase level, the logits of sets of items that were evaluated already, for all tests.
         stored_steps: rows of the table of steps of the texts that the run stores, by erase level.
         inexact: how many texts have inexact scores, by ranking, for rankings that were used and judge it.
@@ -94,6 +114,7 @@ class Batch:
         device = self.capture.mask.device
         self.inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
         self.orders: dict[tuple[str, Ranking], Tensor] = {}
+        self.erased: dict[str, Erased] = {}
         self.known_sets: dict[str, KnownSets] = {}
         self.stored_steps: dict[str, list[pa.Table]] = {}
         self.inexact: dict[Ranking, InexactScores] = {}

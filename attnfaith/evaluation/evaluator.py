@@ -18,7 +18,7 @@ from attnfaith.data.source import DataOptions, DataSource
 from attnfaith.errors import InputError
 from attnfaith.evaluation import stored_texts
 from attnfaith.evaluation.batch import RunConfig
-from attnfaith.evaluation.dry_run import dry_run, first_text
+from attnfaith.evaluation.dry_run import dry_run, first_text, levels_of
 from attnfaith.evaluation.keyed_sample import read_sample
 from attnfaith.evaluation.manifest_schema import check_manifest, check_new_manifest
 from attnfaith.evaluation.processes import Processes
@@ -30,7 +30,7 @@ from attnfaith.evaluation.run_options import RankingOptions, RunOptions, data_op
 from attnfaith.evaluation.run_progress import RunProgress, sample_of
 from attnfaith.evaluation.runner import Runner, encode
 from attnfaith.evaluation.sampling import BATCH, KEYED, SHARD, Sampling
-from attnfaith.evaluation.tests.base import Test, resolve_tests
+from attnfaith.evaluation.tests.base import DefaultTests, Test, resolve_tests
 from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.evaluation.unfinished_shard import PIECE_SECONDS
 from attnfaith.explanations.explained import Explained
@@ -131,7 +131,7 @@ class Evaluator:
         rankings: str | Sequence[str] | None = "default",
         explanations: Mapping[str, Explain] | None = None,
         level: str | None = None,
-        tests: str | Sequence[str | Test] = ("erasure", "single_weight"),
+        tests: str | Sequence[str | Test] | None = None,
         target: str | int = "predicted",
         output: str | None = None,
         steps: int | None = None,
@@ -171,7 +171,8 @@ class Evaluator:
                 `attnfaith.explanations`.
             level: where items are erased: "attention", "input" or "both"; None for "attention" on a HAN or FLAN, else
                 "both".
-            tests: "all", or names, or tests with options, such as ``af.tests.Erasure(bounds=True)``.
+            tests: "all", or names, or tests with options, such as ``af.tests.Erasure(bounds=True)``; None for "erasure"
+                and "single_weight", and "in_distribution" where items are erased at the input level.
             target: the class explained: "predicted", "gold", a number or a name.
             output: the output explained: "probability", "logit" or "log_odds"; by default each method's own.
             steps: points of integrated paths; by default as many as each text needs, 9 to 129.
@@ -222,7 +223,7 @@ class Evaluator:
             special_tokens=special_tokens,
             protect_deciding=protect_deciding,
         )
-        chosen_tests = resolve_tests(tests)
+        chosen_tests = tests if isinstance(tests, DefaultTests) else resolve_tests(tests)
         data_options = data_options_of(
             subset=subset,
             split=split,
@@ -251,9 +252,14 @@ class Evaluator:
             special_tokens=ranking_options.special_tokens,
             protect_deciding=ranking_options.protect_deciding,
             stored=_stored(run_options, chosen_tests, source),
+            sample=stored_texts.sample_of(source.rows, run_options.seed),
         )
+        first = first_text(config, self.encoder, source)
+        if isinstance(chosen_tests, DefaultTests):
+            affine = self.cut.adapter.affine(first.capture) is not None
+            chosen_tests = chosen_tests.at(levels_of(ranking_options.level, affine))
         trial, config, notes = dry_run(
-            first_text(config, self.encoder, source),
+            first,
             self.encoder,
             level=ranking_options.level,
             rankings=ranking_options.rankings,

@@ -13,6 +13,8 @@ What is where:
 - `agreement`: correlation and overlap of rankings;
 - `information`, `clustering`: mutual information of cluster and output by rank, and the clusters;
 - `rationale`: sufficiency and comprehensiveness, and agreement with human annotations;
+- `in_distribution`: how unusual vectors are beside a sample, as p values;
+- `soft_erasure`: removing parts of embeddings at random, as important as they are;
 - `reinitialize`: random weights of the same scale;
 - `statistics`: estimates with intervals, tests, and survival curves.
 """

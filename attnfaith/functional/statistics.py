@@ -248,6 +248,23 @@ def holm(p_values: ArrayLike) -> Array:
     return adjusted
 
 
+def benjamini_hochberg(p_values: ArrayLike) -> Array:
+    """Adjust p values by Benjamini and Hochberg's step-up method; NaN stays NaN and is not counted.
+
+    Of the tests with an adjusted p value of at most 0.05, at most 5 % are expected to be false discoveries.
+
+    Example:
+        >>> benjamini_hochberg([0.01, 0.04, 0.03, np.nan])
+        array([0.03, 0.04, 0.04,  nan])
+    """
+    raw = np.asarray(p_values, dtype=np.float64)
+    adjusted = np.full(raw.shape, np.nan)
+    order = np.argsort(raw, kind="stable")[: (~np.isnan(raw)).sum()]
+    stepped = raw[order] * len(order) / np.arange(1, len(order) + 1)
+    adjusted[order] = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0)
+    return adjusted
+
+
 def survival(fractions: ArrayLike, grid: ArrayLike) -> Array:
     """The share of texts whose decision has not flipped at each removed fraction: ``[n, F]``, ``[T]`` to ``[T, F]``.
 

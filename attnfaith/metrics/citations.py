@@ -40,3 +40,11 @@ ADEBAYO = """\
   booktitle = {Advances in Neural Information Processing Systems 31},
   year = {2018},
 }"""
+
+MADSEN = """\
+@inproceedings{madsen2024faithfulness,
+  title = {Faithfulness Measurable Masked Language Models},
+  author = {Madsen, Andreas and Reddy, Siva and Chandar, Sarath},
+  booktitle = {Proceedings of the 41st International Conference on Machine Learning},
+  year = {2024},
+}"""

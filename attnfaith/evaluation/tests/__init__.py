@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnfaith.evaluation.tests.adversarial.test import Adversarial as Adversarial
     from attnfaith.evaluation.tests.agreement.test import Agreement as Agreement
     from attnfaith.evaluation.tests.erasure.test import Erasure as Erasure
+    from attnfaith.evaluation.tests.in_distribution.test import InDistribution as InDistribution
     from attnfaith.evaluation.tests.information.test import Information as Information
     from attnfaith.evaluation.tests.permutation.test import Permutation as Permutation
     from attnfaith.evaluation.tests.rationales.test import Rationales as Rationales

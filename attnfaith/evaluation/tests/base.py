@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -40,6 +40,7 @@ class Test(ABC):
     Attributes:
         name: of the test, and of its table.
         ranked: whether it reads the rankings that were asked for.
+        default_levels: where a run names no tests, it is run if items are erased at one of these levels.
         reads: the arguments of `Evaluator.compute` that name a column which is read for tests only. There is one,
             ``rationale_column``: it is refused where no test of the run reads it.
         headline: the estimates that ``attnfaith compare`` prints, and what it calls them.
@@ -59,6 +60,7 @@ class Test(ABC):
     __test__: ClassVar[bool] = False  # not for pytest
     name: ClassVar[str]
     ranked: ClassVar[bool] = True
+    default_levels: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[Mapping[str, str]] = {}
     level_name: ClassVar[str] = ""
@@ -154,13 +156,33 @@ tests: Registry[str, type[Test]] = Registry("test")
 """Tests by name."""
 
 
-def resolve_tests(asked: str | Sequence[str | Test]) -> list[Test]:
-    """Resolve names and instances of tests; "all" stands for every test.
+class DefaultTests(list[Test]):
+    """The tests of a run that names none: those that a level of it has by default, perhaps with options.
+
+    Example:
+        >>> [test.name for test in DefaultTests.of({}).at(["attention"])]
+        ['erasure', 'single_weight']
+    """
+
+    @classmethod
+    def of(cls, options: Mapping[str, Mapping[str, Any]]) -> DefaultTests:
+        """All of them, with options by test."""
+        return cls(kind(**options.get(name, {})) for name, kind in tests.items() if kind.default_levels)
+
+    def at(self, levels: Collection[str]) -> list[Test]:
+        """Those that are run where items are erased at some levels."""
+        return [test for test in self if not set(test.default_levels).isdisjoint(levels)]
+
+
+def resolve_tests(asked: str | Sequence[str | Test] | None) -> list[Test]:
+    """Resolve names and instances of tests; "all" stands for every test, None for the default ones of every level.
 
     Example:
         >>> [test.name for test in resolve_tests(["erasure"])]
         ['erasure']
     """
+    if asked is None:
+        return DefaultTests.of({})
     listed = validation.several(asked, "tests")
     listed = ["all"] if isinstance(listed, str) else listed
     given = [item for item in listed if isinstance(item, Test) or not (isinstance(item, str) and item == "all")]

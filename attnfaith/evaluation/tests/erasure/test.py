@@ -14,7 +14,7 @@ from torch import Tensor
 from attnfaith.attribution.optimal import OPTIMAL
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.estimates.quantities import Quantities
-from attnfaith.evaluation.batch import Batch, RunConfig
+from attnfaith.evaluation.batch import Batch, Erased, RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.score_direction import toward_change
@@ -24,6 +24,7 @@ from attnfaith.evaluation.tests.erasure import comparison
 from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, FlippingSets, optimal_sets, search_sets
 from attnfaith.evaluation.tests.erasure.summary import REFERENCES, quantities
 from attnfaith.functional.first_flip import FirstFlips
+from attnfaith.functional.flipping_sets import prefix_set
 from attnfaith.functional.ranking import count_ties, ranks_of
 from attnfaith.functional.schedule import FIRST, LATER, LONG
 from attnfaith.metrics.citations import SERRANO_SMITH
@@ -72,6 +73,7 @@ class Erasure(Test):
     """
 
     name: ClassVar[str] = "erasure"
+    default_levels: ClassVar[tuple[str, ...]] = ("attention", "input")
     headline: ClassVar[Mapping[str, str]] = {
         "mean_fraction": "share removed (mean)",
         "never_flipped": "never flipped",
@@ -198,6 +200,8 @@ class Erasure(Test):
         best, chosen = _first_flip_of_each(flips, owner, indices)
         stacked = orders[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
         columns = _columns(eraser, best, stacked)
+        flipped_sets = prefix_set(stacked, torch.where(best.flips, best.removed, 0))
+        batch.erased[eraser.level] = Erased(tuple(rankings), best.flips, flipped_sets, smallest.sets)
         decided = decision_cells(batch.config.decision, batch.logits)
         target = batch.target.tolist()
         all_scores = torch.stack([scores[index].double() for index in indices])

@@ -18,6 +18,8 @@ from attnfaith.estimates.summary_table import written
 from attnfaith.functional.rationale import agreement, f1, top_count
 
 MEASURES = ("comprehensiveness", "sufficiency")
+SOFT = ("soft_comprehensiveness", "soft_sufficiency")
+SOFT_NOTE = "over the texts that lose probability when all embeddings are zero"
 AGREEMENT = ("auprc", "token_f1", "iou_f1")
 
 
@@ -71,6 +73,8 @@ def quantities(rationales: pd.DataFrame, shares: Sequence[float], top: float | N
     - ``token_f1``: of the top k items and the marked ones, k being ``top_share`` of the items
     - ``iou_f1``: of the spans that the top k items make, which count where they share half with a marked span;
       precision and recall are means over texts, and the F1 is theirs
+    - ``soft_comprehensiveness``, ``soft_sufficiency``: with the option ``soft``, at the input level, Zhao & Aletras'
+      figures from 0 to 1, more is better (`attnfaith.functional.soft_erasure`)
     - ``undefined_scores``: the share of texts with items without a score
 
     With the random control in ``other``, for each ranking, paired: ``comprehensiveness_difference``, and so on.
@@ -134,7 +138,8 @@ class _Level:
         table, self.name, self.shares, self.given = table.reset_index(drop=True), name, shares, top
         self.marked, self.top = bool(table["order"].notna().any()), np.nan
         columns: dict[str, Any] = {name: table[name] for name in ("text_id", "ranking_level", "ranking", "undefined")}
-        columns |= {name: table[name] for name in ("all_erased", *MEASURES)}
+        self.soft = [measure for measure in SOFT if measure in table and table[measure].notna().any()]
+        columns |= {name: table[name] for name in ("all_erased", *MEASURES, *self.soft)}
         for measure in MEASURES:
             each = np.stack(table[f"{measure}_at"].to_list()).astype(np.float64)
             columns |= {f"{measure} {index}": each[:, index] for index in range(len(shares))}
@@ -148,7 +153,10 @@ class _Level:
         about: dict[str, Any] = {"keys": self.pivot.keys}
         all_erased = self.pivot.vector("all_erased")[indices]
         parts = [self._falls(measure, all_erased, indices, about) for measure in MEASURES]
-        means, spans = [*(part[0] for part in parts), *(item for part in parts for item in part[1:])], []
+        soft = [
+            Mean(name, self.pivot.matrix(name)[indices], **about, note=SOFT_NOTE, compared=()) for name in self.soft
+        ]
+        means, spans = [*(part[0] for part in parts), *(item for part in parts for item in part[1:]), *soft], []
         if self.marked:
             names = ("auprc", "token_f1", "precision", "recall")
             columns = [self.pivot.matrix(name)[indices] for name in names]
@@ -192,7 +200,7 @@ class _Level:
                     return result[..., others] - result[..., [control]]
 
                 yield replace(item, values=item.values[:, others], function=gap, **about)
-            elif item.name in (*MEASURES, *AGREEMENT):
+            elif item.name in (*MEASURES, *AGREEMENT, *SOFT):
                 yield replace(item, values=item.values[:, others] - item.values[:, [control]], **about)
 
     def _about_marks(self, indices: NDArray[np.intp]) -> Iterator[Quantity | Number]:
@@ -274,6 +282,13 @@ def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]
         )
     if not value and min(item[name].value for item in (values, chance) for name in MEASURES) < -0.005:
         yield "A negative number is a probability that rises."
+    soft, soft_by_chance = ([figures.get(level, name, item) for name in SOFT] for item in (key, control))
+    if soft[0].known:
+        yield (
+            "With parts of embeddings removed as their scores say, from 0 (no effect) to 1 (as with all of them zero): "
+            f"attention's soft comprehensiveness is {_number(soft[0])}, a random order's {_number(soft_by_chance[0])}; "
+            f"its soft sufficiency is {_number(soft[1])}, a random order's {_number(soft_by_chance[1])}."
+        )
     if values["token_f1"].known:
         share = figures.get(level, "rationale_share")
         yield (

@@ -15,11 +15,13 @@ from attnfaith import validation
 from attnfaith.errors import InputError, NumericalError
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.estimates.quantities import Quantities
-from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.removal import ERASERS, Eraser
 from attnfaith.evaluation.tests.base import Columns, Test, concat_columns, tests
 from attnfaith.evaluation.tests.rationales import summary as summaries
+from attnfaith.evaluation.tests.rationales.soft import COLUMNS as SOFT
+from attnfaith.evaluation.tests.rationales.soft import soft_scores
 from attnfaith.functional.ranking import order_of
 from attnfaith.functional.rationale import (
     Span,
@@ -62,6 +64,8 @@ class Rationales(Test):
         shares: of the items, each rounded up to at least one, that are erased, or kept.
         top: the share of the items that is compared with what people marked; None for as much as they marked, over all
             texts.
+        soft: at the input level, how many draws of soft comprehensiveness and sufficiency (Zhao & Aletras 2023) are
+            made for each ranking and text; each costs two passes through the model. 0 for none.
         form: of the column of rationales, if the cells leave it open: "mask" (0 or 1 for each word), "spans" (of
             characters) or "words" (their numbers).
     """
@@ -95,10 +99,14 @@ class Rationales(Test):
     reported: ClassVar[Mapping[str, str]] = {
         **headline,
         "token_f1": "token F1 with what people marked",
+        "soft_comprehensiveness": "soft comprehensiveness",
+        "soft_sufficiency": "soft sufficiency",
     }
+    earlier: ClassVar[Mapping[str, Any]] = {"soft": 0}
     shares: tuple[float, ...] = SHARES
     top: float | None = None
     form: str | None = None
+    soft: int = 0
 
     def __post_init__(self) -> None:
         given: Any = self.shares
@@ -111,6 +119,7 @@ class Rationales(Test):
             )
         if self.top is not None:
             validation.share(self.top, "top", one=True)
+        validation.whole_number(self.soft, "soft", least=0)
         if self.form not in (None, *FORMS):
             raise InputError(f"Expected form to be one of {', '.join(FORMS)}, or None; got {self.form!r}.")
 
@@ -120,15 +129,19 @@ class Rationales(Test):
         return self.form
 
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
-        """One row per text, ranking, and level of erasing."""
-        return COLUMNS
+        """One row per text, ranking, and level of erasing; with draws, also the soft figures."""
+        return [*COLUMNS, *((name, pa.float64()) for name in SOFT)] if self.soft else COLUMNS
 
     def run(self, batch: Batch) -> Columns:
         """Run all sets of a level together, equal sets once."""
         levels = batch.config.rankings.items()
-        return concat_columns(
-            dict(COLUMNS), (self._level(ERASERS[level](batch), rankings) for level, rankings in levels)
-        )
+        names = [name for name, _ in self.columns(pa.null())]
+        return concat_columns(names, (self._level(ERASERS[level](batch), rankings) for level, rankings in levels))
+
+    def passes(self, config: RunConfig, tokens: int) -> float:
+        """The draws, and all embeddings zero; sets of tokens are shared with the erasure test."""
+        listed = config.rankings.get("input", ())
+        return 1.0 + 2 * self.soft * len(listed) if self.soft and listed else 0.0
 
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
         """See `attnfaith.evaluation.tests.rationales.summary.quantities`."""
@@ -162,6 +175,18 @@ class Rationales(Test):
             "all_erased": emptied.repeat_interleave(count).tolist(),
             "undefined": undefined.T.flatten().tolist(),
             **self._agreement(eraser, scores, texts),
+            **self._soft(eraser, scores, texts),
+        }
+
+    def _soft(self, eraser: Eraser, scores: Sequence[Tensor], texts: Tensor) -> Columns:
+        """The columns of the soft figures, null at the attention level; none without draws."""
+        if not self.soft:
+            return {}
+        if eraser.level != "input":
+            return {name: [None] * (len(scores) * len(texts)) for name in SOFT}
+        return {
+            name: values[:, texts].T.flatten().tolist()
+            for name, values in soft_scores(eraser, scores, self.soft).items()
         }
 
     def _drops(

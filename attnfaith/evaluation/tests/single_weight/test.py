@@ -60,6 +60,7 @@ class SingleWeight(Test):
     """
 
     name: ClassVar[str] = "single_weight"
+    default_levels: ClassVar[tuple[str, ...]] = ("attention", "input")
     ranked: ClassVar[bool] = False
     headline: ClassVar[Mapping[str, str]] = {
         "only_top": "only the top one flips",
