@@ -57,6 +57,7 @@ def attention_at_input(request: Request) -> Scores:
     "input",
     "rollout",
     passes=1,
+    erased_at_input=False,
     needs="self-attention in every layer",
     reference="Abnar & Zuidema 2020",
     signed=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -10,8 +11,10 @@ from torch import Tensor
 from attnfaith.adapters.embeddings import read_vectors
 from attnfaith.adapters.inference_state import inference_state
 from attnfaith.adapters.positions import repeat_index, repeat_inputs, select_texts
-from attnfaith.attribution.request import Request
 from attnfaith.errors import InputError
+
+if TYPE_CHECKING:  # a request keeps what these functions compute
+    from attnfaith.attribution.request import Request
 
 
 def token_vectors(request: Request) -> Tensor:

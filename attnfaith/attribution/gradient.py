@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.adapter import Affine
-from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
 from attnfaith.attribution.method import PlotStyle, method
 from attnfaith.attribution.request import Request
 from attnfaith.attribution.scores import Scores
@@ -81,7 +80,7 @@ def _through(affine: Affine, gradient: Tensor) -> Tensor:
     return (gradient @ affine.contributions.transpose(1, 2)).unsqueeze(2)
 
 
-@method("attention", "gradient", passes=1, backward=True, reference=_PAPER)
+@method("attention", "gradient", passes=1, backward=True, erased_at_input=False, reference=_PAPER)
 def gradient_at_attention(request: Request) -> Scores:
     """The gradient dd/dw_i, summed over distributions."""
     return request.scores(weight_gradient(request, request.capture.weights.unsqueeze(1))[:, 0].sum(1))
@@ -106,13 +105,10 @@ def gradient_x_attention(request: Request) -> Scores:
 @method("input", "gradient", passes=1, backward=True, reference="Simonyan et al. 2014", signed=False)
 def gradient_at_input(request: Request) -> Scores:
     """The Euclidean norm of the gradient at each token's vector: sensitivity."""
-    gradient = vector_gradient(request, token_vectors(request).unsqueeze(1))[:, 0]
-    return request.scores(gradient.norm(dim=-1), request.tokens)
+    return request.scores(request.token_gradients.norm(dim=-1), request.tokens)
 
 
 @method("input", "gradient_x_input", passes=1, backward=True, reference="Denil et al. 2014", multiplies_by_inputs=True)
 def gradient_x_input(request: Request) -> Scores:
     """The dot product of each token's vector with its gradient."""
-    vectors = token_vectors(request)
-    gradient = vector_gradient(request, vectors.unsqueeze(1))[:, 0]
-    return request.scores((gradient * vectors).sum(-1), request.tokens)
+    return request.scores((request.token_gradients * request.token_vectors).sum(-1), request.tokens)

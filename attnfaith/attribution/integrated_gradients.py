@@ -14,7 +14,6 @@ from attnfaith.attribution.embedding_gradients import (
     baseline_vectors,
     derivatives_on_path,
     pieces,
-    token_vectors,
     values_on,
     vector_gradient,
 )
@@ -53,7 +52,7 @@ def gauss_legendre(steps: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy((points + 1) / 2), torch.from_numpy(weights / 2)
 
 
-@method("attention", "integrated_gradients", **_FACTS)
+@method("attention", "integrated_gradients", erased_at_input=False, **_FACTS)
 def integrated_at_attention(request: Request) -> Scores:
     """The weight times the mean of dd/dw_i over the path from no attention, summed over distributions."""
     capture, steps = request.capture, request.settings.steps
@@ -70,7 +69,7 @@ def integrated_at_attention(request: Request) -> Scores:
 @method("input", "integrated_gradients", **_FACTS)
 def integrated_at_input(request: Request) -> Scores:
     """The difference of each token's vector from the baseline, times the mean gradient on the path between them."""
-    vectors, steps = token_vectors(request), request.settings.steps
+    vectors, steps = request.token_vectors, request.settings.steps
     start = baseline_vectors(request, vectors)
     difference = torch.where(request.tokens.unsqueeze(-1), vectors - start, 0)  # padding stays as it is
     if steps is None:

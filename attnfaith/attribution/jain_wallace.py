@@ -7,7 +7,7 @@ from typing import Any
 
 from attnfaith.adapters.attention_watch import SOFTMAX
 from attnfaith.adapters.torch_mode import FunctionInterceptor
-from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
+from attnfaith.attribution.embedding_gradients import vector_gradient
 from attnfaith.attribution.method import method
 from attnfaith.attribution.occlusion import deletion_scores
 from attnfaith.attribution.request import Request
@@ -53,7 +53,7 @@ class DetachedAttention(FunctionInterceptor):
 def gradient_attention_fixed(request: Request) -> Scores:
     """The absolute gradient x input with all attention weights held constant, normalised to sum to 1."""
     detached = DetachedAttention()
-    vectors = token_vectors(request)
+    vectors = request.token_vectors
     gradient = vector_gradient(
         replace(request, rules=lambda: detached, known_capture=request.capture), vectors.unsqueeze(1)
     )[:, 0]

@@ -63,6 +63,8 @@ class Method:
         role: "ordinary"; "search" for one that looks for the smallest flipping set, and that nobody would read as an
             explanation; or "control" for one that knows nothing.
         on_request: whether it is run only where it is named, and left out of "all".
+        erased_at_input: whether an evaluation also erases at the input in its order unless told otherwise. Such an
+            order costs a short text half a pass for each token, so it is for rankings whose role there is of interest.
         signed: whether scores below zero speak against the target.
         seeded: whether it draws random numbers.
         multiplies_by_inputs: whether scores are inputs (or weights) times something; captum's infidelity needs to know.
@@ -91,6 +93,7 @@ class Method:
     default_output: str = "probability"
     role: str = "ordinary"
     on_request: bool = False
+    erased_at_input: bool = True
     signed: bool = True
     seeded: bool = False
     multiplies_by_inputs: bool = False
@@ -115,11 +118,18 @@ class Method:
 
     @property
     def by_default(self) -> bool:
-        """Whether an evaluation runs it unless told otherwise: a longer text costs it no more passes through the model.
+        """Whether an evaluation runs it at its own level unless told otherwise."""
+        return self.by_default_at(self.level)
 
-        Tails are not counted: all of them together hardly cost a pass.
+    def by_default_at(self, erase_level: str) -> bool:
+        """Whether an evaluation erases in its order at a level unless told otherwise.
+
+        At the final attention, since all tails together hardly cost a pass. At the input, where it should be erased
+        there, and where scoring a long text takes no more passes through the model than a short one.
         """
-        return not self.on_request and (self.level == "attention" or not self.grows_with_length)
+        if self.on_request or erase_level == "attention":
+            return not self.on_request
+        return self.erased_at_input and (self.level == "attention" or not self.grows_with_length)
 
     def passes_for(self, items: int) -> float | None:
         """How many passes a text of so many items costs; the fewest, where a method takes as many as needed."""

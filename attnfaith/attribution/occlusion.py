@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnfaith.attribution.embedding_gradients import baseline_vectors, pieces, token_vectors, values_on
+from attnfaith.attribution.embedding_gradients import baseline_vectors, pieces, values_on
 from attnfaith.attribution.method import method
 from attnfaith.attribution.request import Request
 from attnfaith.attribution.scores import Scores
@@ -14,7 +14,14 @@ ROUNDINGS = 8
 """Two numbers that differ by fewer machine epsilons count as equal, since batches of other shapes round differently."""
 
 
-@method("attention", "occlusion", passes=1, passes_per="item", reference="Serrano & Smith 2019, section 4")
+@method(
+    "attention",
+    "occlusion",
+    passes=1,
+    passes_per="item",
+    erased_at_input=False,
+    reference="Serrano & Smith 2019, section 4",
+)
 def occlusion_at_attention(request: Request) -> Scores:
     """d(w) - d(w without item i, rescaled)."""
     full = request.quantity(request.capture.logits).unsqueeze(-1)
@@ -53,7 +60,7 @@ def greedy_at_attention(request: Request) -> Scores:
 @method("input", "occlusion", passes=1, passes_per="item", reference="Zeiler & Fergus 2014")
 def occlusion_at_input(request: Request) -> Scores:
     """The fall of the explained number when a token's vector is replaced by the baseline."""
-    vectors = token_vectors(request)
+    vectors = request.token_vectors
     absent = baseline_vectors(request, vectors)
     length = vectors.shape[1]
     columns = []

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
+from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
 from attnfaith.attribution.scores import Scores
 from attnfaith.attribution.token_deletion import logits_when_shorter
 from attnfaith.errors import InputError
@@ -83,6 +84,16 @@ class Request:
     def without_each(self) -> Tensor:
         """The logits ``[B, N, C]`` when one item is erased at the final attention; see `Cut.without_each`."""
         return self.cut.without_each(self.capture)
+
+    @cached_property
+    def token_vectors(self) -> Tensor:
+        """``[B, L, E]``, the embedding vectors of the tokens."""
+        return token_vectors(self)
+
+    @cached_property
+    def token_gradients(self) -> Tensor:
+        """``[B, L, E]``, the gradient of the explained number at the token vectors, one pass for several methods."""
+        return vector_gradient(self, self.token_vectors.unsqueeze(1))[:, 0]
 
     @property
     def tokens(self) -> Tensor:

@@ -271,8 +271,8 @@ NoTexts = Annotated[
 Rankings = Annotated[
     str,
     typer.Option(
-        help='"default": those that cost a long text no more passes than a short one. "all": also occlusion and '
-        "omission. Or names with commas, such as gradient (at every level that has it), input/gradient, or "
+        help='"default": those that are worth their passes at the input level. "all": every usual one. '
+        "Or names with commas, such as gradient (at every level that has it), input/gradient, or "
         "default,omission. "
         "Known: {rankings}.",
         rich_help_panel=_RUN,

@@ -10,7 +10,15 @@ from accelerate.utils.memory import should_reduce_batch_size
 from attnfaith.data.source import DataSource
 from attnfaith.errors import InputError, NumericalError, UnsupportedModelError
 from attnfaith.evaluation.batch import Batch, RunConfig
-from attnfaith.evaluation.rankings import Explain, Ranking, check_available, is_named, left_out, rankings_for
+from attnfaith.evaluation.rankings import (
+    Explain,
+    Ranking,
+    check_available,
+    enumerated,
+    is_named,
+    left_out,
+    rankings_for,
+)
 from attnfaith.evaluation.runner import encode, too_long
 from attnfaith.evaluation.tests.base import Test
 from attnfaith.evaluation.token_hiding import hiding_for
@@ -92,8 +100,8 @@ def dry_run(
         left_out_by_level[erase_level] = tuple(dear)
         if dear:
             notes.append(
-                f"Left out, since their cost grows with the length of the texts: {' and '.join(map(str, dear))}. "
-                f"Add them with {parameter('rankings', 'all')}."
+                f"Left out at the {erase_level} level, where each costs many passes: "
+                f"{enumerated([str(ranking) for ranking in dear])}. Add them with {parameter('rankings', 'all')}."
             )
     check_available(levels, rankings, [ranking for supported in rankings_by_level.values() for ranking in supported])
     config = replace(config, rankings=rankings_by_level, left_out=left_out_by_level)

@@ -163,9 +163,9 @@ class Evaluator:
             label_mapping: ``{class in the model: label in the data}``, as in ``evaluate``.
             rationale_column: the column of what people marked, for the test "rationales": 0 or 1 for each word, ranges
                 of characters, or the numbers of words.
-            rankings: "default" (or None) for those that cost a long text no more passes through the model than a short
-                one; "all"; or names of methods: "gradient" at every level that has it, "input/gradient" at one. A list
-                may hold both: ``["default", "omission"]``.
+            rankings: "default" (or None) for those that are worth their passes through the model; "all"; or names of
+                methods: "gradient" at every level that has it, "input/gradient" at one. A list may hold both:
+                ``["default", "omission"]``.
             explanations: your own rankings by name: a column with a list of scores, a function from a text as the
                 model reads it (tokens, words, offsets ...) to scores, or explanations of another library by
                 `attnfaith.explanations`.

@@ -73,7 +73,7 @@ def rankings_for(
         erase_level: "attention" or "input".
         asked: "default", "all", or names of methods: "gradient" for all that are called so, or "input/gradient" for
             one. In a list, "all" stands for all but those that are only run where they are named, and "default" for
-            those of them that cost a long text no more passes than a short one.
+            those of them that an evaluation runs unless told otherwise, see `Method.by_default_at`.
         explanations: those that a user brings, by name.
         by_token: whether the items of the final attention are tokens; else attention-level rankings are of other items.
         affine: whether the exact optimum can be had.
@@ -110,13 +110,24 @@ def left_out(
 
     Example:
         >>> usual = rankings_for("input", "default", {}, by_token=True, affine=False)
-        >>> [str(item) for item in left_out("input", "default", usual, by_token=True, affine=False)]
-        ['input/occlusion', 'input/omission']
+        >>> [str(item) for item in left_out("input", "default", usual, by_token=True, affine=False)][:3]
+        ['input/rollout', 'input/occlusion', 'input/omission']
     """
     if DEFAULT not in _listed(asked):
         return []
     every = rankings_for(erase_level, ALL, {}, by_token=by_token, affine=affine)
     return [ranking for ranking in every if ranking not in rankings]
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    Example:
+        >>> enumerated(["rollout", "occlusion", "omission"])
+        'rollout, occlusion and omission'
+    """
+    *others, last = names or [""]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def is_named(ranking: Ranking, asked: str | Sequence[str]) -> bool:
@@ -141,7 +152,7 @@ def _usual(erase_level: str, own: list[tuple[str, str]], listed: Sequence[str]) 
         return []
     # where only the final attention is erased, rankings through the whole model are for those who name them
     usual = [key for key in own if not methods[key].on_request and (erase_level == "input" or key[0] == erase_level)]
-    return usual if ALL in groups else [key for key in usual if methods[key].by_default]
+    return usual if ALL in groups else [key for key in usual if methods[key].by_default_at(erase_level)]
 
 
 def _possible(erase_level: str, *, by_token: bool, affine: bool) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.errors import NumericalError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
+from attnfaith.evaluation.token_hiding import BUDGET
 from attnfaith.functional.first_flip import Evaluate, FirstFlips, RemovalOrders, first_flips, from_prefixes, from_sets
 from attnfaith.functional.known_sets import KnownSets
 from attnfaith.functional.ranking import order_of
@@ -32,10 +34,12 @@ class Eraser(ABC):
         always_kept: ``[B, N]``, the items that are left after the last step.
         first: the number of steps that are computed at first, see `first_flips`.
         growth: by how much that number grows from pass to pass.
+        room: how many steps are worth computing at once, over all orders.
     """
 
     level: str
     first, growth = 8, 1.0
+    room = math.inf
 
     def __init__(self, batch: Batch, items: Tensor, erasable: Tensor, always_kept: Tensor) -> None:
         self.batch, self.items, self.erasable, self.always_kept = batch, items, erasable, always_kept
@@ -135,6 +139,7 @@ class Eraser(ABC):
             schedule=None if every_step else self.schedule,
             first=self.first,
             growth=self.growth,
+            room=self.room,
         )
         return result.map(lambda values: values.unflatten(0, (count, texts)))
 
@@ -199,6 +204,7 @@ class TokenEraser(Eraser):
         self.empty = ~(self.always_kept & ~(batch.special & structural)).any(1)
         self.hiding = batch.config.hiding.proved(batch.inputs, self.deciding)
         self.known = batch.known_sets.setdefault(self.level, KnownSets(tokens.shape[1]))
+        self.room = BUDGET / float(tokens.sum(1).double().mean())
 
     @property
     def max_removed(self) -> Tensor:

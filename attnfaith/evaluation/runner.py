@@ -41,7 +41,7 @@ OPERATIONS = 10**12
 """The most operations that a batch is expected to take: some ten seconds of two processor cores."""
 ON_ACCELERATOR = 50
 """How many times as many they are on an accelerator."""
-PASSES = 200
+PASSES = 80
 """The forward passes that a text is taken to need when batches are bounded. They must not be those of the rankings and
 tests of the run: the last bits of numbers depend on the batch, and those of attention on nothing else that is run."""
 _COLUMNS: list[tuple[str, Any]] = [

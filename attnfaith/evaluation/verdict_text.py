@@ -18,6 +18,7 @@ from attnfaith.attribution.method import YOURS
 from attnfaith.escaping import visible
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent, points, unit_at
 from attnfaith.estimates.pivot import Key
+from attnfaith.evaluation.rankings import enumerated
 from attnfaith.evaluation.verdict_rule import (
     FAITHFUL,
     FEW,
@@ -273,7 +274,7 @@ def _rivals(
         best["standing"] = "same"  # what may be no better than chance is nothing to recommend
     return {
         "alone": not rivals and here["label"] != Label.FAITHFUL,
-        "left_out": " and ".join(visible(display_name(item, [*keys, *left_out])) for item in left_out),
+        "left_out": enumerated([visible(display_name(item, [*keys, *left_out])) for item in left_out]),
         "best": best,  # None for a ranking of the user's, which has a sentence of its own
         "yours": [_beside(figures, level, key, item) for item in keys if item[0] == YOURS],
         "beat_search": [

@@ -77,6 +77,7 @@ def first_flips(
     schedule: Tensor | None = None,
     first: int = 8,
     growth: float = 1.0,
+    room: float = math.inf,
 ) -> FirstFlips:
     """Remove items along every order until its decision flips, evaluating several steps at once.
 
@@ -94,11 +95,13 @@ def first_flips(
             step.
         first: how many steps are evaluated at once in the beginning.
         growth: how many are evaluated at once later, relative to the number of steps already done.
+        room: how many are worth evaluating at once, over all orders: those that come after a flip are for nothing.
     """
     original, last = before[removal.texts], removal.max_removed[removal.texts]
     every_step = torch.arange(1, removal.orders.shape[1] + 1, device=before.device)
     steps = every_step * (every_step <= last.unsqueeze(-1)) if schedule is None else schedule[removal.texts]
-    path = _follow(steps, original, decision, evaluate, partial(_settled, removal), first=first, growth=growth)
+    pace = partial(_pace, first=first, growth=growth, room=room)
+    path = _follow(steps, original, decision, evaluate, partial(_settled, removal), pace)
     # Steps ascend from 1. If k steps come before the flip and the last of them is step k, none was left out.
     exact = torch.where(path.flips, path.index == path.previous, (steps > 0).sum(1) == last)
     skipped = path.flips & (path.removed - path.previous > 1)
@@ -107,7 +110,7 @@ def first_flips(
     if bool(skipped.any()):
         between = path.previous.unsqueeze(-1) + every_step
         between = between * (skipped.unsqueeze(-1) & (between < path.removed.unsqueeze(-1)))
-        finer = _follow(between, original, decision, evaluate, torch.zeros_like, first=first, growth=growth)
+        finer = _follow(between, original, decision, evaluate, torch.zeros_like, pace)
         path = finer.or_else(path)
     margin = decision.margin(original, original).double().abs()
     # a text whose original decision is nearly a tie is as uncertain as one that flips at nearly a tie
@@ -156,9 +159,7 @@ def _follow(
     decision: Decision,
     evaluate: Evaluate,
     settled: Callable[[Tensor], Tensor],
-    *,
-    first: int,
-    growth: float,
+    pace: Callable[[int, int], int],
 ) -> _Path:
     """Evaluate steps ``[L, S]`` (ascending, then 0) of every order until its decision flips.
 
@@ -168,8 +169,7 @@ def _follow(
         decision: how logits decide.
         evaluate: computes the logits of orders at steps.
         settled: maps which orders have flipped, ``[L]``, to which of them need no further steps.
-        first: how many steps are evaluated at once in the beginning.
-        growth: how many are evaluated at once later, relative to the number of steps already done.
+        pace: how many steps of each order are evaluated at once, from the steps already done and the orders left.
     """
     flips = torch.zeros(len(steps), dtype=torch.bool, device=steps.device)
     removed, previous, index = (torch.zeros_like(steps[:, 0]) for _ in range(3))
@@ -177,10 +177,10 @@ def _follow(
     logits = original.clone()
     lengths = (steps > 0).sum(1)
     active = lengths > 0
-    start, size = 0, first
+    start = 0
     while bool(active.any()):
         running = active.nonzero().squeeze(-1)
-        stop = min(start + size, int(lengths[running].max()))
+        stop = min(start + pace(start, len(running)), int(lengths[running].max()))
         chunk = steps[running, start:stop]
         valid = chunk > 0
         after = evaluate(running, chunk)
@@ -192,7 +192,7 @@ def _follow(
         end = torch.where(any_flip, flipped.int().argmax(1), valid.sum(1) - 1)
         last_column = end.unsqueeze(1)
         margins = decision.margin(base, after).double().abs()
-        # steps after the flip do not count: how many of them are evaluated depends on `first` and `growth`
+        # steps after the flip do not count: how many of them are evaluated depends on the pace
         columns = torch.arange(stop - start, device=steps.device)
         before_flip = valid & ((columns < last_column) | ~any_flip.unsqueeze(1))
         margin[running] = torch.minimum(margin[running], margins.masked_fill(~before_flip, torch.inf).amin(1))
@@ -204,8 +204,15 @@ def _follow(
         previous[running] = torch.where(start + end > 0, steps[running, (start + end - 1).clamp_min(0)], 0)
         active[running] = ~any_flip & (lengths[running] > stop)
         active &= ~settled(flips)
-        start, size = stop, max(first, math.ceil((stop + 1) * growth))
+        start = stop
     return _Path(flips, removed, previous, index, logits, flip_margin, margin)
+
+
+def _pace(done: int, orders: int, *, first: int, growth: float, room: float) -> int:
+    """How many steps of each order are evaluated at once."""
+    if not done:
+        return first
+    return max(first, math.ceil(min((done + 1) * growth, room / orders)))
 
 
 def _settled(removal: RemovalOrders, flips: Tensor) -> Tensor:

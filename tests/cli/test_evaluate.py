@@ -168,13 +168,13 @@ def test_the_default_says_in_one_line_what_it_leaves_out_and_how_to_add_it(bert,
     shown = run("evaluate", bert, reviews, *asked)
     assert shown.exit_code == 0, shown.stderr
     (line,) = (line for line in shown.stdout.splitlines() if "Left out" in line)
-    assert line.endswith("input/occlusion and input/omission. Add them with --rankings all.")
+    assert line.endswith("attention/integrated_gradients and attention/occlusion. Add them with --rankings all.")
     every = run("evaluate", bert, reviews, "--rankings", "all", *asked)
     assert every.exit_code == 2
     assert "rankings" in every.stderr
     more = ("--rankings", "default,omission", "--level", "input", "--output", tmp_path / "more")
     added = run("evaluate", bert, reviews, *more, *asked[2:])
-    assert "Left out, since their cost" in added.stdout
+    assert "Left out at the input level" in added.stdout
     assert "input/omission" not in next(line for line in added.stdout.splitlines() if "Left out" in line)
 
 

@@ -7,9 +7,17 @@ from attnfaith.tiny_models import tiny_model
 from tests.helpers import commands
 from tests.helpers import tokenizers as tokenizers
 
-DEAR = ["input/occlusion", "input/omission"]
+DEAR = [
+    "input/rollout",
+    "input/occlusion",
+    "input/omission",
+    "attention/gradient",
+    "attention/integrated_gradients",
+    "attention/occlusion",
+]
 NOTE = (
-    "Left out, since their cost grows with the length of the texts: input/occlusion and input/omission. "
+    "Left out at the input level, where each costs many passes: input/rollout, input/occlusion, input/omission, "
+    "attention/gradient, attention/integrated_gradients and attention/occlusion. "
     "Add them with rankings='all'."
 )
 
@@ -41,7 +49,7 @@ def test_what_a_run_leaves_out_by_default_is_noted_and_stored(evaluator):
     assert every.manifest["facts"]["left_out"] == {"attention": [], "input": []}
     tables = [found.table("erasure") for found in (usual, every)]
     shared = [
-        table[~((table.ranking_level == "input") & table.ranking.isin(["occlusion", "omission"]))].reset_index(
+        table[(table.erase_level == "attention") | ~(table.ranking_level + "/" + table.ranking).isin(DEAR)].reset_index(
             drop=True
         )
         for table in tables

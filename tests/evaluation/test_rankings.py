@@ -7,6 +7,9 @@ from attnfaith.attribution.method import CONTROL, YOURS, methods
 from attnfaith.errors import InputError
 from attnfaith.evaluation.rankings import Ranking, check_available, left_out, rankings_for
 
+FROM_THE_ATTENTION = {f"attention/{name}" for name in ("gradient", "integrated_gradients", "occlusion")}
+"""Rankings of the attention level in whose order an evaluation erases at the input only where asked."""
+
 
 def names(erase_level, asked, explanations=None, *, by_token=True, affine=False):
     return [
@@ -51,13 +54,14 @@ def test_all_where_the_whole_model_is_erased(affine):
     assert set(of_sentences) == registered("input") - asked_for
 
 
-def test_by_default_a_long_text_costs_no_more_passes_through_the_model(mine):
-    """Tails are not passes: at the final attention the default rankings are all."""
+def test_the_default_is_all_at_the_attention_and_what_is_worth_its_passes_at_the_input(mine):
     for affine in (False, True):
         assert names("attention", "default", affine=affine) == names("attention", "all", affine=affine)
     every, usual = names("input", "all"), names("input", "default")
-    assert [one for one in every if one not in usual] == ["input/occlusion", "input/omission"]
-    assert {"attention/occlusion", "input/integrated_gradients", "input/mine"} <= set(usual)
+    assert {"input/integrated_gradients", "input/mine", "attention/gradient_x_attention"} <= set(usual) < set(every)
+    declared = {one for one in every if not methods[tuple(one.split("/"))].erased_at_input}
+    assert declared == {"input/rollout", *FROM_THE_ATTENTION}
+    assert set(every) - set(usual) == declared | {"input/occlusion", "input/omission"}
     af.register_method("dear", level="input", passes=1, passes_per="item")(lambda model, inputs, target: None)
     try:
         assert "input/dear" in names("input", "all")
@@ -69,7 +73,9 @@ def test_by_default_a_long_text_costs_no_more_passes_through_the_model(mine):
 
 def test_a_name_adds_to_the_default():
     assert names("input", ["default", "omission"]) == [*names("input", "default"), "input/omission"]
-    assert sorted(names("input", ["occlusion", "default", "omission"])) == sorted(names("input", "all"))
+    left = [str(one) for one in left_out("input", "default", [], by_token=True, affine=False)]
+    missing = [one for one in left if one not in names("input", "default")]
+    assert sorted(names("input", [*missing, "default"])) == sorted(names("input", "all"))
     assert names("input", ["default", "all"]) == names("input", "all")
 
 
@@ -78,9 +84,11 @@ def test_what_the_default_leaves_out():
         found = rankings_for(level, asked, {}, by_token=by_token, affine=False)
         return [str(one) for one in left_out(level, asked, found, by_token=by_token, affine=False)]
 
-    assert dear("input", "default") == dear("input", ["default"]) == ["input/occlusion", "input/omission"]
-    assert dear("input", "default", by_token=False) == ["input/occlusion", "input/omission"]
-    assert dear("input", ["default", "occlusion"]) == ["input/omission"]
+    of_tokens = ["input/rollout", "input/occlusion", "input/omission"]
+    assert dear("input", "default", by_token=False) == of_tokens
+    assert dear("input", "default") == dear("input", ["default"])
+    assert set(dear("input", "default")) == {*of_tokens, *FROM_THE_ATTENTION}
+    assert dear("input", ["default", "input/occlusion"], by_token=False) == ["input/rollout", "input/omission"]
     assert dear("attention", "default") == []
     for asked in ("all", ["all", "greedy"], ["attention"], ["default", "all"]):
         assert dear("input", asked) == []

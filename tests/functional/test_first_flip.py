@@ -138,16 +138,19 @@ def check(item, result):
     return flipped, at_the_end, late
 
 
-@pytest.mark.parametrize(("first", "growth"), [(1, 0.0), (1, 0.5), (2, 1.0), (8, 1.0), (100, 1.0)])
+@pytest.mark.parametrize(
+    ("first", "growth", "room"),
+    [(1, 0.0, math.inf), (1, 0.5, math.inf), (1, 0.5, 20.5), (2, 1.0, 1.0), (8, 1.0, math.inf), (100, 1.0, math.inf)],
+)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("floors", [False, True])
-def test_equals_one_removal_at_a_time(kind, first, growth, floors):
+def test_equals_one_removal_at_a_time(kind, first, growth, room, floors):
     """However steps grow, none is skipped, and neither padding nor what is past the last step is looked at."""
     seen = [0, 0, 0]
     for seed in range(6):
         item = world(kind, seed, floors=floors)
         decision = decision_of_kind(kind)
-        options = {"first": first, "growth": growth}
+        options = {"first": first, "growth": growth, "room": room}
         by_set = first_flips(item.lanes, item.before, decision, from_sets(item.lanes, item.run), **options)
         counted = check(item, by_set)
         by_prefix = first_flips(item.lanes, item.before, decision, from_prefixes(prefixes_of(item)), **options)
@@ -159,8 +162,8 @@ def test_equals_one_removal_at_a_time(kind, first, growth, floors):
     assert seen[2] > lanes / 20
 
 
-@pytest.mark.parametrize(("first", "growth"), [(1, 0.5), (3, 1.0)])
-def test_steps_are_evaluated_once_in_order_and_not_beyond_the_flip(first, growth):
+@pytest.mark.parametrize(("first", "growth", "room"), [(1, 0.5, math.inf), (3, 1.0, math.inf), (1, 1.0, 16.0)])
+def test_steps_are_evaluated_once_in_order_and_not_beyond_the_flip(first, growth, room):
     item = world("multiclass", 3, width=12, texts=8)
     asked = []
 
@@ -169,8 +172,10 @@ def test_steps_are_evaluated_once_in_order_and_not_beyond_the_flip(first, growth
         asked.append((start, stop, going.tolist()))
         return from_sets(item.lanes, item.run)(going, steps)
 
-    result = first_flips(item.lanes, item.before, Decision(), evaluate, first=first, growth=growth)
+    result = first_flips(item.lanes, item.before, Decision(), evaluate, first=first, growth=growth, room=room)
     assert asked[0][0] == 1
+    for start, stop, going in asked[1:]:
+        assert stop - start < max(first, room / len(going)) + 1
     assert all(before[1] == after[0] for before, after in itertools.pairwise(asked))
     for start, stop, going in asked:
         assert stop > start

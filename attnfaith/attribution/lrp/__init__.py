@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor
 
-from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
 from attnfaith.attribution.gradient import weight_gradient
 from attnfaith.attribution.lrp.rules import Rules, relevance_rules
 from attnfaith.attribution.method import method
@@ -55,6 +54,5 @@ def relevance_at_attention(request: Request) -> Scores:
 def relevance_at_input(request: Request) -> Scores:
     """The relevance of each token's vector."""
     changed, entered = under_rules(request)
-    vectors = token_vectors(request)
-    gradient = vector_gradient(changed, vectors.unsqueeze(1))[:, 0]
-    return _scores(request, (gradient * vectors).sum(-1), request.tokens, request.capture.logits, entered)
+    values = (changed.token_gradients * changed.token_vectors).sum(-1)
+    return _scores(request, values, request.tokens, request.capture.logits, entered)

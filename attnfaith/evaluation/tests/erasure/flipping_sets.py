@@ -4,13 +4,14 @@ The search is the reference that rankings are judged by, so it is the same whate
 
 1. Remove items in the order of each ranking of `PANEL` until one of the orders flips the decision.
 2. Restore items of that set one at a time as long as the decision stays flipped (`functional.flipping_sets.prune_set`).
-3. Where the set still has more than one item, remove every single item by itself.
-4. At the input level, where no single item flips the decision, remove items in the order of what they do by themselves,
+3. Where the set still has more than one item, remove single items by themselves: every item at the final attention; at
+   the input level, where each set costs a pass through the model, the `SINGLES` that come first in any order of the
+   panel but the random one, or with ``bounds`` every item of texts that are not long.
+4. At the input level, where none of these flips the decision, remove items in the order of what they do by themselves,
    and restore items of that set as well. (At the final attention, `occlusion` in the panel has done that.)
 
-At the input level each set costs a pass through the model. In texts of more than `functional.schedule.LONG` items the
-cost is bounded: orders are followed along the schedule, items are restored in blocks (`prune_blocks`, at most `PRUNED`
-sets), and of the single items only `SINGLES` are tried, those that come first in any order of the panel.
+At the input level, in texts of more than `functional.schedule.LONG` items, orders are followed along the schedule, and
+items are restored in blocks (`prune_blocks`, at most `PRUNED` sets).
 
 What it finds flips the decision, so its size is an upper bound of the smallest size.
 """
@@ -30,7 +31,7 @@ from attnfaith.evaluation.removal import AttentionEraser, Eraser
 from attnfaith.functional.flipping_sets import prefix_set, prune_blocks, prune_set
 from attnfaith.functional.ranking import ranks_of
 
-VERSION = 2
+VERSION = 3
 """Of the search; runs with different versions cannot be compared."""
 PANEL = {
     "attention": (
@@ -52,10 +53,10 @@ PANEL = {
 
 Attention and the random order are among them, so that neither can flip a text that the search does not.
 """
-SINGLES = 32
-"""In long texts at the input level, so many single items are tried."""
+SINGLES = 8
+"""At the input level, so many single items are tried."""
 PRUNED = 64
-"""There, at most so many sets are evaluated to make one set smaller."""
+"""In long texts at the input level, at most so many sets are evaluated to make one set smaller."""
 TRIPLES = 24
 _PIECE = 65536
 
@@ -94,7 +95,13 @@ def optimal_sets(eraser: Eraser) -> FlippingSets | None:
 
 
 def search_sets(
-    eraser: Eraser, orders: Tensor, sizes: Tensor, *, every_step: bool = False, bounds: bool = False
+    eraser: Eraser,
+    orders: Tensor,
+    sizes: Tensor,
+    informed: Tensor,
+    *,
+    every_step: bool = False,
+    bounds: bool = False,
 ) -> FlippingSets:
     """Search for small flipping sets, as the module describes.
 
@@ -103,8 +110,10 @@ def search_sets(
         orders: ``[P, B, N]``, those of the panel.
         sizes: ``[P, B]``, after how many removals each flips the decision; more than N where it is not the first to do
             so, or never does.
+        informed: ``[P]`` bool, the orders that know something of the text: all but the random ones.
         every_step: follow orders step by step, also in long texts.
-        bounds: at the final attention, also try all pairs of items, and all triples in texts of up to `TRIPLES` items.
+        bounds: at the final attention, also try all pairs of items, and all triples in texts of up to `TRIPLES` items;
+            at the input level, every single item of texts that are not long.
     """
     counts = eraser.counts
     size, member = sizes.min(0)
@@ -112,6 +121,7 @@ def search_sets(
     sets = _pruned_sets(eraser, order, torch.where(size <= counts, size, 0))
     result = sets.sum(1)
     tried = (result != 1) & (counts >= 2)
+    all_tried = tried
     if isinstance(eraser, AttentionEraser):
         logits, before = eraser.batch.request.without_each, eraser.batch.logits.unsqueeze(1)
         flips = eraser.batch.config.decision.flips(before.expand_as(logits), logits) & eraser.erasable
@@ -119,7 +129,11 @@ def search_sets(
         result[by_one] = 1
         sets[by_one] = torch.nn.functional.one_hot(flips.int().argmax(1), sets.shape[1]).bool()[by_one]
     elif bool(tried.any()):
-        by_single = torch.where(tried.unsqueeze(1), _order_by_singles(eraser, orders, order, tried), order)
+        most = torch.where(eraser.long | (not bounds), SINGLES, counts)
+        all_tried = tried & (counts <= most)
+        by_single = torch.where(
+            tried.unsqueeze(1), _order_by_singles(eraser, orders[informed], order, tried, most), order
+        )
         first = eraser.flips(by_single.unsqueeze(0), every_step=every_step)
         other_sets = _pruned_sets(eraser, by_single, torch.where(first.flips[0] & tried, first.removed[0], 0))
         other = other_sets.sum(1)
@@ -127,8 +141,7 @@ def search_sets(
         sets = torch.where(smaller.unsqueeze(1), other_sets, sets)
         result = torch.where(smaller, other, result)
     high: list[int | None] = [number or None for number in result.tolist()]
-    all_singles = tried & ~eraser.long
-    least = torch.where(all_singles & (result != 1), 2, 1).minimum(counts)
+    least = torch.where(all_tried & (result != 1), 2, 1).minimum(counts)
     low: list[int | None] = list(least.tolist())
     flippable: list[bool | None] = [True if number else None for number in result.tolist()]
     if bounds and isinstance(eraser, AttentionEraser):
@@ -143,19 +156,20 @@ def _pruned_sets(eraser: Eraser, order: Tensor, size: Tensor) -> Tensor:
     return pruned | prune_blocks(start & long, order, eraser.flips_without, PRUNED)
 
 
-def _order_by_singles(eraser: Eraser, orders: Tensor, order: Tensor, wanted: Tensor) -> Tensor:
-    """The order ``[B, N]`` of how near another decision some texts are without each single item.
+def _order_by_singles(eraser: Eraser, orders: Tensor, order: Tensor, wanted: Tensor, most: Tensor) -> Tensor:
+    """The order ``[B, N]`` of how near another decision some texts are without single items.
 
-    In long texts these are the items that come first in any order of the panel; the others follow in a given order.
+    These are the items that come first in any of some orders; the others follow in a given order.
 
     Args:
         eraser: removes items.
-        orders: ``[P, B, N]``, those of the panel.
+        orders: ``[P, B, N]``, some of the panel.
         order: ``[B, N]``, for the items that are not tried.
         wanted: ``[B]`` bool, the texts.
+        most: ``[B]``, how many items of each are tried.
     """
     best = ranks_of(eraser.order(-ranks_of(orders).amin(0).double()))
-    tried = eraser.erasable & wanted.unsqueeze(1) & (~eraser.long.unsqueeze(1) | (best < SINGLES))
+    tried = eraser.erasable & wanted.unsqueeze(1) & (best < most.unsqueeze(1))
     texts, items = tried.nonzero(as_tuple=True)
     removed = torch.zeros(len(texts), tried.shape[1], dtype=torch.bool, device=texts.device)
     removed[torch.arange(len(texts), device=texts.device), items] = True

@@ -11,6 +11,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from attnfaith.attribution.method import CONTROL
 from attnfaith.attribution.optimal import OPTIMAL
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.estimates.quantities import Quantities
@@ -65,7 +66,8 @@ class Erasure(Test):
 
     Attributes:
         bounds: at the final attention, where the tail is not affine, also try all pairs of items, and all triples in
-            texts of up to 24 items; costs as much as some passes through the model.
+            texts of up to 24 items; costs as much as some passes through the model. At the input level, also try every
+            single item in texts of up to 64 items, each of which costs a pass.
         resolution: at the input level, where each step is a pass through the model: "exact" for every step up to the
             first flip; "schedule" for that only in texts of up to 64 items, and a fixed number of steps in longer ones,
             then every step between the first of them that has flipped and the one before.
@@ -195,7 +197,9 @@ class Erasure(Test):
         )
         smallest = exact_sets
         if smallest is None:
-            smallest = self._search(eraser, orders[in_panel], flips.map(lambda values: values[in_panel]))
+            informed = torch.tensor([all_rankings[index].name != CONTROL for index in owner], device=orders.device)
+            found = flips.map(lambda values: values[in_panel])
+            smallest = self._search(eraser, orders[in_panel], found, informed[in_panel])
         indices = [all_rankings.index(item) for item in rankings]
         best, chosen = _first_flip_of_each(flips, owner, indices)
         stacked = orders[chosen, torch.arange(chosen.shape[1], device=chosen.device)]
@@ -236,9 +240,10 @@ class Erasure(Test):
                     rows[name].append(value)
         return rows
 
-    def _search(self, eraser: Eraser, orders: Tensor, flips: FirstFlips) -> FlippingSets:
+    def _search(self, eraser: Eraser, orders: Tensor, flips: FirstFlips, informed: Tensor) -> FlippingSets:
         sizes = torch.where(flips.flips, flips.removed, eraser.items.shape[1] + 1)
-        return search_sets(eraser, orders, sizes, every_step=self.resolution == "exact", bounds=self.bounds)
+        every_step = self.resolution == "exact"
+        return search_sets(eraser, orders, sizes, informed, every_step=every_step, bounds=self.bounds)
 
 
 def _panel(eraser: Eraser) -> list[Ranking]:

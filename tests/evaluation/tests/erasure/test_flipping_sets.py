@@ -9,7 +9,8 @@ import torch
 
 import attnfaith as af
 from attnfaith.attribution.method import methods
-from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, TRIPLES
+from attnfaith.evaluation.tests.erasure import flipping_sets
+from attnfaith.evaluation.tests.erasure.flipping_sets import PANEL, SINGLES, TRIPLES
 from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.functional.schedule import LONG
 from tests.helpers.removal_batches import RANDOM, SIZES, TOLERANCE, Sizes, batch_of, cut_of, model_of, ranked, table
@@ -70,15 +71,23 @@ def searched(batch, level):
                         removed, again = smaller, True
             return removed
 
-        sets = [shortest(order) for ranking in PANEL[level] for order in slow.orders(ranking, text)]
+        orders = [order for ranking in PANEL[level] for order in slow.orders(ranking, text)]
+        sets = [shortest(order) for order in orders]
         sets = [removed for removed in sets if removed is not None]
         sizes = [len(pruned(min(sets, key=len)))] if sets else []
         if sizes != [1] and len(items) >= 2:
-            singly = {item: slow.logits(text, [item]) for item in items}
-            if any(flips([item]) for item in items):
+            informed = [
+                order for ranking in PANEL[level] if ranking.name != "random" for order in slow.orders(ranking, text)
+            ]
+            best = sorted(items, key=lambda item: (min(order.index(item) for order in informed), item))
+            singles = best[: len(items) if level == "attention" else flipping_sets.SINGLES]
+            singly = {item: slow.logits(text, [item]) for item in singles}
+            if any(flips([item]) for item in singles):
                 sizes.append(1)
             elif level == "input":
-                order = sorted(items, key=lambda item: (margin(kind, before, singly[item]), item))
+                start = min(orders, key=lambda order: len(shortest(order) or [*items, None]))
+                order = sorted(singles, key=lambda item: (margin(kind, before, singly[item]), item))
+                order += [item for item in start if item not in singles]
                 sizes += [len(pruned(entry)) for entry in [shortest(order)] if entry is not None]
         result.append(min(sizes, default=None))
     return result
@@ -103,6 +112,19 @@ def test_the_search_equals_the_one_with_loops(family, level, kind):
     panel_alone = [size for size in expected if size is not None and size > 1]
     assert any(size is not None for size in expected)
     assert panel_alone or kind != "multiclass"  # else pruning was not needed
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "sigmoid"])
+def test_it_tries_as_many_single_items_as_it_may_at_the_input(kind, monkeypatch):
+    everything = Sizes(batch_of("bert", kind, rankings={"input": RANDOM["input"]}), "input")
+    assert any(size != 1 for size in everything.high)
+    for singles in (1, 2, 3):
+        monkeypatch.setattr(flipping_sets, "SINGLES", singles)
+        batch = batch_of("bert", kind, rankings={"input": RANDOM["input"]})
+        got = Sizes(batch, "input")
+        assert got.high == searched(batch, "input")
+        for size, low, known in zip(got.high, got.low, everything.low, strict=True):
+            assert low == (1 if size != 1 else known)
 
 
 @pytest.mark.parametrize(("family", "level"), [("bert", "attention"), ("bert", "input"), ("HANrnn", "input")])
@@ -144,14 +166,16 @@ def test_attention_and_the_random_order_never_beat_the_search():
         assert {item.name for item in PANEL[level]} >= {"attention", "random"}
 
 
-def test_all_single_items_are_tried_in_texts_that_are_not_long():
-    lengths = (LONG + 1, LONG + 5, LONG + 9, LONG + 13, LONG, LONG - 4, LONG - 8)
-    got = Sizes(batch_of("FLANnoenc", rankings={"input": RANDOM["input"]}, lengths=lengths), "input")
-    several = [size != 1 for size in got.high]
-    assert any(several[:4])
-    assert any(several[4:])
-    assert got.low[:4] == [1] * 4
-    assert got.low[4:] == [1 + more for more in several[4:]]
+def test_with_bounds_all_single_items_are_tried_in_texts_that_are_not_long():
+    lengths = (LONG + 1, LONG + 5, LONG + 9, LONG + 13, LONG, LONG - 4, LONG - 8, SINGLES, SINGLES - 1)
+    for bounds, certain in ((False, 7), (True, 4)):
+        batch = batch_of("FLANnoenc", rankings={"input": RANDOM["input"]}, lengths=lengths)
+        got = Sizes(batch, "input", bounds=bounds)
+        several = [size != 1 for size in got.high]
+        assert any(several[:certain])
+        assert any(several[certain:]) or not bounds
+        assert got.low[:certain] == [1] * certain
+        assert got.low[certain:] == [1 + more for more in several[certain:]]
 
 
 @pytest.mark.parametrize("kind", list(SIZES))
