@@ -113,7 +113,7 @@ def throughput(size: Size) -> Iterator[Row]:
     """Tokens a second inside a run, over those of plain inference at its best batch size."""
     chosen = material.sst(size.pick(8, 64, 256))
     shape, length = size.pick(("tiny", 32), ("MiniLM (6 x 384)", 128), ("BERT-base (12 x 768)", 128))
-    for candidate in (chosen, material.bert(shape, length=length, count=size.pick(4, 4, 8), decided=True)):
+    for candidate in (chosen, material.bert(shape, length=length, count=size.pick(4, 16, 16), decided=True)):
         if candidate is None:
             yield Row("tokens a second in a run, minilm-sst2", None, limit=0.8, least=True, note=NO_DATA)
             continue
@@ -137,7 +137,7 @@ def networks(size: Size) -> Iterator[Row]:
 
 def processes(size: Size) -> Iterator[Row]:
     """Two processes of one thread over one."""
-    texts = size.pick(32, 96, 872)
+    texts = size.pick(32, 192, 872)
     real = {"kind": "sst"} if os.environ.get("ATTNFAITH_DATA") else {"kind": "bert", "shape": "tiny", "length": 32}
     kind = {**real, "count": texts}
     specs = [{"material": kind, "shared": True, "rankings": ["attention"], "n_resamples": 99}]
