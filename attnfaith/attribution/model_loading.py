@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +103,45 @@ def extra_inputs(arguments: Any) -> dict[str, Any]:
 
 def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
     """Load a classifier from a folder or a name on the hub, and its tokenizer unless one is given."""
+    with _loading(model):
+        return _load(model, tokenizer)
+
+
+def load_body(model: Any, **options: Any) -> tuple[Any, Any, bool]:
+    """Load a classifier to be trained, which may lack a trained head, and its tokenizer; True if it lacks one.
+
+    Args:
+        model: a folder or a name on the hub.
+        options: entries of the configuration, such as ``num_labels``.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    with _loading(model):
+        loaded, info = AutoModelForSequenceClassification.from_pretrained(
+            model, output_loading_info=True, trust_remote_code=False, weights_only=True, **options
+        )
+        prefix = f"{loaded.base_model_prefix}."
+        lacking = sorted(info["missing_keys"])
+        # A pooler is made anew for a classifier where the model was trained on another task.
+        body = [key for key in lacking if prefix != "." and key.startswith(prefix) and "pooler" not in key]
+        if body:
+            raise InputError(
+                f"{short_repr(str(model), _PATH_LENGTH)} holds no whole model: its files lack {', '.join(body[:3])}, "
+                "which would be random numbers. Save the model again.",
+                code="broken-model",
+            )
+        tokenizer = _load_tokenizer(model)
+    return loaded.float() if _halved(loaded) else loaded, tokenizer, bool(lacking)
+
+
+@contextmanager
+def _loading(model: Any) -> Iterator[None]:
+    """Check the size of a model before it is loaded, and turn the errors of loading into ours."""
     register()  # importing attnfaith has done so, except in the process of the command line
     name = short_repr(str(model), _PATH_LENGTH)
     try:
         _check_sizes(Path(model))
-        return _load(model, tokenizer)
+        yield
     except AttnFaithError:
         raise
     except Exception as error:  # a broken file can raise any exception in Transformers, torch or pickle
@@ -131,7 +166,7 @@ def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
 
 
 def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModelForSequenceClassification
 
     loaded, info = AutoModelForSequenceClassification.from_pretrained(
         model, output_loading_info=True, trust_remote_code=False, weights_only=True
@@ -143,15 +178,20 @@ def _load(model: Any, tokenizer: Any) -> tuple[Any, Any]:
             "would be random numbers. Fine-tune it first, or give the path of the fine-tuned model.",
             code="broken-model",
         )
-    if tokenizer is None:
-        tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
-        if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
-            raise InputError(
-                "The tokenizer has no words, only special tokens: Transformers creates such a tokenizer if the files "
-                "of one are missing. Save the model's tokenizer beside it, or pass it as the second argument.",
-                code="wrong-tokenizer",
-            )
-    return loaded, tokenizer
+    return loaded, _load_tokenizer(model) if tokenizer is None else tokenizer
+
+
+def _load_tokenizer(model: Any) -> Any:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+        raise InputError(
+            "The tokenizer has no words, only special tokens: Transformers creates such a tokenizer if the files "
+            "of one are missing. Save the model's tokenizer beside it, or pass it as the second argument.",
+            code="wrong-tokenizer",
+        )
+    return tokenizer
 
 
 def _check_sizes(folder: Path) -> None:

@@ -15,6 +15,7 @@ from attnfaith.cli.known_names import CommandWithNames
 from attnfaith.cli.merge import merge
 from attnfaith.cli.models import models
 from attnfaith.cli.report import report
+from attnfaith.cli.train import train
 
 app = typer.Typer(
     name="attnfaith",
@@ -48,5 +49,5 @@ def main(
     """
 
 
-for command in (evaluate, report, explain, compare, merge, models, demo):
+for command in (evaluate, report, explain, compare, merge, train, models, demo):
     app.command(cls=CommandWithNames)(command)

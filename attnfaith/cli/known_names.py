@@ -59,6 +59,18 @@ def _name(call: ast.Call, constants: Mapping[str, ast.expr]) -> str:
     return values[1]
 
 
+def names_of_presets() -> list[str]:
+    """The names of all presets.
+
+    Example:
+        >>> "HANrnn" in names_of_presets()
+        True
+    """
+    from attnfaith.models.paper_presets import presets
+
+    return presets()
+
+
 class CommandWithNames(TyperCommand):
     """A command that fills ``{tests}`` and ``{rankings}`` into its help when the help is shown."""
 
@@ -66,7 +78,11 @@ class CommandWithNames(TyperCommand):
         """Write the help with the names filled in; typer builds the command again for every call."""
         for parameter in self.params:
             text = getattr(parameter, "help", None) or ""
-            for field, names in (("{tests}", names_of_tests), ("{rankings}", names_of_rankings)):
+            for field, names in (
+                ("{tests}", names_of_tests),
+                ("{rankings}", names_of_rankings),
+                ("{presets}", names_of_presets),
+            ):
                 if field in text:
                     text = parameter.help = text.replace(field, ", ".join(names()))  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)

@@ -201,7 +201,8 @@ def share_of_points(points: float | None) -> float | None:
 _DATA, _RUN, _MODEL, _FIGURES = "Data", "What is run", "Model", "Figures"
 
 
-def _among(*choices: str) -> dict[str, Any]:
+def among(*choices: str) -> dict[str, Any]:
+    """The settings of an option that takes one of several names."""
     return {"parser": one_of(*choices), "metavar": "|".join(choices)}
 
 
@@ -313,7 +314,7 @@ Bounds = Annotated[
 EraseLevel = Annotated[
     str | None,
     typer.Option(
-        **_among("attention", "input", "both"),
+        **among("attention", "input", "both"),
         help="Where to erase. By default attention for a hierarchical or flat attention network (HAN, FLAN), both for "
         "others.",
         rich_help_panel=_RUN,
@@ -322,7 +323,7 @@ EraseLevel = Annotated[
 Hide = Annotated[
     str | None,
     typer.Option(
-        **_among("attention_mask", "mask_token", "pad", "zero", "delete"),
+        **among("attention_mask", "mask_token", "pad", "zero", "delete"),
         help="How tokens are hidden at the input level. By default by the attention mask, where it hides anything.",
         rich_help_panel=_RUN,
     ),
@@ -330,7 +331,7 @@ Hide = Annotated[
 SpecialTokens = Annotated[
     str,
     typer.Option(
-        **_among("include", "protect"), help="Whether special tokens such as [CLS] may be erased.", rich_help_panel=_RUN
+        **among("include", "protect"), help="Whether special tokens such as [CLS] may be erased.", rich_help_panel=_RUN
     ),
 ]
 ProtectDeciding = Annotated[
@@ -349,7 +350,7 @@ Explained = Annotated[
     str | None,
     typer.Option(
         "--explain",
-        **_among("probability", "logit", "log_odds"),
+        **among("probability", "logit", "log_odds"),
         help="The number that is explained; by default that of each ranking.",
         rich_help_panel=_RUN,
     ),
@@ -362,7 +363,7 @@ Seed = Annotated[int, typer.Option(help="The seed of all random draws.")]
 Decision = Annotated[
     str | None,
     typer.Option(
-        **_among("multiclass", "sigmoid", "multilabel", "regression"),
+        **among("multiclass", "sigmoid", "multilabel", "regression"),
         help="How the model decides, where its configuration does not say.",
         rich_help_panel=_MODEL,
     ),

@@ -13,7 +13,7 @@ import datasets
 import pandas as pd
 
 from attnfaith.data.files import is_file_name, open_path
-from attnfaith.data.splits import choose_split
+from attnfaith.data.splits import EVALUATION, choose_split
 from attnfaith.errors import InputError
 from attnfaith.parameter_names import parameter
 
@@ -30,11 +30,13 @@ class Table(ABC):
         columns: the names of all columns.
         rows: the number of rows; None for a stream.
         untyped: True if numbers and texts look alike, as in a csv.
+        splits: the names of the splits that the data have; none where there is one.
     """
 
     columns: Sequence[Column]
     rows: int | None
     untyped = False
+    splits: tuple[str, ...] = ()
 
     @abstractmethod
     def blocks(self, size: int, columns: Sequence[Column], index: int = 0, of: int = 1) -> Iterator[tuple[int, Block]]:
@@ -205,7 +207,13 @@ def _class_names(feature: Any) -> Sequence[str] | None:
 
 
 def open_table(
-    data: Any, needed: Sequence[str], *, input_column: str = "text", subset: str | None = None, split: str | None = None
+    data: Any,
+    needed: Sequence[str],
+    *,
+    input_column: str = "text",
+    subset: str | None = None,
+    split: str | None = None,
+    preferred: Sequence[str] = EVALUATION,
 ) -> tuple[Table, tuple[str, ...]]:
     """Open any container as a `Table`, and notes on the split that was chosen.
 
@@ -215,6 +223,7 @@ def open_table(
         input_column: the name of the column that a list of texts becomes.
         subset: of data that have several.
         split: of data that have several, or a part of one.
+        preferred: the splits to choose from where none is named, the best first.
 
     Example:
         >>> table, _ = open_table(["good", "bad"], ["text"])
@@ -233,10 +242,12 @@ def open_table(
             f"already. Leave {parameter('subset')} out."
         )
     notes: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
     if isinstance(data, _DATASETS) and split is not None:
         data = {str(data.split or "train"): data}
     if isinstance(data, dict) and data and all(isinstance(part, _DATASETS) for part in data.values()):
-        data, notes = choose_split(data, split)
+        splits = tuple(data) if len(data) > 1 else ()
+        data, notes = choose_split(data, split, preferred)
     elif split is not None:
         raise InputError(
             f"{parameter('split', split)} is for data with splits; these are of type {type(data).__name__}, which has "
@@ -244,9 +255,13 @@ def open_table(
             code="data-not-found",
         )
     if isinstance(data, datasets.Dataset):
-        return DatasetTable(data, columns, cells), notes
+        table: Table = DatasetTable(data, columns, cells)
+        table.splits = splits
+        return table, notes
     if isinstance(data, datasets.IterableDataset):
-        return Stream(data), notes
+        table = Stream(data)
+        table.splits = splits
+        return table, notes
     if isinstance(data, pd.DataFrame):
         return Frame(data), notes
     if isinstance(data, list | tuple):

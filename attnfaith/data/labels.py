@@ -28,11 +28,14 @@ class ModelLabels:
         kind: how it decides, as in `attnfaith.functional.decision.Decision`.
         names: the names of its classes, in their order; may be empty.
         count: the number of classes or labels; ignored for "sigmoid", where one logit decides between two classes.
+        numbers_are_names: whether a number in the data is the name of a class and not its number, as with the stars 1
+            to 5 of a model that `attnfaith.training.train` made.
     """
 
     kind: Kind
     names: tuple[str, ...] = ()
     count: int = 0
+    numbers_are_names: bool = False
 
     @property
     def classes(self) -> int:
@@ -53,6 +56,7 @@ class LabelReader:
         mapping: ``{class in the model: label in the data}``, as in the library ``evaluate``. A class is given by its
             name, or by its number if the model has no names.
         names: the names of the data's class numbers, where the data have them (a ``datasets.ClassLabel``).
+        required: whether the data cannot be used without labels, for messages.
 
     Example:
         >>> labels = LabelReader(ModelLabels("multiclass", ("bad", "good"), 2))
@@ -63,9 +67,15 @@ class LabelReader:
     """
 
     def __init__(
-        self, labels: ModelLabels, mapping: Mapping[Any, Any] | None = None, names: Sequence[str] | None = None
+        self,
+        labels: ModelLabels,
+        mapping: Mapping[Any, Any] | None = None,
+        names: Sequence[str] | None = None,
+        *,
+        required: bool = False,
     ) -> None:
         self.labels = labels
+        self._or_without = "" if required else f", or leave labels out with {parameter('label_column', None)}"
         class_names = labels.usable_names
         self._by_name = {name: number for number, name in enumerate(class_names)}
         folded = [name.strip().casefold() for name in class_names]
@@ -133,6 +143,8 @@ class LabelReader:
                 return by_name
         if self._mapped:
             raise self._refused(value, row, f"{parameter('label_mapping')} does not mention it")
+        if self.labels.numbers_are_names and not is_index and (known := self._class_by_name(str(number))) is not None:
+            return known
         if self._names_are_numbers and not is_index:
             reason = "it could be a class number or a class name, because the model's class names are numbers"
             raise self._refused(value, row, reason)
@@ -246,13 +258,12 @@ class LabelReader:
         message = f"Row {row} (counted from 0) has the label {short_repr(value)}: {reason}."
         if self.labels.kind == "regression":
             return InputError(
-                f"{message} Name another column with {parameter('label_column')}, or leave labels out with "
-                f"{parameter('label_column', None)}.",
+                f"{message} Name another column with {parameter('label_column')}{self._or_without}.",
                 code="unknown-label",
             )
         return InputError(
             f"{message} {self._classes()} Give the label that each class has in the data with "
-            f"{parameter('label_mapping={class: label}')}, or leave labels out with {parameter('label_column', None)}.",
+            f"{parameter('label_mapping={class: label}')}{self._or_without}.",
             code="unknown-label",
         )
 
@@ -265,6 +276,16 @@ def _normalized(value: Any) -> Any:
     if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
         return int(value)
     return value
+
+
+def normalized_label(value: Any) -> Any:
+    """One key for single labels that mean the same: 1, 1.0, True, "1", "1.0" and "true".
+
+    Example:
+        >>> [normalized_label(value) for value in ("1.0", True, "true", " good ")]
+        [1, 1, 1, 'good']
+    """
+    return _normalized_truth(value)
 
 
 def _normalized_truth(value: Any) -> Any:

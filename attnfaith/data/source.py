@@ -9,8 +9,11 @@ from typing import Any
 
 from attnfaith.data.cell_values import is_number, missing, scores_of, text_of
 from attnfaith.data.containers import Block, Column, Indexed, Stream, Table, open_table
+from attnfaith.data.label_discovery import discover_labels
 from attnfaith.data.labels import Label, LabelReader, ModelLabels
+from attnfaith.data.splits import EVALUATION
 from attnfaith.errors import InputError
+from attnfaith.functional.decision import Kind
 from attnfaith.functional.keyed_order import rows_at
 from attnfaith.parameter_names import parameter
 from attnfaith.text.annotations import Rationale, RationaleReader
@@ -55,6 +58,7 @@ class DataOptions:
         label_mapping: ``{class in the model: label in the data}``, see `LabelReader`.
         subset: the subset of a data set on the hub, or in a folder, that has several.
         split: the split of data that have several, or a part of one: "test[:100]".
+        preferred_splits: those to choose from where none is named.
         score_columns: columns with one score for each item, judged as rankings.
         rationale_column: the column of what people marked, see `attnfaith.text.annotations`.
         rationale_form: the form of that column, if the user names it.
@@ -66,6 +70,7 @@ class DataOptions:
     label_mapping: Mapping[Any, Any] | None = None
     subset: str | None = None
     split: str | None = None
+    preferred_splits: tuple[str, ...] = EVALUATION
     score_columns: tuple[str, ...] = ()
     rationale_column: str | None = None
     rationale_form: str | None = None
@@ -97,7 +102,12 @@ class DataSource:
     def __init__(self, data: Any, options: DataOptions) -> None:
         self._options, self._texts = options, options.text_columns
         self._table, self.notes = open_table(
-            data, options.columns, input_column=options.input_column, subset=options.subset, split=options.split
+            data,
+            options.columns,
+            input_column=options.input_column,
+            subset=options.subset,
+            split=options.split,
+            preferred=options.preferred_splits,
         )
         if self._table.empty:
             raise InputError("The data set is empty: it has no rows.", code="no-texts")
@@ -119,20 +129,23 @@ class DataSource:
         self.rows = self._table.rows
         self._check()
 
-    def read_labels(self, labels: ModelLabels) -> None:
+    def read_labels(self, labels: ModelLabels, *, required: bool = False) -> None:
         """Read the label column too, as classes of the model, and check it; nothing happens for data without labels.
 
         Args:
             labels: what the model can predict.
+            required: whether data without the column are refused, whatever its name.
         """
         column = self._options.label_column
         if column is None:
             return
-        if column == "label" and column not in self._table.columns:
+        if column == "label" and column not in self._table.columns and not required:
             self.notes += ("The data have no column 'label', so nothing is said of right and wrong.",)
             return
         check_columns(self._table.columns, {"label_column": [column]})
-        self._labels = LabelReader(labels, self._options.label_mapping, self._table.class_names(column))
+        self._labels = LabelReader(
+            labels, self._options.label_mapping, self._table.class_names(column), required=required
+        )
         self.notes += self._labels.notes
         if isinstance(self._table, Stream):
             self._check()
@@ -140,6 +153,17 @@ class DataSource:
         unlabelled = [self._labels(value, number) is None for number, value in self._table.values(column)]
         if any(unlabelled):
             self.notes += (f"{sum(unlabelled)} of {len(unlabelled)} texts have no label.",)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of the splits, if the data have several."""
+        return self._table.splits
+
+    def discover_labels(self, kind: Kind | None = None) -> ModelLabels:
+        """The classes that the label column has, see `attnfaith.data.label_discovery`."""
+        column = self._options.label_column
+        check_columns(self._table.columns, {"label_column": [column]})
+        return discover_labels(self._table.values(column), self._table.class_names(column), kind)
 
     @property
     def labelled(self) -> bool:

@@ -11,17 +11,21 @@ import datasets
 from attnfaith.errors import InputError
 from attnfaith.parameter_names import parameter
 
-# The splits for evaluation, in the order in which `evaluate` prefers them; used if the user names no split.
-_SPLITS = ("test", "testing", "eval", "evaluation", "validation", "val", "valid", "dev")
+EVALUATION = ("test", "testing", "eval", "evaluation", "validation", "val", "valid", "dev")
+"""The splits for evaluation, in the order in which `evaluate` prefers them; used if the user names no split."""
+TRAINING, VALIDATION = ("train", "training"), ("validation", "val", "valid", "dev")
+"""The same for training, and for choosing the epoch."""
 
 
-def choose_split(splits: Mapping[str, Any], split: str | None) -> tuple[Any, tuple[str, ...]]:
+def choose_split(
+    splits: Mapping[str, Any], split: str | None, preferred: Sequence[str] = EVALUATION
+) -> tuple[Any, tuple[str, ...]]:
     """Choose one split, or a part of one; with a note if the user named none and there are several."""
     names = ", ".join(map(repr, splits))
     if split is None:
         if len(splits) == 1:
             return next(iter(splits.values())), ()
-        for name in _SPLITS:
+        for name in preferred:
             if name in splits:
                 return splits[name], (
                     f"The split {name!r} was taken, out of {names}; choose another with {parameter('split')}.",

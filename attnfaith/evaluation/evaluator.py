@@ -360,7 +360,9 @@ class Evaluator:
             decision.flips(torch.zeros(1), torch.zeros(1))  # raises the error that says what is missing
         id2label = getattr(config, "id2label", None) or {}
         names = [str(name) for _, name in sorted(id2label.items())][:stated]
-        return decision, ModelLabels(decision.kind, tuple(names), count)
+        return decision, ModelLabels(
+            decision.kind, tuple(names), count, bool(getattr(config, "numbers_are_names", False))
+        )
 
     def _count_logits(self, source: DataSource) -> int:
         """The number of logits of a model without ``num_labels``, from its output for the first text."""

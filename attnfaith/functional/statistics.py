@@ -233,6 +233,16 @@ def sign_test(wins: ArrayLike, losses: ArrayLike) -> Array:
     return np.array(values, dtype=np.float64).reshape(won.shape)
 
 
+def binomial_excess(hits: ArrayLike, counts: ArrayLike, chance: ArrayLike) -> Array:
+    """One-sided exact binomial p values: how probable at least so many hits are where each has the probability chance.
+
+    Example:
+        >>> binomial_excess([5, 0], [5, 5], 0.5).round(4)
+        array([0.0312, 1.    ])
+    """
+    return np.asarray(stats.binom.sf(np.asarray(hits) - 1, counts, chance), dtype=np.float64)
+
+
 def holm(p_values: ArrayLike) -> Array:
     """Adjust p values for multiple testing by Holm's step-down method; NaN stays NaN and is not counted.
 

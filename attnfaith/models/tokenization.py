@@ -12,6 +12,7 @@ from tokenizers import Encoding, Regex, Tokenizer, models, normalizers, pre_toke
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 
 PAD, UNKNOWN, SEPARATOR, SENTENCE = SPECIAL = ("[PAD]", "[UNK]", "[SEP]", "[SENT]")  # ids 0 to 3
 WORDS = "|".join(
@@ -82,7 +83,9 @@ class WordTokenizer(PreTrainedTokenizerFast):
         )
         backend.train_from_iterator(texts, trainer)
         if backend.get_vocab_size() == len(SPECIAL):
-            raise InputError(f"No word occurs {min_count} times in the texts; give more texts or a smaller min_count.")
+            raise InputError(
+                f"No word occurs {min_count} times in the texts; give more texts or a smaller {parameter('min_count')}."
+            )
         backend.post_processor = processors.TemplateProcessing(
             single="$A", pair=f"$A:0 {SEPARATOR}:0 $B:1", special_tokens=[(SEPARATOR, SPECIAL.index(SEPARATOR))]
         )

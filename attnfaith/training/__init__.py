@@ -1,4 +1,4 @@
-"""Training classifiers: `fit`, the papers' settings (`recipe`), random labels (`shuffled`), and `FaithfulnessCallback`.
+"""Training classifiers: `train`, `fit`, settings (`recipe`), random labels (`shuffled`), and `FaithfulnessCallback`.
 
 Names are loaded lazily, since Transformers' Trainer takes long to import.
 """
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from attnfaith.training.faithfulness_callback import FaithfulnessCallback as FaithfulnessCallback
     from attnfaith.training.fitting import History as History
     from attnfaith.training.fitting import fit as fit
+    from attnfaith.training.from_data import load_history as load_history
+    from attnfaith.training.from_data import train as train
     from attnfaith.training.objectives.deceptive_attention import DeceptiveAttention as DeceptiveAttention
     from attnfaith.training.objectives.diversity import Diversity as Diversity
     from attnfaith.training.objectives.fixed_attention import FixedAttention as FixedAttention
@@ -32,8 +34,10 @@ _HOMES = {
     "History": "fitting",
     "Objective": "objectives.objective",
     "fit": "fitting",
+    "load_history": "from_data",
     "recipe": "recipes",
     "shuffled": "random_labels",
+    "train": "from_data",
 }
 __all__ = sorted(_HOMES)
 __getattr__, __dir__ = lazy_exports(__name__, {name: f"{__name__}.{module}" for name, module in _HOMES.items()})

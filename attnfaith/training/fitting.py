@@ -23,6 +23,7 @@ from transformers.trainer_callback import PrinterCallback
 from attnfaith.errors import InputError
 from attnfaith.functional.decision import Decision, decision_of
 from attnfaith.parameter_names import parameter
+from attnfaith.progress import duration
 from attnfaith.storage.atomic_files import folder_of, storing
 from attnfaith.storage.fingerprint import fingerprint_model
 from attnfaith.text.encoder import TextEncoder
@@ -31,6 +32,7 @@ from attnfaith.training.dataset import TrainingRows
 from attnfaith.training.identity import refuse_other, write_training
 from attnfaith.training.objectives.objective import Objective
 from attnfaith.training.objectives.running import RunningObjectives, WithObjectives, checked_objectives, collate_extras
+from attnfaith.training.one_answer import compare_with_one_answer
 from attnfaith.training.recipes import learning_rate_at, make_optimizer
 from attnfaith.training.restore_state import restore_after_training
 from attnfaith.training.resumable import ResumableTrainer
@@ -49,17 +51,51 @@ class History:
             and with objectives that add to the loss, with the lowest loss); without validation data the last.
         stopped: whether training stopped early.
         seconds: the time of the whole call, reading the texts included.
+        one_answer: what always giving one answer would have reached on the validation data: "answer" (the most
+            frequent there), "accuracy" (for a regression "loss"), "texts" (their number), "p_value" (exact one-sided
+            binomial, times the number of epochs that the best was chosen from) and "better", whether the model is
+            better than that. None without validation data.
     """
 
     epochs: tuple[dict[str, float], ...]
     best_epoch: int
     stopped: bool
     seconds: float
+    one_answer: dict[str, Any] | None = None
 
     @property
     def best(self) -> dict[str, float]:
         """The record of the best epoch."""
         return self.epochs[self.best_epoch - 1]
+
+    def __str__(self) -> str:
+        """The result in a sentence."""
+        best = self.best
+        accuracy = best.get("validation_accuracy", math.nan)
+        figure = "" if "validation_loss" not in best else f", validation loss {best['validation_loss']:.4g}"
+        figure = figure if math.isnan(accuracy) else f", validation accuracy {accuracy:.3f}"
+        stopped = ", stopped early" if self.stopped else ""
+        return (
+            f"{len(self.epochs)} epochs in {duration(self.seconds)}{stopped}; the weights are those of epoch "
+            f"{self.best_epoch}: loss {best['loss']:.3g}{figure}."
+        )
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence if the model is no better than always giving one answer; else None."""
+        if self.one_answer is None or self.one_answer["better"]:
+            return None
+        figure, number = (
+            ("loss", "validation_loss") if "loss" in self.one_answer else ("accuracy", "validation_accuracy")
+        )
+        p_value = self.one_answer["p_value"]
+        test = "" if math.isnan(p_value) else f" (p = {p_value:.2g})"
+        return (
+            f"As far as {self.one_answer['texts']} texts can tell, the model is no better than always answering "
+            f"{self.one_answer['answer']!r}: validation {figure} "
+            f"{self.best[number]:.3f} against {self.one_answer[figure]:.3f}{test}. Are the labels right? "
+            f"Otherwise try more texts, more {parameter('epochs')}, or another {parameter('learning_rate')}."
+        )
 
 
 def fit(
@@ -227,9 +263,12 @@ def fit(
         trainer.remove_callback(PrinterCallback)
         trainer.resume()
         best.restore_best()
-    return History(
-        tuple(best.epochs), best.best_epoch, best.stopped, best.earlier_seconds + time.perf_counter() - start
-    )
+    seconds = best.earlier_seconds + time.perf_counter() - start
+    records, one_answer = tuple(best.epochs), None
+    if held_out is not None:
+        names = getattr(config, "id2label", None) or {}
+        one_answer = compare_with_one_answer(decision.kind, held_out.labels, records, best.best_epoch, names)
+    return History(records, best.best_epoch, best.stopped, seconds, one_answer)
 
 
 def _claim(
@@ -283,7 +322,8 @@ def _check_padding(config: Any, batch_size: int) -> None:
         raise InputError(
             "The model's configuration has no padding token, so the model can read only one text at a time. Set "
             "model.config.pad_token_id = tokenizer.pad_token_id (and tokenizer.pad_token = tokenizer.eos_token if the "
-            "tokenizer has none either), or batch_size=1.",
+            "tokenizer has none either), or "
+            f"{parameter('batch_size', 1)}.",
             code="missing-padding-token",
         )
 

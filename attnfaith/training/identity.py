@@ -12,7 +12,13 @@ from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import put, storing
 
 NAME = "training.json"
-_WORDS = {"model": "the model", "tokenizer": "the tokenizer", "train": "the data", "validation": "the validation data"}
+_WORDS = {
+    "start": "the model or preset",
+    "model": "the model",
+    "tokenizer": "the tokenizer",
+    "train": "the data",
+    "validation": "the validation data",
+}
 
 
 def read_training(folder: Path) -> dict[str, Any] | None:
@@ -51,7 +57,7 @@ def refuse_other(folder: Path, identity: Mapping[str, Any], *, argument: str) ->
     for name in {**mine, **earlier}:
         if mine.get(name) != earlier.get(name):
             if name in _WORDS:
-                difference = f"{_WORDS[name]} differ{'' if 'data' in name or name == 'train' else 's'}"
+                difference = f"{_WORDS[name]} {'differ' if 'data' in _WORDS[name] else 'differs'}"
             else:
                 difference = f"{parameter(name)} was {earlier.get(name)!r} there, and is {mine.get(name)!r} now"
             raise InputError(

@@ -111,7 +111,7 @@ class ResumableTrainer(Trainer):
             self._staging = self._folder / ".unfinished"
             try:
                 shutil.rmtree(self._staging, ignore_errors=True)
-                with _no_bars():
+                with no_bars():
                     super()._save_checkpoint(*arguments, **options)
                 (written,) = self._staging.glob("checkpoint-*")
                 ended = self.state.global_step % max(1, self.state.max_steps // int(self.args.num_train_epochs)) == 0
@@ -178,7 +178,7 @@ def _readable(checkpoint: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _no_bars() -> Iterator[None]:
+def no_bars() -> Iterator[None]:
     """Switch off the bar that Transformers shows while it writes a model."""
     shown = logging.is_progress_bar_enabled()
     try:

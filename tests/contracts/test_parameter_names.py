@@ -11,9 +11,8 @@ import attnfaith
 from attnfaith.option_names import OPTIONS
 
 PACKAGE = Path(attnfaith.__file__).parent
-ELSEWHERE = ("cli", "option_names.py", "training")
-"""`cli` writes options itself, `option_names.py` lists them; `training` names the parameters of `fit`, which no command
-offers."""
+ELSEWHERE = ("cli", "option_names.py")
+"""`cli` writes options itself, `option_names.py` lists them."""
 
 NAMES = [name for name in OPTIONS if "=" not in name]
 LONG = [name for name in NAMES if "_" in name]  # the others are also words
