@@ -100,6 +100,7 @@ BENCH_OPTIONS_erasure := --rounds 1
 BENCH_OPTIONS_families_batching := bert llama t5 mistral
 BENCH_OPTIONS_flipping_sets := --texts 32
 BENCH_OPTIONS_jain_wallace := --seeds 1
+BENCH_OPTIONS_judge := --small
 BENCH_OPTIONS_tail := --rounds 3
 BENCH_OPTIONS_verdict_errors := --repetitions 20 --resamples 199
 PEERS ?= .venv-peers
