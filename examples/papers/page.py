@@ -210,6 +210,31 @@ def wen():
     yield from runs
 
 
+def pruthi():
+    yield from head(
+        "model",
+        "weight of the penalty>",
+        "accuracy>",
+        "attention on impermissible tokens>",
+        "AUPRC of attention>",
+        "of the gradient>",
+        "of gradient x attention>",
+        "of a random order>",
+    )
+    results = stored("pruthi-sst_wiki") or {"values": {}}
+    if not results["values"]:
+        yield missing(8, "pruthi", "sst_wiki")
+        return
+    for name, run in results["values"].items():
+        found, (encoder, weight) = run["result"], name.split("/")
+        rankings = ("attention", "gradient", "gradient_x_attention", "random")
+        cells = " | ".join(f"{found[f'{ranking} auprc']['value']:.2f}" for ranking in rankings)
+        mass = found["mass"]
+        ends = f"{mass['value']:.2g} [{mass['low']:.2g}, {mass['high']:.2g}]"
+        yield f"| {encoder} | {weight} | {per_cent(found['accuracy'])} | {ends} | {cells} |"
+    yield from ("", f"Run on so many {command(results)}.")
+
+
 def judge(kind):
     """Shares of right order of each figure."""
     results = stored("judge")
@@ -261,6 +286,7 @@ TABLES = {
     "serrano_smith_optimum-imdb": lambda: serrano_smith_optimum("imdb"),
     "serrano_smith_optimum-yelp5": lambda: serrano_smith_optimum("yelp5"),
     "wen": wen,
+    "pruthi": pruthi,
     "judge-rankings": lambda: judge("rankings"),
     "judge-models": lambda: judge("models"),
     "judge-labels": judge_labels,

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import torch
 import transformers
 
 import attnfaith as af
-from attnfaith.demo.corpus import reviews
+from attnfaith.demo.corpus import Review, reviews
 from attnfaith.training import fit, recipe
 
 DATA = os.environ.get("ATTNFAITH_DATA")
@@ -62,7 +63,7 @@ def read(name: str, limits: tuple[int, int, int]) -> Texts:
     """Read a data set: at most so many training, validation and test texts, drawn once and for all."""
     if name == "demo":
         rows = [
-            {"text": review["text"], "label": int(review["label"] > 2), "impermissible": review["ranges"]}
+            {"text": review["text"], "label": int(review["label"] > 2), "impermissible": _mask(review)}
             for review in reviews(12 * sum(limits))
             if review["label"] != 2 and len(review["text"]) <= 160
         ]
@@ -87,6 +88,12 @@ def read(name: str, limits: tuple[int, int, int]) -> Texts:
         parts.append(chosen.reset_index(drop=True))
     second = next((column for column in ("hypothesis", "question") if column in parts[0]), None)
     return Texts(name, *parts, second=second, labels=int(parts[0]["label"].max()) + 1)
+
+
+def _mask(review: Review) -> list[int]:
+    """The words of ``text.split()`` that decide, as a mask."""
+    words = [match.span() for match in re.finditer(r"\S+", review["text"])]
+    return [int(any(start < high and low < end for low, high in review["ranges"])) for start, end in words]
 
 
 def _table(name: str, split: str) -> pd.DataFrame | None:

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from examples.papers import jain_wallace, page, serrano_smith, shared, wen
+from examples.papers import jain_wallace, page, pruthi, serrano_smith, shared, wen
 
-SCRIPTS = {"jain_wallace": jain_wallace, "serrano_smith": serrano_smith, "wen": wen}
-FIGURES = {"jain_wallace": 6, "serrano_smith": 8, "wen": 2}
+SCRIPTS = {"jain_wallace": jain_wallace, "serrano_smith": serrano_smith, "wen": wen, "pruthi": pruthi}
+FIGURES = {"jain_wallace": 6, "serrano_smith": 8, "wen": 2, "pruthi": 1}
 
 
 def run(script, output, monkeypatch, *options):
