@@ -13,7 +13,7 @@ from attnfaith._lazy import lazy_exports
 from attnfaith.errors import AttnFaithError, InputError, NumericalError, StorageError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from attnfaith import attribution, explanations, metrics, models, training
+    from attnfaith import attribution, diagnostics, explanations, metrics, models, training
     from attnfaith.adapters.adapter import Adapter, Affine, register_adapter
     from attnfaith.adapters.cut import Cut, cut
     from attnfaith.attribution.attributor import Attributor
@@ -41,6 +41,7 @@ _LAZY = {  # loaded when first asked for: torch, Transformers, captum and pandas
     "attribution": "attnfaith.attribution",
     "compare_hiding": "attnfaith.evaluation.hiding_comparison",
     "cut": "attnfaith.adapters.cut",
+    "diagnostics": "attnfaith.diagnostics",
     "explanations": "attnfaith.explanations",
     "load_results": "attnfaith.evaluation.results",
     "merge": "attnfaith.evaluation.merging",
@@ -74,6 +75,7 @@ __all__ = [
     "attribution",
     "compare_hiding",
     "cut",
+    "diagnostics",
     "explanations",
     "load_results",
     "merge",

@@ -8,6 +8,7 @@ import typer
 
 from attnfaith.cli.compare import compare
 from attnfaith.cli.demo import demo
+from attnfaith.cli.diagnose import diagnose
 from attnfaith.cli.evaluate import evaluate
 from attnfaith.cli.exit_codes import ErrorReportingGroup
 from attnfaith.cli.explain import explain
@@ -49,5 +50,5 @@ def main(
     """
 
 
-for command in (evaluate, report, explain, compare, merge, train, models, demo):
+for command in (evaluate, report, explain, compare, diagnose, merge, train, models, demo):
     app.command(cls=CommandWithNames)(command)

@@ -14,7 +14,9 @@ NAME = "report.html"
 
 
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a finished run, or its address.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="The folder of a finished run or diagnosis, or an address.")
+    ],
     output: Annotated[
         str | None,
         typer.Option(
@@ -37,6 +39,7 @@ def report(
     [cyan]attnfaith report run/[/cyan]                                         into run/report.html
     [cyan]attnfaith report run/ --output report.html --title "Reviews"[/cyan]
     [cyan]attnfaith evaluate ./my-model reviews.csv --report report.html[/cyan]   right after the evaluation
+    [cyan]attnfaith report diagnosis/[/cyan]                                   of attnfaith diagnose
     [cyan]attnfaith compare run-a/ run-b/ --report compared.html[/cyan]        two runs side by side
 
     [bold]Exit code[/bold]
@@ -49,11 +52,19 @@ def report(
     """
     if output is None and is_address(run):
         raise InputError(f"{run!r} is an address, and a report is written to a local file: give --output FILE.")
+    from attnfaith.diagnostics.folder import is_diagnosis
     from attnfaith.evaluation.results import load_results
     from attnfaith.report.output_file import check_report_path
     from attnfaith.storage.atomic_files import folder_of
 
     target = None if output is None else check_report_path(output)
+    if not is_address(run) and is_diagnosis(run):
+        from attnfaith.diagnostics.diagnosis import load_diagnosis
+
+        diagnosis = load_diagnosis(run)
+        page = diagnosis.to_html(check_report_path(diagnosis.path / NAME) if target is None else target, title=title)
+        print_lines(f"{diagnosis}\nThe report is in {str(page)!r}. Open it in a browser.")
+        return
     results = load_results(run)
     if target is None:
         target = check_report_path(folder_of(run) / NAME)

@@ -233,3 +233,21 @@ def total_variation(left: Tensor, right: Tensor) -> Tensor:
         tensor(0.2500)
     """
     return (left - right).abs().sum(-1) / 2
+
+
+def kullback_leibler(left: Tensor, right: Tensor, *, floor: float = 1e-12) -> Tensor:
+    """Kullback-Leibler divergence of ``left`` from ``right`` in nats, ``[..., N]`` twice to ``[...]``.
+
+    A probability below ``floor`` counts as ``floor`` inside the logarithms. So a 0 on the right gives a large number
+    where the definition is infinite, a 0 on the left adds nothing, and gradients are finite everywhere.
+
+    Args:
+        left: the distribution whose expectation is taken.
+        right: the distribution that it is compared with.
+        floor: the least probability inside the logarithms.
+
+    Example:
+        >>> kullback_leibler(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5]))
+        tensor(0.6931)
+    """
+    return (left * (left.clamp_min(floor).log() - right.clamp_min(floor).log())).sum(-1)

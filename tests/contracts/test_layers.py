@@ -17,7 +17,7 @@ LAYERS = (
     ("metrics",),
     ("evaluation",),
     ("report",),
-    ("training", "demo", "cli", "survey"),
+    ("training", "diagnostics", "demo", "cli", "survey"),
 )
 """Lowest first. Below all of them are the modules of the package's root; ``survey`` is one, but an application."""
 LEVEL = {room: level for level, rooms in enumerate(LAYERS, 1) for room in rooms}
@@ -25,6 +25,7 @@ EXCEPTIONS = {
     # The doors of the package: they name what users import from them, and import it when it is used.
     ("__init__", "attribution"),
     ("__init__", "adapters"),
+    ("__init__", "diagnostics"),
     ("__init__", "evaluation"),
     ("__init__", "explanations"),
     ("__init__", "metrics"),

@@ -11,8 +11,9 @@ import attnfaith.errors
 import attnfaith.training
 
 API = Path(__file__).parents[2] / "docs" / "api.md"
-MODULES = """attnfaith attnfaith.attribution attnfaith.demo.corpus attnfaith.errors attnfaith.explanations
-attnfaith.metrics attnfaith.models attnfaith.plots attnfaith.survey attnfaith.tests attnfaith.training""".split()
+MODULES = """attnfaith attnfaith.attribution attnfaith.demo.corpus attnfaith.diagnostics attnfaith.errors
+attnfaith.explanations attnfaith.metrics attnfaith.models attnfaith.plots attnfaith.survey attnfaith.tests
+attnfaith.training""".split()
 """What users import from. All other modules may change without notice."""
 
 

@@ -85,6 +85,8 @@ class Objective:
         name: names its draws, and begins the names of its figures.
         weight: the factor of its term in the loss; 0 leaves the training as it would be without the term.
         needs_attention: whether ``step.attention`` is used.
+        replaces_loss: whether the terms of the objectives take the place of the model's own loss, which reads the
+            labels.
         column: the column of the data that `marks` reads; None for none.
 
     Example:
@@ -104,6 +106,7 @@ class Objective:
 
     name: ClassVar[str] = "objective"
     needs_attention: ClassVar[bool] = False
+    replaces_loss: ClassVar[bool] = False
     weight: float = 0.0
     column: str | None = None
 

@@ -77,6 +77,11 @@ class RunningObjectives:
         """Whether any objective adds a term to the loss."""
         return any(objective.weight for objective in self.objectives)
 
+    @property
+    def replaces_loss(self) -> bool:
+        """Whether the terms take the place of the model's own loss."""
+        return any(objective.replaces_loss for objective in self.objectives)
+
     @contextmanager
     def held(self) -> Iterator[RunningObjectives]:
         """Everything that the objectives hold, until the training ends."""
@@ -174,7 +179,7 @@ class WithObjectives:
         inputs, steps = running.steps(inputs, training=model.training, number_of_step=self.state.global_step)
         loss, outputs = compute(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         terms = running.terms(steps, outputs)
-        loss = loss + terms if running.penalises else loss
+        loss = terms if running.replaces_loss else loss + terms if running.penalises else loss
         if not model.training:
             for name, values in running.figures(steps).items():
                 self._figures[name].append(values.detach().double().cpu())

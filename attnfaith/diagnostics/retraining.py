@@ -1,0 +1,179 @@
+"""Training a model like the one that is diagnosed: the same architecture, fresh weights, the same settings."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
+
+from attnfaith.diagnostics.texts import Texts
+from attnfaith.errors import InputError, UnsupportedModelError
+from attnfaith.models.configuration import AttentionClassifierConfig
+from attnfaith.parameter_names import parameter
+from attnfaith.randomness import keyed_generator
+from attnfaith.training.fitting import History, fit
+from attnfaith.validation import number, one_of, short_repr, whole_number
+
+RATES = {"own": 1e-3, "pretrained": 2e-5, "scratch": 3e-4}
+"""Learning rates where none is given: attnfaith's own models, a pretrained Transformer, a Transformer from scratch."""
+_NOT_SETTINGS = (
+    "model", "tokenizer", "train", "validation", "text_column", "label_column", "second_text_column", "objectives",
+    "seed", "checkpoint_dir", "quiet",
+)  # fmt: skip
+SMALL_EPOCHS = 3
+"""The most epochs in a small diagnosis."""
+
+
+@dataclass(frozen=True, eq=False)
+class Retraining:
+    """How a model like the diagnosed one is trained.
+
+    Attributes:
+        base: the diagnosed model; it is not changed.
+        tokenizer: of the base.
+        start: the checkpoint whose weights a training begins with; None for weights drawn at random.
+        settings: arguments of `attnfaith.training.fit`.
+        vectors: pretrained word vectors that fresh weights begin with, by word; None for none.
+    """
+
+    base: nn.Module
+    tokenizer: Any
+    start: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    vectors: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.base, PreTrainedModel):
+            raise UnsupportedModelError(
+                f"{type(self.base).__name__} cannot be trained again from its configuration: it is no model of "
+                "Transformers. Diagnose a Transformers classifier, or one of attnfaith.models."
+            )
+        if self.vectors is not None and not self.own:
+            raise InputError(
+                f"{parameter('vectors')} are for the models of attnfaith; a Transformer begins with the weights of "
+                f"{parameter('start')}."
+            )
+        _check_settings(self.settings)
+
+    @property
+    def own(self) -> bool:
+        """Whether the model is one of `attnfaith.models`."""
+        return isinstance(self.base.config, AttentionClassifierConfig)
+
+    @property
+    def origin(self) -> str:
+        """What a training begins with, in words."""
+        if self.start is not None:
+            return f"the weights of {self.start!r}"
+        return "random weights" if self.vectors is None else "random weights and pretrained word vectors"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The settings, and the learning rate that is used where they have none."""
+        kind = "own" if self.own else "scratch" if self.start is None else "pretrained"
+        return {"learning_rate": RATES[kind], **self.settings}
+
+    def fresh(self, seed: int) -> PreTrainedModel:
+        """A new model with the weights that a training with this seed begins with."""
+        base: Any = self.base
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(int(torch.randint(2**62, (1,), generator=keyed_generator(seed, "fresh weights"))))
+            if self.start is None:
+                model: Any = type(base)(copy.deepcopy(base.config))
+                if self.vectors is not None:
+                    model.set_word_vectors(self.tokenizer, self.vectors)
+            else:
+                model = self._from_checkpoint(base.config)
+        return model.to(base.device).float()
+
+    def _from_checkpoint(self, config: Any) -> Any:
+        assert self.start is not None
+        try:
+            return AutoModelForSequenceClassification.from_pretrained(
+                self.start,
+                num_labels=config.num_labels,
+                id2label=config.id2label,
+                label2id=config.label2id,
+                problem_type=config.problem_type,
+                ignore_mismatched_sizes=True,
+                trust_remote_code=False,
+                weights_only=True,
+            )
+        except (OSError, ValueError, KeyError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"The checkpoint {short_repr(self.start)} cannot be loaded: {reason[:300]}", code="model-not-found"
+            ) from error
+
+    def train(
+        self,
+        seed: int,
+        texts: Texts,
+        *,
+        objectives: Sequence[Any] = (),
+        epochs: int | None = None,
+        checkpoints: Path | None = None,
+    ) -> tuple[PreTrainedModel, History]:
+        """Train a fresh model on the texts for training, choosing the epoch by those for validation.
+
+        Args:
+            seed: of the weights, the order of the texts, and dropout.
+            texts: labelled.
+            objectives: of `attnfaith.training.objectives`, that change how the model is trained.
+            epochs: the most epochs; by default as the settings say.
+            checkpoints: a folder from which a killed training goes on.
+        """
+        model, arguments = self.fresh(seed), self.arguments
+        if epochs is not None:
+            arguments["epochs"] = min(epochs, arguments.get("epochs", epochs))
+        if objectives:
+            arguments["objectives"] = list(objectives)
+        pairs = any("second_text" in row for row in texts["train"].for_training()[:1])
+        history = fit(
+            model,
+            self.tokenizer,
+            texts["train"].for_training(),
+            texts["validation"].for_training(),
+            text_column="text",
+            label_column="label",
+            second_text_column="second_text" if pairs else None,
+            seed=seed,
+            checkpoint_dir=checkpoints,
+            **arguments,
+        )
+        return model, history
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse settings that `fit` does not have, or does not take, before anything is trained."""
+    known = [name for name in inspect.signature(fit).parameters if name not in _NOT_SETTINGS]
+    for name, value in settings.items():
+        one_of(name, known, "training")
+        if name == "learning_rate":
+            number(value, name, above=0)
+        elif name in ("epochs", "batch_size") or (name == "patience" and value is not None):
+            whole_number(value, name, least=1)
+
+
+def describe(history: History) -> dict[str, Any]:
+    """The course of a training as JSON."""
+    return {
+        "epochs": [dict(epoch) for epoch in history.epochs],
+        "best_epoch": history.best_epoch,
+        "stopped": history.stopped,
+        "seconds": round(history.seconds, 3),
+        "best": _best(history),
+    }
+
+
+def _best(history: History) -> str:
+    """The epoch that was kept, in words."""
+    accuracy = history.best.get("validation_accuracy", float("nan"))
+    return f"validation accuracy {100 * accuracy:.1f} % in epoch {history.best_epoch} of {len(history.epochs)}"

@@ -1,0 +1,1 @@
+"""Uniform attention: whether learning attention helps at all."""

@@ -1,0 +1,80 @@
+"""Uniform attention finds planted truth: tasks that need attention, and tasks in which it cannot matter."""
+
+import random
+
+import pytest
+import torch
+
+import attnfaith as af
+from attnfaith.diagnostics.outputs import outputs_of
+from attnfaith.functional.decision import Decision
+from attnfaith.text.encoder import TextEncoder
+from attnfaith.training import FixedAttention, fit
+
+NAMES, COLOURS = ("anna", "bob", "carl"), ("red", "blue")
+
+
+def asked(count, seed):
+    """What colour does somebody have? The text says it of all; only the one who is asked for counts.
+
+    With uniform attention the logits are a sum of what the text says and of what the question says: no such sum gives
+    the colour of the one who is asked for.
+    """
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        colours = {name: draw.choice(COLOURS) for name in NAMES}
+        name = draw.choice(NAMES)
+        text = " ".join(f"{key}{value}" for key, value in colours.items())
+        rows.append({"text": text, "question": name, "label": COLOURS.index(colours[name])})
+    return rows
+
+
+def repeated(count, seed):
+    """All words of a text are the same: every attention gives the same average."""
+    draw = random.Random(seed)
+    return [{"text": " ".join([COLOURS[label]] * draw.randint(2, 5)), "label": label} for label in (0, 1) * count]
+
+
+def accuracy(rows, question, kind, **options):
+    tokenizer = af.models.WordTokenizer.train([" ".join(map(str, row.values())) for row in rows], min_count=1)
+    torch.manual_seed(0)
+    sizes = {"embedding_size": 16, "hidden_size": 16, "input_dropout": 0.0, "classifier_dropout": 0.0}
+    model = af.models.from_preset("FLANnoenc", num_labels=2, tokenizer=tokenizer, **sizes | options)
+    fixed = FixedAttention("uniform")
+    fit(
+        model,
+        tokenizer,
+        rows,
+        rows,
+        learning_rate=0.03,
+        epochs=12,
+        batch_size=16,
+        second_text_column=question,
+        objectives=[fixed] if kind == "uniform" else [],
+    )
+    encoder = TextEncoder(tokenizer, model)
+    texts = [(row["text"], row[question]) if question else row["text"] for row in rows]
+
+    def right(cut):
+        outputs = outputs_of(cut, encoder, encoder.encode(texts), Decision())
+        return (outputs.predictions == [row["label"] for row in rows]).mean(), outputs
+
+    if kind == "learned":
+        return right(af.cut(model))
+    with fixed.on(model):
+        return right(af.cut(model))
+
+
+def test_a_task_that_needs_attention_is_told_from_uniform():
+    rows = asked(160, 0)
+    learned, _ = accuracy(rows, "question", "learned", query=True)
+    uniform, outputs = accuracy(rows, "question", "uniform", query=True)
+    assert learned > 0.95
+    assert uniform < 0.85
+    assert all(weights == pytest.approx(1 / len(weights)) for weights in outputs.items)
+
+
+def test_a_task_in_which_attention_cannot_matter_is_as_good_with_uniform():
+    rows = repeated(20, 0)
+    assert accuracy(rows, None, "learned")[0] == accuracy(rows, None, "uniform")[0] == 1.0
