@@ -34,7 +34,7 @@ def accuracies():
             guided(words, truth if guide == "truth" else [np.full(LENGTH, 1 / LENGTH)] * len(words), labels)
             for words, truth, labels in sets
         ]
-        probe = train_probe(embeddings, *texts[:2], CLASSES, learned=guide == "learned", epochs=25)
+        probe = train_probe(embeddings, *texts[:2], CLASSES, learned=guide == "learned")
         result[guide] = float((predict(probe, texts[2]).argmax(1) == texts[2].labels).mean())
     return result
 

@@ -16,7 +16,7 @@ from attnfaith.diagnostics.accuracy import by_kind, quantities
 from attnfaith.diagnostics.base import Diagnostic, Figures, Tables, diagnostics, estimates
 from attnfaith.diagnostics.folder import OUTPUTS
 from attnfaith.diagnostics.outputs import Outputs, uniform_like
-from attnfaith.diagnostics.probe.mlp import EPOCHS, Guided, predict, train_probe
+from attnfaith.diagnostics.probe.mlp import Guided, predict, train_probe
 from attnfaith.diagnostics.session import Plan, Session
 from attnfaith.diagnostics.texts import PARTS
 from attnfaith.errors import UnsupportedModelError
@@ -135,7 +135,7 @@ def _predictions(
             session.texts.classes,
             learned=guide == LEARNED,
             seed=seed,
-            epochs=session.epochs or EPOCHS,
+            epochs=session.epochs,
         )
         chosen = predict(probe, texts["test"]).argmax(1)
         session.folder.write_table(name, pa.table({"prediction": pa.array(chosen, pa.int64())}), OUTPUTS)

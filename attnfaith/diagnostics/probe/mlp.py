@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from attnfaith.randomness import keyed_generator
 
 HIDDEN = 128
-EPOCHS = 30
-PATIENCE = 5
+EPOCHS, STEPS = 30, 900
+"""The most epochs: so many, or as many as have so many steps, where texts are few."""
+PATIENCE, PATIENT_STEPS = 5, 200
+"""The epochs without a better validation accuracy before training stops, at least so many steps."""
 RATE = 1e-3
 BATCH = 32
 _READ = 512  # texts that are classified at once
@@ -83,7 +85,7 @@ def train_probe(
     *,
     learned: bool = False,
     seed: int = 0,
-    epochs: int = EPOCHS,
+    epochs: int | None = None,
 ) -> ProbeModel:
     """Train a probe, and keep the epoch with the best validation accuracy (the first of several).
 
@@ -94,7 +96,7 @@ def train_probe(
         classes: the number of classes.
         learned: whether the probe learns weights of its own; those of the texts are then not read.
         seed: of the weights and the order of the texts.
-        epochs: the most epochs.
+        epochs: the most epochs; by default `EPOCHS`, and more where texts are few.
 
     Example:
         >>> words = [np.array([number % 2, 2]) for number in range(40)]
@@ -112,7 +114,9 @@ def train_probe(
     optimizers = [torch.optim.Adam(dense, lr=RATE), torch.optim.SparseAdam(model.embeddings.parameters(), lr=RATE)]
     best, kept, since = -1.0, {name: value.clone() for name, value in model.state_dict().items()}, 0
     labels = torch.from_numpy(train.labels)
-    for _ in range(epochs):
+    steps = -(-len(train.labels) // BATCH)
+    patience = max(PATIENCE, -(-PATIENT_STEPS // steps))
+    for _ in range(max(EPOCHS, -(-STEPS // steps)) if epochs is None else epochs):
         model.train()
         order = torch.randperm(len(train.labels), generator=generator).tolist()
         for start in range(0, len(order), BATCH):
@@ -128,7 +132,7 @@ def train_probe(
         if accuracy > best:
             best, since = accuracy, 0
             kept = {name: value.clone() for name, value in model.state_dict().items()}
-        if since >= PATIENCE:
+        if since >= patience:
             break
     model.load_state_dict(kept)
     return model.eval()
