@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,13 +20,15 @@ from attnfaith.models.configuration import AttentionClassifierConfig
 from attnfaith.parameter_names import parameter
 from attnfaith.randomness import keyed_generator
 from attnfaith.training.fitting import History, fit
+from attnfaith.training.identity import read_training
+from attnfaith.training.recipes import FINE_TUNING, recipe
 from attnfaith.validation import number, one_of, short_repr, whole_number
 
-RATES = {"own": 1e-3, "pretrained": 2e-5, "scratch": 3e-4}
-"""Learning rates where none is given: attnfaith's own models, a pretrained Transformer, a Transformer from scratch."""
+RATES = {"own": 1e-3, "scratch": 3e-4}
+"""Learning rates where none is given: of attnfaith's own models, and of a Transformer from random weights."""
 _NOT_SETTINGS = (
     "model", "tokenizer", "train", "validation", "text_column", "label_column", "second_text_column", "objectives",
-    "seed", "checkpoint_dir", "quiet",
+    "max_length", "seed", "checkpoint_dir", "quiet",
 )  # fmt: skip
 SMALL_EPOCHS = 3
 """The most epochs in a small diagnosis."""
@@ -41,6 +44,8 @@ class Retraining:
         start: the checkpoint whose weights a training begins with; None for weights drawn at random.
         settings: arguments of `attnfaith.training.fit`.
         vectors: pretrained word vectors that fresh weights begin with, by word; None for none.
+        max_length: longer texts are truncated.
+        texts: how many there are to train on; a recipe has more epochs where they are few.
     """
 
     base: nn.Module
@@ -48,6 +53,8 @@ class Retraining:
     start: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     vectors: Any = None
+    max_length: int | None = None
+    texts: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, PreTrainedModel):
@@ -78,7 +85,8 @@ class Retraining:
     def arguments(self) -> dict[str, Any]:
         """The settings, and the learning rate that is used where they have none."""
         kind = "own" if self.own else "scratch" if self.start is None else "pretrained"
-        return {"learning_rate": RATES[kind], **self.settings}
+        missing = recipe(FINE_TUNING, texts=self.texts) if kind == "pretrained" else {"learning_rate": RATES[kind]}
+        return {**missing, **self.settings}
 
     def fresh(self, seed: int) -> PreTrainedModel:
         """A new model with the weights that a training with this seed begins with."""
@@ -144,6 +152,7 @@ class Retraining:
             text_column="text",
             label_column="label",
             second_text_column="second_text" if pairs else None,
+            max_length=self.max_length,
             seed=seed,
             checkpoint_dir=checkpoints,
             **arguments,
@@ -151,9 +160,36 @@ class Retraining:
         return model, history
 
 
+def recorded_training(model: Any) -> dict[str, Any]:
+    """The settings that ``attnfaith train`` stored beside a model; none for a model that was made otherwise.
+
+    Args:
+        model: a model, or its path.
+    """
+    if not isinstance(model, str | os.PathLike) or not Path(model).is_dir():
+        return {}
+    stored = read_training(Path(model))
+    return {} if stored is None else dict(stored["training"])
+
+
+def settings_of(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `fit`: those that were recorded, and in their place those that are given.
+
+    Example:
+        >>> settings_of({"learning_rate": 0.1, "epochs": 3, "start": "HANrnn", "seed": 7}, {"epochs": 5})
+        {'learning_rate': 0.1, 'epochs': 5}
+    """
+    kept = {name: value for name, value in recorded.items() if name in _settings_known()}
+    return kept | dict(given)
+
+
+def _settings_known() -> list[str]:
+    return [name for name in inspect.signature(fit).parameters if name not in _NOT_SETTINGS]
+
+
 def _check_settings(settings: Mapping[str, Any]) -> None:
     """Refuse settings that `fit` does not have, or does not take, before anything is trained."""
-    known = [name for name in inspect.signature(fit).parameters if name not in _NOT_SETTINGS]
+    known = _settings_known()
     for name, value in settings.items():
         one_of(name, known, "training")
         if name == "learning_rate":

@@ -19,7 +19,7 @@ from attnfaith.data.labels import ModelLabels
 from attnfaith.diagnostics.diagnosis import SUMMARY, Diagnosis
 from attnfaith.diagnostics.folder import DiagnosisFolder
 from attnfaith.diagnostics.known import diagnostics
-from attnfaith.diagnostics.retraining import Retraining
+from attnfaith.diagnostics.retraining import Retraining, recorded_training, settings_of
 from attnfaith.diagnostics.seeds.diagnostic import LEAST_SEEDS
 from attnfaith.diagnostics.session import Session
 from attnfaith.diagnostics.texts import PARTS, Texts, read_texts
@@ -90,7 +90,8 @@ def diagnose(
         split: of data that have several: the one for training, or all of them.
         start: a checkpoint that each training begins with, such as the pretrained encoder that was fine-tuned; without
             it, trainings begin with random weights.
-        training: arguments of `attnfaith.training.fit` that the model was trained with.
+        training: arguments of `attnfaith.training.fit` that the model was trained with. What `attnfaith.training.train`
+            stored beside a model is used unless it is given here.
         vectors: word vectors that a model of `attnfaith.models` begins with: a file, or what
             ``attnfaith.models.load_vectors`` returns.
         seeds: how many training seeds.
@@ -121,7 +122,16 @@ def diagnose(
     base = cut_model.model
     if isinstance(vectors, str | os.PathLike):
         vectors = load_vectors(os.fspath(vectors), only=set(tokenizer.get_vocab()))
-    retraining = Retraining(base, tokenizer, None if start is None else os.fspath(start), dict(training or {}), vectors)
+    recorded = recorded_training(model)
+    max_length = recorded.get("max_length") if max_length is None else max_length
+    retraining = Retraining(
+        base,
+        tokenizer,
+        None if start is None else os.fspath(start),
+        settings_of(recorded, training or {}),
+        vectors,
+        max_length,
+    )
     config: Any = base.config
     decision = decision_of(config, config.num_labels)
     if decision.kind not in ("multiclass", "sigmoid"):
@@ -145,7 +155,8 @@ def diagnose(
     texts = read_texts(
         data, options, labels, encoder, validation=validation_data, test=test_data, small=small, seed=seed
     )
-    texts = replace(texts, notes=(*texts.notes, *_notes(retraining, texts)))
+    retraining = replace(retraining, texts=len(texts["train"].rows))
+    texts = replace(texts, notes=(*texts.notes, *_notes(retraining, texts, recorded)))
     folder.start(
         {
             "model": fingerprint_model(base),
@@ -241,9 +252,14 @@ def _names(config: Any) -> tuple[str, ...]:
     return tuple(str(name) for _, name in sorted(named.items()))
 
 
-def _notes(retraining: Retraining, texts: Texts) -> list[str]:
+def _notes(retraining: Retraining, texts: Texts, recorded: Mapping[str, Any]) -> list[str]:
     """What a reader must know of how models are trained again."""
     notes = [f"Each training begins with {retraining.origin}; its settings: {_listed(retraining.arguments)}."]
+    if recorded.get("vectors") and retraining.vectors is None:
+        notes.append(
+            f"The model was trained with the word vectors {recorded['vectors']!r}, and these trainings begin without: "
+            f"give the file as {parameter('vectors')}."
+        )
     if not retraining.own and retraining.start is None:
         notes.append(
             f"A Transformer that begins with random weights learns little from {len(texts['train'].rows):,} texts, and "

@@ -1,0 +1,32 @@
+"""Settings of a retraining: what was stored beside the model, what is given, and what is left."""
+
+import json
+
+import pytest
+
+from attnfaith.diagnostics.retraining import Retraining, recorded_training, settings_of
+from attnfaith.errors import InputError
+from attnfaith.tiny_models import tiny_model
+from attnfaith.training import recipe
+from tests.helpers.training_data import small
+
+
+def test_what_was_stored_beside_a_model_is_used(tmp_path):
+    stored = {"start": "FLANrnn", "learning_rate": 0.01, "epochs": 9, "seed": 3, "vectors": "glove.txt"}
+    (tmp_path / "training.json").write_text(json.dumps({"training": stored, "finished": True}))
+    recorded = recorded_training(tmp_path)
+    assert recorded == stored
+    assert settings_of(recorded, {"epochs": 2}) == {"learning_rate": 0.01, "epochs": 2}
+    assert recorded_training(tmp_path / "none") == recorded_training(object()) == {}
+
+
+def test_a_checkpoint_is_fine_tuned_by_the_recipe():
+    model, tokenizer = tiny_model("bert"), small("FLANnoenc")[1]
+    tuned = Retraining(model, tokenizer, start="somewhere", settings={"epochs": 4}, texts=300).arguments
+    assert tuned == recipe("fine-tuning", texts=300) | {"epochs": 4}
+    assert Retraining(model, tokenizer).arguments["learning_rate"] > tuned["learning_rate"]
+
+
+def test_word_vectors_are_for_models_of_attnfaith():
+    with pytest.raises(InputError, match="vectors"):
+        Retraining(tiny_model("bert"), small("FLANnoenc")[1], vectors=object())
