@@ -62,7 +62,7 @@ OLDEST_TESTS ?= tests/test_survey.py tests/adapters tests/attribution tests/cli 
 	attnfaith/survey.py attnfaith/transformers_versions.py
 
 test-oldest: $(OLDEST)/.attnfaith-installed  ## the quick tests on the oldest versions of other packages that are admitted
-	OMP_NUM_THREADS=1 $(OLDEST)/bin/pytest -n $(JOBS) -m "not slow and not families" $(OLDEST_TESTS)
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/pytest -n $(JOBS) --dist loadscope -m "not slow and not families" $(OLDEST_TESTS)
 
 $(OLDEST)/.attnfaith-installed: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,6 +16,10 @@ from attnfaith.functional.ranking import order_of
 from attnfaith.parameter_names import parameter
 from attnfaith.text.encoded import EncodedText
 from attnfaith.text.offsets import Span
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MERGES: dict[str, Callable[[list[float]], float]] = {
     "sum": math.fsum,
@@ -180,14 +184,14 @@ class Explanation:
             "notes": list(self.notes),
         }
 
-    def plot(self, axis: Any = None, *, top: int = 30) -> Any:
-        """Draw bars of the words (or a HAN's sentences) in text order, and return the matplotlib axis.
+    def plot(self, *, top: int = 30, ax: Axes | None = None) -> Figure:
+        """A figure of the words (or a HAN's sentences) as bars, in text order.
 
         Args:
-            axis: the axis to draw on; a new figure by default.
             top: the number of words that are drawn: those with the largest scores in size.
+            ax: axes of your own to draw into; the figure that holds them is returned.
         """
-        return rendering.plot(self, axis, top)
+        return rendering.plot(self, ax, top)
 
     def visualization_record(self) -> Any:
         """The record that ``captum.attr.visualization.visualize_text`` draws, with scores scaled to [-1, 1]."""

@@ -29,7 +29,7 @@ CONTROL = "random"
 
 ROLES = ("ordinary", "search", "control")
 PASSES_PER = ("text", "item", "pair")
-_COUNTS = {"text": "{0:g}", "item": "{0:g} N", "pair": "{0:g} N x N"}
+_EACH = {"text": "", "item": " for each item", "pair": " for each pair of items"}
 
 
 class PlotStyle(NamedTuple):
@@ -140,15 +140,14 @@ class Method:
             return "unknown"
         if not self.passes:
             return "none"
-        count = _COUNTS[self.passes_per].format(self.passes)
-        if self.grows_with_length:
-            count = count.removeprefix("1 ")
-        needed = ""
+        count, needed = f"{self.passes:g}", ""
         if self.most_passes not in (None, self.passes):
-            count, needed = f"{count} to {_COUNTS[self.passes_per].format(self.most_passes)}", ", as needed"
+            count, needed = f"{count} to {self.most_passes:g}", ", as needed"
         unit = "pass" if count == "1" else "passes"
         part = " after attention" if self.level == "attention" else ""
-        return f"{count} {unit}{part}{needed}{', forward and backward' if self.backward else ''}"
+        return (
+            f"{count} {unit}{part}{_EACH[self.passes_per]}{needed}{', forward and backward' if self.backward else ''}"
+        )
 
 
 methods: Registry[tuple[str, str], Method] = Registry("method")

@@ -28,6 +28,9 @@ from attnfaith.notebook import MUTED, box, muted, safe, table
 from attnfaith.text.encoded import BLANKS
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from attnfaith.attribution.explanation import Explanation, Piece
 
 MOST, MOST_PIECES = 20, 200
@@ -94,18 +97,17 @@ def pieces_html(explanation: Explanation, pieces: Sequence[Piece]) -> str:
     return box(table(("rank", "score", "text"), rows), more, muted(caption))
 
 
-def plot(explanation: Explanation, axis: Any, top: int) -> Any:
-    """Bars of the ``top`` words (or a HAN's sentences) of the largest size, in text order; the matplotlib axis."""
+def plot(explanation: Explanation, axis: Axes | None, top: int) -> Figure:
+    """Bars of the ``top`` words (or a HAN's sentences) of the largest size, in text order."""
     pieces = _pieces(explanation)
     count = len(pieces)
     if count > top:
         largest = sorted(range(count), key=lambda index: -abs(finite(pieces[index].score) or 0))[:top]
         pieces = [pieces[index] for index in sorted(largest)]
-    if axis is None:
-        # With pyplot, unlike the figures of results: a notebook shows axes only if pyplot made their figure.
-        import matplotlib.pyplot as plt
+    from attnfaith.paper_figure import PaperFigure, figure_of  # it imports matplotlib
 
-        _, axis = plt.subplots(figsize=(6, 1.2 + 0.26 * max(len(pieces), 1)), layout="constrained")
+    if axis is None:
+        axis = PaperFigure.of_width(6, 1.2 + 0.26 * max(len(pieces), 1)).add_subplot()
     scores = [finite(piece.score) for piece in pieces]
     colours = [_rgb(AGAINST if (score or 0) < 0 else FOR) for score in scores]
     axis.barh(range(len(pieces)), [score or 0.0 for score in scores], color=colours)
@@ -121,7 +123,7 @@ def plot(explanation: Explanation, axis: Any, top: int) -> Any:
     source = visible(_source(explanation)) + (f": the {top} largest of {count}" if count > top else "")
     axis.set_xlabel(source, parse_math=False)
     axis.set_title(visible(headline(explanation)), parse_math=False)
-    return axis
+    return figure_of(axis)
 
 
 def captum_record(explanation: Explanation) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from attnfaith.addresses import is_address
@@ -166,7 +167,11 @@ def tell(results: Results, *, json: bool, report: Path | None = None) -> None:
         print_verdict(verdict)
         lines = [f"Note: {' '.join(note.split())}" for note in notes]
         lines.append(f"The results are in {results.location!r}.")
-        print_lines("\n".join(lines if report is None else [*lines, f"The report is in {str(report)!r}."]))
+        if report is None:
+            lines.append(f"For its figures and single texts in a browser: attnfaith report {quote(results.location)}")
+        else:
+            lines.append(f"The report is in {str(report)!r}. Open it in a browser.")
+        print_lines("\n".join(lines))
         return
     write(
         {

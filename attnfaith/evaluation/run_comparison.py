@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from attnfaith.attribution.display_names import display_name
+from attnfaith.attribution.method import YOURS
 from attnfaith.escaping import visible
 from attnfaith.evaluation.comparison import compare, sentences
 from attnfaith.evaluation.results import Results
@@ -171,7 +172,7 @@ def _cells(row: Any, figure_name: str, level_name: str) -> list[str]:
     texts = str(row.texts_a) if row.texts_a == row.texts_b else f"{row.texts_a}, {row.texts_b}"
     same_level = row.ranking_level in ("", row.erase_level)
     ranking = display_name((row.ranking_level, row.ranking)) if row.ranking else ""
-    ranking += "" if same_level else f" ({row.ranking_level} level)"
+    ranking += "" if same_level else " (yours)" if row.ranking_level == YOURS else f" ({row.ranking_level} level)"
     level = level_name or row.erase_level
     return [visible(level), visible(ranking), figure_name, _value(row.a), _value(row.b), difference, texts]
 

@@ -285,6 +285,14 @@ def _rivals(
     }
 
 
+_DESCRIBED = {
+    Label.PARTLY: "partly faithful",
+    Label.UNFAITHFUL_OR_PARTLY: "unfaithful or partly faithful",
+    Label.PARTLY_OR_FAITHFUL: "partly or fully faithful",
+}
+"""Labels within a sentence, where the label alone would not be one."""
+
+
 def _key(name: str) -> Key:
     """A ranking that is written as "level/name"."""
     level, _, last = name.partition("/")
@@ -298,7 +306,8 @@ def _beside(figures: SummaryLookup, level: str, attention: Key | None, key: Key)
         gap = -figures.get(level, "mean_difference", attention or _NONE, key)
     return {
         "name": repr(key[1]) if key[0] == YOURS else visible(figures.name_of(level, key)),
-        "label": judge(figures, level, key).label,
+        "label": (label := judge(figures, level, key).label),
+        "described": _DESCRIBED.get(label, label),
         "gap": points(gap),
         "standing": "" if not gap.known else "better" if gap.high < 0 else "worse" if gap.low > 0 else "same",
     }

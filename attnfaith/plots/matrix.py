@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from attnfaith.attribution.method import ATTENTION
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots.labels import Key, labels_for
 from attnfaith.plots.lettering import TitleBlock, draw_empty, write
 from attnfaith.plots.panels import (
@@ -39,7 +40,6 @@ from attnfaith.plots.style import (
     PLAIN,
     RULE,
     SMALL,
-    PaperFigure,
     axes,
     hide_frame,
     name_axes,

@@ -21,6 +21,7 @@ from matplotlib.patches import Patch
 
 from attnfaith.attribution.display_names import role_of
 from attnfaith.attribution.method import ATTENTION
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots.labels import Key
 from attnfaith.plots.lettering import TitleBlock, draw_empty
 from attnfaith.plots.lines import TOGETHER, Array, Chart, Line, draw_line, draw_together
@@ -34,7 +35,6 @@ from attnfaith.plots.style import (
     TEXT,
     TITLE,
     LineStyle,
-    PaperFigure,
     axes,
     looks_for,
 )
@@ -90,10 +90,8 @@ def charts_figure(
     if len(charts) == 1:  # below each other: one may have many more panels
         charts = [[chart] for chart in charts[0]]
     wide = len(charts[0]) == 1 and (beside > 1 or charts[0][0].wide)
-    most = max(panels_of(chart) for row in charts for chart in row)
-    across = math.ceil(most / math.ceil(most / (2 * ACROSS))) if wide else ACROSS
     beside = max(map(len, charts))
-    downs = [max(math.ceil(panels_of(chart) / across) for chart in row) for row in charts]
+    downs = [max(math.ceil(panels_of(chart) / _across(chart, wide)) for chart in row) for row in charts]
     heights = [
         AROUND + PANEL * down + max(chart.ticks for chart in row) for row, down in zip(charts, downs, strict=True)
     ]
@@ -103,8 +101,13 @@ def charts_figure(
     parts = figure.subfigures(len(charts), beside, squeeze=False, height_ratios=heights)
     for row, down, cells in zip(charts, downs, parts, strict=True):
         for chart, part in zip(row, cells, strict=True):
-            draw_apart(chart, part, across=across, down=down)
+            draw_apart(chart, part, across=_across(chart, wide), down=down)
     return target.saved(figure)
+
+
+def _across(chart: Chart, wide: bool) -> int:
+    """How many panels of a chart are beside each other: on a wide figure such that its rows are filled evenly."""
+    return math.ceil(panels_of(chart) / math.ceil(panels_of(chart) / (2 * ACROSS))) if wide else ACROSS
 
 
 def panels_of(chart: Chart) -> int:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -18,10 +17,11 @@ from attnfaith import validation
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.estimates.summary_table import COLUMNS
+from attnfaith.paper_figure import PaperFigure, figure_of
 from attnfaith.plots.files import check_path, write_figure
 from attnfaith.plots.labels import Key
 from attnfaith.plots.lettering import TitleBlock
-from attnfaith.plots.style import COLUMN, PAGE, PaperFigure
+from attnfaith.plots.style import COLUMN, PAGE
 
 PANELS = 9  # classes with a panel of their own
 
@@ -132,10 +132,7 @@ class Target:
         """Draw the only panel of a figure."""
         axis = PaperFigure.of_width(width, height).add_subplot() if self.axis is None else self.axis
         draw(axis)
-        figure: Any = axis.figure
-        while figure.figure is not figure:  # axes may stand in a part of a figure
-            figure = figure.figure
-        return self.saved(figure)
+        return self.saved(figure_of(axis))
 
     def saved(self, figure: Figure) -> Figure:
         """Return the figure, written to its file if there is one."""

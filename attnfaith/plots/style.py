@@ -1,21 +1,19 @@
-"""Colours, lines, font sizes, and figures made without pyplot."""
+"""Colours, lines, font sizes, and axes that use them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import cycle
 from typing import TypeAlias
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import PercentFormatter
 
 from attnfaith.attribution.display_names import role_of, style_of
 from attnfaith.attribution.method import PlotStyle
 from attnfaith.escaping import visible
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots.labels import Key
 
 Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
@@ -72,26 +70,6 @@ def looks_for(keys: Iterable[Key], highlight: Sequence[str] | None = None) -> di
         line = _DOTTED if role_of(key) == "control" else _LINES.get(key[0], _YOURS)
         looks[key] = LineStyle(colour, marker, line, key in styles)
     return looks
-
-
-class PaperFigure(Figure):
-    """A figure outside pyplot: a notebook displays it, and it need not be closed.
-
-    Example:
-        >>> PaperFigure.of_width(3.5, 2.6).add_subplot().get_title()
-        ''
-    """
-
-    @classmethod
-    def of_width(cls, width: float, height: float) -> PaperFigure:
-        """An empty figure of a given size in inches that keeps its labels inside."""
-        layout = ConstrainedLayoutEngine(wspace=0.06)
-        return cls(figsize=(width, height), dpi=200, layout=layout, facecolor="white")
-
-    def _repr_png_(self) -> bytes:
-        buffer = BytesIO()
-        self.savefig(buffer, format="png", dpi=150)
-        return buffer.getvalue()
 
 
 def axes(axis: Axes | None, width: float, height: float) -> Axes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -15,18 +16,24 @@ from attnfaith.evaluation.results import Results
 from attnfaith.evaluation.tests.base import tests
 from attnfaith.option_names import OPTIONS
 
-DATA = "DATA"
-"""Stands for the data, whose place a run does not record."""
+MODEL, DATA = "MODEL", "DATA"
+"""Stand for a model that was given as an object, and for the data: a run does not record where they are."""
+_CLASS_NAME = re.compile(r"[A-Z]\w*")
 
 
 def command_line(results: Results) -> str:
-    """The command that makes a run again, with `DATA` for its data; options with default values are left out."""
-    words = ["attnfaith", "evaluate", shlex.quote(results.manifest["facts"]["model"]), DATA]
+    """The command that makes a run again, with `placeholders`; options with default values are left out."""
+    words = ["attnfaith", "evaluate", shlex.quote(_model_name(results)), DATA]
     defaults = {**inspect.signature(Evaluator).parameters, **inspect.signature(Evaluator.compute).parameters}
     for name, value in _arguments(results).items():
         if value != defaults[name].default:
             words += _option(name, value)
     return " ".join([*words, *_test_options(results), "--output run/"])
+
+
+def placeholders(results: Results) -> list[str]:
+    """What stands in the command for something that the run does not record."""
+    return [MODEL, DATA] if _model_name(results) == MODEL else [DATA]
 
 
 def is_whole(results: Results) -> bool:
@@ -35,6 +42,12 @@ def is_whole(results: Results) -> bool:
     Scores that functions computed, and rankings that are not registered here, cannot be given to a command.
     """
     return _has_columns(results) and _rankings(results) is not None
+
+
+def _model_name(results: Results) -> str:
+    """The path or the name of the model. One that was made by a program has the name of its class instead."""
+    name: str = results.manifest["facts"]["model"]
+    return MODEL if _CLASS_NAME.fullmatch(name) else name
 
 
 def _has_columns(results: Results) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from attnfaith.attribution.display_names import display_name
 from attnfaith.attribution.method import ATTENTION
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, decimals, percent, unit_at
@@ -56,15 +55,17 @@ def test_tables(test: Test, results: Results) -> list[EstimateGrid]:
         shares = {words for name, words in shown.items() if name in test.percentages}
         rows = tuple(
             (
-                display_name(key, keys) if any(key) else "all texts",
+                test.row_name(key, keys) if any(key) else "all texts",
                 *(_cell(found.get(key, SummaryValue()), share=words in shares) for words, found in columns.items()),
                 str(max(found[key].texts for found in columns.values() if key in found)),
             )
             for key in keys
         )
-        notes = dict.fromkeys(item.note for found in columns.values() for item in found.values() if item.note)
+        notes = dict.fromkeys(
+            f"Note on {words}: {item.note}" for words, found in columns.items() for item in found.values() if item.note
+        )
         caption = f"Estimates at {place_of(str(level))}" if level else "Estimates"
-        head = "ranking" if any(map(any, keys)) else "over"
+        head = test.rows_are if any(map(any, keys)) else "over"
         tables.append(EstimateGrid(caption, (head, *columns, "texts"), rows, tuple(notes)))
     return tables
 
@@ -102,10 +103,10 @@ _BY = {
 
 
 def _estimates(table: pd.DataFrame, name: str) -> dict[tuple[str, str], SummaryValue]:
-    """The estimates of a figure by ranking; "figure:other" is that of attention and another ranking."""
+    """The estimates of a figure by ranking; "figure:other" is that of attention and another ranking, or of a rank."""
     figure, _, other = name.partition(":")
     rows = table[(table["figure"] == figure) & (table["other"] == other)]
-    if other:
+    if other and ATTENTION in set(rows["ranking"]):
         rows = rows[rows["ranking"] == ATTENTION]
     return {
         (row.ranking_level, row.ranking): SummaryValue(row.value, row.low, row.high, row.texts, row.note)

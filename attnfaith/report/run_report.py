@@ -20,7 +20,7 @@ from attnfaith.evaluation.verdict import RANKINGS, Verdict
 from attnfaith.evaluation.verdict_rule import FEW
 from attnfaith.evaluation.verdict_text import capital
 from attnfaith.plots.panels import place_of
-from attnfaith.report.command_line import DATA, command_line, is_whole
+from attnfaith.report.command_line import command_line, is_whole, placeholders
 from attnfaith.report.estimate_tables import EstimateGrid, slice_tables, test_tables
 from attnfaith.report.inline_svg import inline_svg
 from attnfaith.report.output_file import check_report_path, write_page
@@ -41,7 +41,7 @@ def write_report(
         results: of the run.
         path: of the file, which ends in .html; an existing file is replaced.
         title: by default a question that names the model.
-        introduction: sentences to begin with.
+        introduction: sentences about the run, below the verdict.
     """
     target = check_report_path(path)
     return write_page(target, report_page(results, title=title, introduction=introduction))
@@ -62,7 +62,7 @@ def report_page(results: Results, *, title: str | None = None, introduction: Seq
             "few": FEW,
             "texts": reader_section(results),
             "command": command_line(results),
-            "data": DATA,
+            "placeholders": placeholders(results),
             "whole": is_whole(results),
             "settings": settings_of(results),
             "notes": results.manifest["notes"],

@@ -37,7 +37,8 @@ class FaithfulnessCallback(TrainerCallback):
     - ``eval_attention_agreement``: the mean Kendall's tau with gradient x attention, at the final attention
 
     What is undefined is NaN. Training is not changed: with and without the callback, the weights are the same. In mixed
-    precision the figures are computed in the precision of the weights.
+    precision the figures are computed in the precision of the weights. Several processes (``torchrun``) share the texts
+    and have the same figures; the first reports them.
 
     Args:
         trainer: the Trainer to which the callback is added.
@@ -109,7 +110,9 @@ class FaithfulnessCallback(TrainerCallback):
         now = (state.global_step, weights)
         first = self._last is None or self._last[0] != now
         if first:
-            self._last = now, self.figures()
+            figures = self.figures()
+            # Equal in all processes, to the bit: each decides by them which checkpoint is the best.
+            self._last = now, self._evaluator.processes.agreed(figures)
         assert self._last is not None
         figures = {f"eval_{name}": value for name, value in self._last[1].items()}
         if first:  # with several evaluation sets there are several evaluations of one state

@@ -4,7 +4,6 @@ import math
 import re
 from html import unescape
 
-import matplotlib
 import pytest
 
 import attnfaith as af
@@ -75,15 +74,24 @@ def test_a_regression_is_drawn_with_its_value():
 
 
 def test_a_figure():
-    matplotlib.use("Agg")
     explanation = explain(TEXT, words())
-    axis = explanation.plot()
+    figure = explanation.plot()
+    assert figure._repr_png_().startswith(b"\x89PNG"), "a notebook shows it"
+    [axis] = figure.axes
     assert [label.get_text() for label in axis.get_yticklabels()] == [piece.text for piece in explanation.words()]
     assert [bar.get_width() for bar in axis.patches] == [piece.score for piece in explanation.words()]
-    few = explanation.plot(axis.figure.add_subplot(), top=3)
+    few = figure.subfigures(1, 2)[1].add_subplot()
+    assert explanation.plot(ax=few, top=3) is figure
     largest = sorted((piece.score for piece in explanation.words()), key=abs)[-3:]
     assert {bar.get_width() for bar in few.patches} == set(largest)
     assert "3 largest" in few.get_xlabel()
+
+
+def test_a_figure_leaves_nothing_in_pyplot():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    opened = plt.get_fignums()
+    explain(TEXT, words()).plot()
+    assert plt.get_fignums() == opened
 
 
 def test_captum_can_draw_it():

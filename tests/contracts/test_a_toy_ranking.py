@@ -85,7 +85,10 @@ def results(flan):
 def test_the_listing_has_them(toys):
     rows = {(row["level"], row["name"]): row for row in af.methods()}
     assert rows[WEIGHTS]["display_name"] == NAMES[WEIGHTS]
-    assert (rows[WEIGHTS]["cost"], rows[WEIGHTS]["grows_with_length"]) == ("3 N passes after attention", True)
+    assert (rows[WEIGHTS]["cost"], rows[WEIGHTS]["grows_with_length"]) == (
+        "3 passes after attention for each item",
+        True,
+    )
     assert (rows[LENGTHS]["cost"], rows[LENGTHS]["grows_with_length"]) == ("unknown", False)
     assert methods[WEIGHTS].passes_for(20) == 60
     (line,) = (line for line in repr(af.methods()).splitlines() if WEIGHTS[1] in line)

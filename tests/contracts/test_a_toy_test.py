@@ -98,7 +98,8 @@ def quantities(table, least):
     return Quantities(ids, lambda places: [one.take(places) for one in every], missing="there are none")
 """,
     "plot.py": """
-from attnfaith.plots.style import COLUMN, PaperFigure
+from attnfaith.paper_figure import PaperFigure
+from attnfaith.plots.style import COLUMN
 
 
 def draw(results):

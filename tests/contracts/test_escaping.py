@@ -150,10 +150,9 @@ def test_a_page_and_a_notebook(hostile, tmp_path):
 def test_bars_are_drawn_and_dollars_are_dollars(hostile):
     with plt.rc_context({"svg.fonttype": "none"}):
         explanation = af.Attributor(str(hostile))("from $x^{$ \x1b[2J and $\\frac$")
-        axis = explanation.plot()
+        figure = explanation.plot()
         page = io.BytesIO()
-        axis.figure.savefig(page, format="svg")
-        plt.close(axis.figure)
+        figure.savefig(page, format="svg")
     texts = "".join(ElementTree.fromstring(page.getvalue().decode()).itertext())
     clean(texts, kept="\n\t")
     assert "$x^{$" in texts

@@ -220,3 +220,4 @@ def test_it_says_what_it_asks_and_how_to_read_it(name):
         assert text.endswith("."), text
     assert kind.caveats, f"The test {name!r} has no caveats: {advice}."
     assert kind.percentages <= {*kind.reported, *kind.headline}
+    assert kind.reported or kind.headline, f"A report has no table of {name!r}: {advice}."

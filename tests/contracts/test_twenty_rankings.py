@@ -10,7 +10,8 @@ import attnfaith as af
 from attnfaith.attribution.method import methods
 from attnfaith.errors import InputError
 from attnfaith.evaluation.tests.base import tests
-from attnfaith.plots.style import PAGE, PaperFigure
+from attnfaith.paper_figure import PaperFigure
+from attnfaith.plots.style import PAGE
 from tests.helpers import commands
 from tests.helpers.reading_figures import unreadable
 from tests.helpers.small_runs import ROWS, computed

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from attnfaith import plots
-from attnfaith.plots.style import COLUMN, PaperFigure
+from attnfaith.paper_figure import PaperFigure
+from attnfaith.plots.style import COLUMN
 from tests.helpers import made_up_tables
 from tests.helpers.reading_figures import smallest_type, unreadable
 

@@ -8,8 +8,8 @@ import pytest
 
 from attnfaith import plots
 from attnfaith.errors import InputError, StorageError
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots.files import FORMATS
-from attnfaith.plots.style import PaperFigure
 from tests.helpers import made_up_tables
 
 CURVES, SUMMARY = made_up_tables.curves(("attention",)), made_up_tables.summary(("attention",))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots.lettering import EndLabels, TitleBlock, spread
-from attnfaith.plots.style import PaperFigure
 from tests.helpers.reading_figures import unreadable
 
 

@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 import attnfaith as af
-from attnfaith.report.command_line import command_line, is_whole
+from attnfaith.report.command_line import command_line, is_whole, placeholders
 from tests.helpers import commands
 
 
@@ -42,6 +42,7 @@ def test_it_makes_the_same_run(asked, tmp_path):
     assert made.exit_code == 0, made.stderr
     first = af.load_results(tmp_path / "first")
     assert is_whole(first)
+    assert placeholders(first) == ["DATA"]
     result = commands.run(*again(command_line(first), data, tmp_path / "second"))
     assert result.exit_code == 0, result.stderr
     second = af.load_results(tmp_path / "second")
@@ -74,3 +75,8 @@ def test_what_a_function_computed_cannot_be_given(tmp_path):
     )
     assert not is_whole(results)
     assert "--explanation" not in command_line(results)
+
+
+def test_a_model_that_a_program_made_has_a_placeholder(results):
+    assert command_line(results).startswith("attnfaith evaluate MODEL DATA ")
+    assert placeholders(results) == ["MODEL", "DATA"]

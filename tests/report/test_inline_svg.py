@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from attnfaith.plots.style import PaperFigure
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.report.inline_svg import inline_svg
 
 

@@ -15,8 +15,10 @@ import pyarrow as pa
 from torch import Tensor
 
 from attnfaith import validation
+from attnfaith.attribution.display_names import display_name
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.pivot import Key
 from attnfaith.estimates.quantities import Quantities
 from attnfaith.estimates.summary_table import summarise
 from attnfaith.evaluation.batch import Batch, RunConfig
@@ -53,7 +55,8 @@ class Test(ABC):
         reading: how to read each kind of figure, in a sentence or two.
         caveats: what the numbers of the test do not say, one or two sentences each.
         reported: the estimates in the tables of a report, and what it calls them, as in a headline, which stands for it
-            where it is empty.
+            where it is empty. "figure:other" is the estimate of attention, or of the row, with another ranking or rank.
+        rows_are: what the rows of these tables are; `row_name` names them.
         percentages: those of them that are shares, which a report prints in per cent.
     """
 
@@ -71,6 +74,7 @@ class Test(ABC):
     reading: ClassVar[Mapping[str, str]] = {}
     caveats: ClassVar[tuple[str, ...]] = ()
     reported: ClassVar[Mapping[str, str]] = {}
+    rows_are: ClassVar[str] = "ranking"
     percentages: ClassVar[frozenset[str]] = frozenset()
 
     @property
@@ -135,6 +139,11 @@ class Test(ABC):
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """The sentences for the verdict."""
         yield from ()
+
+    @classmethod
+    def row_name(cls, key: Key, keys: Collection[Key]) -> str:
+        """What the tables of a report call a ranking, given all rankings of the table."""
+        return display_name(key, keys)
 
     @classmethod
     def sentences_on_two_runs(cls, rows: pd.DataFrame, names: tuple[str, str]) -> Iterator[str]:

@@ -330,7 +330,7 @@
     });
     const values = lines.flat().map(([, value]) => value);
     const low = regression ? Math.min(...values) : 0, high = regression ? Math.max(...values) : 1;
-    const [left, right, top, bottom] = [44, 610, 12, 104];
+    const [left, right, top, bottom] = [62, 610, 12, 104];
     const x = (value) => left + (right - left) * value, y = (value) => bottom - ((bottom - top) * (value - low)) / (high - low || 1);
     const made = [
       draw("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }),

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from attnfaith.estimates.lookup import Unit
 from attnfaith.estimates.pivot import numbers
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots.curves import CURVES, survival_chart
 from attnfaith.plots.dots import efficiency
 from attnfaith.plots.lettering import draw_empty
@@ -19,7 +20,7 @@ from attnfaith.plots.lines import resolve_highlight
 from attnfaith.plots.matrix import wins
 from attnfaith.plots.multiples import charts_figure
 from attnfaith.plots.panels import SUMMARY, Target, all_texts_rows, keys_of, levels_of, require_columns
-from attnfaith.plots.style import COLUMN, PAGE, PaperFigure
+from attnfaith.plots.style import COLUMN, PAGE
 
 Path = str | PathLike[str]
 _EMPTY = "Nothing to draw: no text has been erased\nat any level."

@@ -144,7 +144,7 @@ def _skill(grid: ErasureMatrix) -> Iterator[Quantity]:
         columns=(most,),
         function=skill,
         keys=[grid.keys[index] for index in others],
-        note="" if grid.exact else "at most: against the smallest sets found",
+        note="" if grid.exact else "an upper bound, since the smallest sets are those that a search found",
         by_search=True,
     )
 

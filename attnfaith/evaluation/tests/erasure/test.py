@@ -88,8 +88,8 @@ class Erasure(Test):
     reading: ClassVar[Mapping[str, str]] = {
         "curves": (
             "Each line is the share of decisions that are still the same when so much of the top of a ranking has "
-            "been removed. The sooner a line falls, the better the ranking knows what decides. A random order shows "
-            "what no knowledge needs."
+            "been removed. The sooner a line falls, the better the ranking knows what decides. The random order is the "
+            "baseline: it knows nothing of the model."
         ),
         "efficiency": (
             "Each dot is a ranking with its interval, the best at the top. Where the smallest sets are known, it is "

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.information.summary import ALL, bracketed
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots.lettering import EndLabels, TitleBlock, draw_empty
 from attnfaith.plots.panels import SUMMARY, Target, all_texts_rows, counted, joined, require_columns
-from attnfaith.plots.style import ALERT, COLUMN, FAINT, INK, MUTED, PAGE, PLAIN, RULE, PaperFigure, axes, name_axes
+from attnfaith.plots.style import ALERT, COLUMN, FAINT, INK, MUTED, PAGE, PLAIN, RULE, axes, name_axes
 
 Array = NDArray[np.float64]
 ACROSS = 4  # heads beside each other

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,6 +16,7 @@ from torch import Tensor
 from attnfaith import validation
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.estimates.pivot import Key
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.removal import AttentionEraser
 from attnfaith.evaluation.tests.base import Columns, Test, tests
@@ -73,9 +74,9 @@ class Information(Test):
     question: ClassVar[str] = "Does what is attended most say most about the output?"
     reading: ClassVar[Mapping[str, str]] = {
         "ranks": (
-            "Above, the mutual information between the output and the vectors at each rank of attention. A line that "
-            "falls from the left says that the most attended items tell most about the output. Below, the mean weight "
-            "at each rank."
+            "The upper panel shows the mutual information between the output and the vectors at each rank of "
+            "attention. A line that falls from the left says that the most attended items tell most about the output. "
+            "The lower panel shows the mean weight at each rank."
         ),
         "heads": (
             "The same for each head by itself, with weighted Kendall's tau over the ranks: 1 where more attention "
@@ -89,6 +90,13 @@ class Information(Test):
             "ranks can tell the same."
         ),
     )
+    reported: ClassVar[Mapping[str, str]] = {
+        "weighted_kendall_corrected": "weighted Kendall's tau, corrected for chance",
+        "weighted_kendall": "uncorrected",
+        "mi_corrected:0": "information at the first rank (nats)",
+        "output_entropy": "information there is (nats)",
+    }
+    rows_are: ClassVar[str] = "attention of"
     clusters: int | str | None = None
     ranks: int | None = None
     kmeans_seeds: int = 5
@@ -184,6 +192,11 @@ class Information(Test):
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:
         """The sentences for the verdict."""
         yield from summed.sentences(figures, facts)
+
+    @classmethod
+    def row_name(cls, key: Key, keys: Collection[Key]) -> str:
+        """All heads together, or one of them by its number."""
+        return f"head {key[1]}" if key[1] != ALL else "all heads" if len(keys) > 1 else "the model"
 
     def _weights(self, batch: Batch, count: int) -> tuple[Tensor, list[str]]:
         """The weights ``[1 + H, B, N]`` of all heads together and of each head, with the names of the groups."""

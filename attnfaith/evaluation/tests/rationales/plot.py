@@ -15,6 +15,7 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.rationales.summary import AGREEMENT, MEASURES, share_at
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.parameter_names import parameter
 from attnfaith.plots.dots import draw_dots
 from attnfaith.plots.labels import Key
@@ -35,7 +36,7 @@ from attnfaith.plots.panels import (
     require_columns,
     rows_of,
 )
-from attnfaith.plots.style import COLUMN, INK, PAGE, RULE, PaperFigure, axes, name_axes
+from attnfaith.plots.style import COLUMN, INK, PAGE, RULE, axes, name_axes
 
 _TITLES = {"comprehensiveness": "Without the top {}", "sufficiency": "With the top {} alone"}
 _BETTER = {"comprehensiveness": "higher is better", "sufficiency": "lower is better"}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from attnfaith.errors import InputError
 from attnfaith.estimates.pivot import numbers
 from attnfaith.evaluation.tests.single_weight.summary import LEVEL
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots.labels import labels_for
 from attnfaith.plots.lettering import TitleBlock, draw_empty, write
 from attnfaith.plots.multiples import TITLED, name_edges, small_axes
@@ -32,7 +33,6 @@ from attnfaith.plots.style import (
     RULE,
     SMALL,
     TEXT,
-    PaperFigure,
     axes,
     hide_frame,
     name_axes,

@@ -64,7 +64,7 @@ class SingleWeight(Test):
     ranked: ClassVar[bool] = False
     headline: ClassVar[Mapping[str, str]] = {
         "only_top": "only the top one flips",
-        "only_drawn": "only a drawn one flips",
+        "only_drawn": "only the random one flips",
     }
     level_name: ClassVar[str] = "one at a time"
     metrics: ClassVar[tuple[str, ...]] = ("SingleWeight",)
@@ -72,9 +72,9 @@ class SingleWeight(Test):
     question: ClassVar[str] = "Does the most important item matter more than another one?"
     reading: ClassVar[Mapping[str, str]] = {
         "differences": (
-            "Above, each dot is a text: how much further the output moves without the top item than without a random "
-            "other one. Below zero the other item matters more. Below, how often removing each of the two flips the "
-            "decision."
+            "In the upper panels, each dot is a text: how much more the output changes without the top item than "
+            "without a random other one. Where a dot is below zero, the other item matters more. The lower panels show "
+            "how often removing each of the two flips the decision."
         ),
     }
     caveats: ClassVar[tuple[str, ...]] = (

@@ -7,10 +7,11 @@ from matplotlib.collections import PathCollection, PolyCollection
 
 from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import percent
+from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots import permutation_figure, shuffles
 from attnfaith.plots.panels import PANELS
 from attnfaith.plots.strips import POINTS
-from attnfaith.plots.style import COLUMN, PAGE, PaperFigure
+from attnfaith.plots.style import COLUMN, PAGE
 from tests.helpers.reading_figures import smallest_type, texts_of, unreadable
 
 LONG = [
