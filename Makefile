@@ -31,7 +31,7 @@ $(PACKAGE): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
-demo: $(PACKAGE)  ## the main job from end to end on generated reviews, with a report in attnfaith-demo/
+demo: $(PACKAGE)  ## train and evaluate two models on generated reviews, with reports in attnfaith-demo/
 	$(BIN)/attnfaith demo
 
 examples: $(STAMP)  ## execute the notebooks of examples/ and store their outputs (three minutes)

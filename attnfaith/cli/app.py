@@ -45,8 +45,8 @@ def main(
 ) -> None:
     """Can the attention of a text classifier be read as an explanation?
 
-    attnfaith cuts a classifier at its final attention, so that the weights can be edited and what follows run again.
-    It erases what a ranking calls important until the decision flips, and says how good the ranking is.
+    attnfaith removes tokens in the order of their attention until the decision of the classifier flips, and compares
+    this with a random order, with the smallest sets of tokens that flip it, and with other rankings.
     """
 
 

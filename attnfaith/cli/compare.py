@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def compare(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="The folder of a finished run, or its address.")],
-    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Another.")],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="The folder of the other run, or its address.")],
     paired: Annotated[
         bool | None,
         typer.Option(
@@ -36,8 +36,8 @@ def compare(
 ) -> None:
     """Compare two runs: their settings, and every estimate with its interval.
 
-    Two models on the same texts are compared text by text, which tells smaller differences apart
-    than two samples do. Differences are those of RUN_B less RUN_A.
+    Runs on the same texts are compared text by text, which detects smaller differences than a comparison of two
+    samples. A difference is RUN_B minus RUN_A.
 
     [bold]Examples[/bold]
 

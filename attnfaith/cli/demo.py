@@ -16,20 +16,18 @@ from attnfaith.parameter_names import option_names
 
 def demo(
     output: Annotated[Path, typer.Option(help="The folder of everything that is made.")] = Path("attnfaith-demo"),
-    model: Annotated[
-        str | None, typer.Option(help="A classifier of yours, in place of those that are trained here.")
-    ] = None,
-    data: Annotated[str | None, typer.Option(help="Data of yours, with --model: csv, JSON lines, parquet ...")] = None,
+    model: Annotated[str | None, typer.Option(help="Your classifier, instead of those that are trained here.")] = None,
+    data: Annotated[str | None, typer.Option(help="Your data, with --model: csv, JSON lines, parquet ...")] = None,
     text_column: options.TextColumn = "text",
     label_column: options.LabelColumn = "label",
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
 ) -> None:
-    """Show the main job from end to end: data, models, an evaluation, and a report.
+    """Run everything on generated data: training, evaluation, and reports for a browser.
 
-    A corpus of reviews is made in which it is known which words decide. A flat and a hierarchical attention network
-    (FLAN, HAN) are trained on it and evaluated, and what their attention says is compared with what was planted.
-    The folder of the output has a report for a browser. Nothing is downloaded.
+    The demo generates product reviews whose decisive words are known. It trains a flat and a hierarchical attention
+    network (FLAN, HAN) on them, evaluates both, and compares their attention with the decisive words.
+    The folder of the output holds a report for each. Nothing is downloaded.
 
     [bold]Examples[/bold]
 

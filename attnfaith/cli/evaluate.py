@@ -73,16 +73,16 @@ def evaluate(
 ) -> None:
     """Judge whether the attention of a classifier, and other rankings, explain what it decides.
 
-    Items are erased from the top of every ranking until the decision flips,
-    against a random order and the smallest sets that flip it.
-    It prints a verdict with its evidence, and a table of the rankings, best first;
-    all tables are in the folder of the results.
+    Tokens (in a HAN, sentences) are removed from the top of every ranking until the decision flips.
+    A random order and the smallest sets that flip it are the scale.
+    The command prints a verdict with its evidence, and a table of the rankings, best first.
+    All tables are in the folder of the results.
 
     Soon after the start, a forecast on standard error says how long it takes.
-    There progress is a bar on a terminal, and otherwise one line per minute.
+    Then follows the progress: a bar on a terminal, elsewhere a line each minute.
     After an interruption, the same command continues where it stopped:
     what is finished is on disk at least every half minute.
-    With another --precision or --max-texts, or without, it continues from the texts that it has read.
+    With another --precision or --max-texts, or without them, it keeps the texts that it has read.
     A folder that holds a run of another model, data or settings is refused, and what differs is named.
 
     [bold]Examples[/bold]

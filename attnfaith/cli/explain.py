@@ -56,7 +56,7 @@ def explain(
     ] = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Say what a classifier decides on a text, and which of its items a ranking calls important.
+    """Explain the decision of a classifier on a text: each token with its score by a ranking.
 
     In a terminal the text is highlighted: orange speaks for the class, blue against it, and signs say the same.
     Elsewhere a table has the score of every item, as it comes from the method.

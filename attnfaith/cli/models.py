@@ -24,7 +24,7 @@ def models(
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with what the self-check measured.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print tables in Markdown.")] = False,
 ) -> None:
-    """List the model types of the installed Transformers: supported in which way, or refused for which reason.
+    """List the model types of the installed Transformers: which are supported, and why others are refused.
 
     Every family is really tried, on a tiny random model made on the spot.
     All of them take about ten seconds. Nothing is downloaded.

@@ -299,7 +299,7 @@ TestOptions = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TEST.OPTION=VALUE",
-        help="An option of a test, such as erasure.reference=paper; repeatable. A name that is not known lists them.",
+        help="An option of a test, such as erasure.reference=paper; repeatable. An unknown name lists all of them.",
         rich_help_panel=_RUN,
     ),
 ]
@@ -307,7 +307,7 @@ Bounds = Annotated[
     bool,
     typer.Option(
         "--bounds",
-        help="Bound the smallest sets that flip, where they are not known exactly: erasure.bounds=true. Slow.",
+        help="Also bound the smallest flipping sets where they are not known exactly (erasure.bounds=true). Slow.",
         rich_help_panel=_RUN,
     ),
 ]

@@ -26,13 +26,13 @@ def report(
             show_default=False,
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Of the page.", show_default=False)] = None,
+    title: Annotated[str | None, typer.Option(help="The title of the page.", show_default=False)] = None,
 ) -> None:
     """Write the report of a run: one HTML file with the verdict, the rankings, and every test with its figures.
 
     The page opens in any browser, loads nothing from the network, and can be printed, archived or sent.
-    For each test it says what was asked, what came out, how to read the figures, and what the numbers do not say.
-    At its end is the command that makes the run again.
+    For each test it has the question, the results, how to read the figures, and what the numbers do not say.
+    It ends with the command that makes the run again.
 
     [bold]Examples[/bold]
 

@@ -12,7 +12,7 @@ from attnfaith.estimates.lookup import Unit, unit_at
 from attnfaith.estimates.lookup import percent as percent_of
 from attnfaith.estimates.pivot import numbers
 from attnfaith.plots.labels import Key
-from attnfaith.plots.lines import Chart, Line, draw_together
+from attnfaith.plots.line_charts import Chart, Line, draw_together
 from attnfaith.plots.panels import counted, joined, keys_of, of_level, place_of, require_columns, rows_of
 from attnfaith.plots.style import RULE, percent
 

@@ -24,7 +24,7 @@ from attnfaith.attribution.method import ATTENTION
 from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots.labels import Key
 from attnfaith.plots.lettering import TitleBlock, draw_empty
-from attnfaith.plots.lines import TOGETHER, Array, Chart, Line, draw_line, draw_together
+from attnfaith.plots.line_charts import TOGETHER, Array, Chart, Line, draw_line, draw_together
 from attnfaith.plots.panels import Target, joined
 from attnfaith.plots.style import (
     COLUMN,

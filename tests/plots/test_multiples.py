@@ -9,7 +9,7 @@ from attnfaith.errors import InputError
 from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots import erasure_figure, survival
 from attnfaith.plots.curves import survival_chart
-from attnfaith.plots.lines import SAME, TOGETHER
+from attnfaith.plots.line_charts import SAME, TOGETHER
 from attnfaith.plots.style import COLUMN, PAGE
 from tests.helpers import made_up_tables
 from tests.helpers.reading_figures import contrast, luminance, smallest_type, texts_of, unreadable

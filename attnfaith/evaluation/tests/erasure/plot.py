@@ -16,7 +16,7 @@ from attnfaith.paper_figure import PaperFigure
 from attnfaith.plots.curves import CURVES, survival_chart
 from attnfaith.plots.dots import efficiency
 from attnfaith.plots.lettering import draw_empty
-from attnfaith.plots.lines import resolve_highlight
+from attnfaith.plots.line_charts import resolve_highlight
 from attnfaith.plots.matrix import wins
 from attnfaith.plots.multiples import charts_figure
 from attnfaith.plots.panels import SUMMARY, Target, all_texts_rows, keys_of, levels_of, require_columns

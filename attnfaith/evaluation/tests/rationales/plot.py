@@ -20,7 +20,7 @@ from attnfaith.parameter_names import parameter
 from attnfaith.plots.dots import draw_dots
 from attnfaith.plots.labels import Key
 from attnfaith.plots.lettering import TitleBlock, draw_empty
-from attnfaith.plots.lines import Chart, Line, draw_together, resolve_highlight
+from attnfaith.plots.line_charts import Chart, Line, draw_together, resolve_highlight
 from attnfaith.plots.matrix import shown
 from attnfaith.plots.multiples import charts_figure
 from attnfaith.plots.panels import (

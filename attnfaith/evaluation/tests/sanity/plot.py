@@ -15,7 +15,7 @@ from attnfaith.escaping import visible
 from attnfaith.estimates.pivot import Array, numbers
 from attnfaith.evaluation.tests.sanity.summary import MEASURES, RANDOM_LABELS
 from attnfaith.plots.labels import Key, shortened
-from attnfaith.plots.lines import Chart, Line, draw_together, resolve_highlight
+from attnfaith.plots.line_charts import Chart, Line, draw_together, resolve_highlight
 from attnfaith.plots.matrix import shown
 from attnfaith.plots.multiples import charts_figure
 from attnfaith.plots.panels import SUMMARY, all_texts_rows, counted, joined, keys_of, require_columns, rows_of
