@@ -86,6 +86,7 @@ SMALL: dict[str, Any] = {
     **dict.fromkeys(["attn_layer_offset", "expert_layer_offset"], 1),
     "sliding_window_pattern": 2,
     "mamba_d_state": 8,
+    "use_mamba_kernels": False,  # they need a GPU, and Transformers 5.0 raises without them
     # vocabularies other than that of words
     **dict.fromkeys("entity_vocab_size pronunciation_vocab_size shape_vocab_size num_hash_buckets".split(), VOCABULARY),
     "num_latents": 12,
@@ -218,6 +219,8 @@ def _tiny_config(config_class: type[PreTrainedConfig], special: dict[str, Any], 
             values[name] = _two_layers(value)
         elif name in ("num_key_value_heads", "num_kv_heads") and value == getattr(default, "num_attention_heads", None):
             values[name] = HEADS  # grouped heads only in families whose default has them: others refuse them
+    if not hasattr(default, "pad_token_id"):  # in Transformers 5.0 some have none, but their models ask for it
+        values["pad_token_id"] = SMALL["pad_token_id"]
     if default.is_encoder_decoder:
         values.setdefault("decoder_start_token_id", SMALL["decoder_start_token_id"])
     values |= {name: value for name, value in special.items() if not isinstance(value, dict) or name not in values}

@@ -64,7 +64,7 @@ def compare(
     Columns: ``test`` ("texts", or the name of a test), ``erase_level``, ``ranking``, ``ranking_level``, ``figure``
     (as in the summaries; of the texts ``accuracy``, ``confidence`` and ``special_weight``), ``a``, ``b``,
     ``difference``, the ends ``low`` and ``high`` of its interval (percentiles of bootstrap resamples), ``texts_a`` and
-    ``texts_b`` behind them, and a ``note``. Paired, the runs are read on the texts that both have, which are drawn anew
+    ``texts_b`` behind them, and a ``note``. Paired, the runs are read on the texts that both have, which are resampled
     together; else each has its own texts and draws. A figure of one run only has no difference.
 
     Args:
@@ -75,7 +75,7 @@ def compare(
         b_tests: those of the second run.
         same_search: whether both runs looked for the smallest flipping sets in the same way; if not, what is relative
             to them has no difference.
-        n_resamples: how often the texts are drawn anew.
+        n_resamples: how often the texts are resampled.
         confidence_level: of the intervals.
         seed: of the draws.
 

@@ -111,5 +111,5 @@ def test_the_other_tests_are_in_the_table_too(reviews, flan, tmp_path):
         "without the top",
     ):
         assert any(told in line for line in lines), told
-    assert any("attention (attention level)" in line and "all layers drawn anew" in line for line in lines)
+    assert any("attention (attention level)" in line and "all layers re-initialised" in line for line in lines)
     assert not any("-0.000" in line for line in lines)

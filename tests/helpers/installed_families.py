@@ -13,6 +13,15 @@ from attnfaith.tiny_models import model_types
 PINNED = Path(__file__).parents[2] / "constraints.txt"
 
 
+NEWER_FAMILIES = frozenset(
+    """axk1 axk2 cohere_compass_text esmc eurobert gte jina_embeddings_v3 minicpm3 mistral4 modernvbert nomic_bert
+    qwen3_5 qwen3_5_text ultrabert ultravbert""".split()
+)
+"""Families that came after Transformers 5.0."""
+BROKEN_IN_OLDER = frozenset({"zamba2"})
+"""Families whose own models fail in Transformers 5.0: Zamba2 needs rotary embeddings that it does not make."""
+
+
 def installed(names: str) -> list[str]:
     """The families of a list that the installed Transformers has: all of them, unless it is an older one."""
     known = set(model_types())

@@ -20,8 +20,8 @@ from attnfaith.validation import share
 class RandomisationAgreement(PairedScores):
     """The agreement of a ranking with itself after the model is re-initialised.
 
-    Compare its scores of the model with its scores of the same texts by a model whose weights were drawn anew, or that
-    was trained on random labels.
+    Compare its scores of the model with its scores of the same texts by a model whose weights were re-initialised, or
+    that was trained on random labels.
 
     Args:
         predictions: for each text, the scores of the other model.

@@ -41,8 +41,8 @@ def sanity(
     """Draw the agreement of each ranking with itself by number of re-initialised layers.
 
     A curve that stays up belongs to a ranking that does not notice that what the model has learned is gone. Grey and
-    dotted is a random order, drawn anew as well: what chance does. Dashed curves, with open markers, belong to rankings
-    of the input level. Points right of the line are of a model that was trained on random labels.
+    dotted is a random order, drawn again at each depth: the baseline. Dashed curves, with open markers, belong to
+    rankings of the input level. Points right of the line are of a model that was trained on random labels.
 
     Args:
         summary: The long table of figures; rows of the slice "all" are drawn.
@@ -97,14 +97,14 @@ def _chart(summary: pd.DataFrame, measure: str) -> Chart:
     lowest = numbers(table["low"])
     bottom = max(min(lowest.min(initial=0.0, where=~np.isnan(lowest)), -0.1), -1.0)
     return Chart(
-        title="Layers drawn anew, from the top",
+        title="Layers re-initialised, from the top",
         about=(joined(counted(numbers(table["texts"])), "shaded: intervals" if drawn else "", by="; "),),
-        names=("drawn anew, as far as this layer", f"{_NAMES[measure]} with itself"),
+        names=("re-initialised down to this layer", f"{_NAMES[measure]} with itself"),
         lines=lines,
         limits=(bottom, 1.0),
         dress=lambda axis, small: _dress(axis, layers, bottom, small=small),
         why="No curve to draw: no ranking has\na defined correlation with itself.",
-        number="agreement when all layers are drawn anew",
+        number="agreement with all layers re-initialised",
         height=2.9,
         wide=len(layers) >= WIDE,
         ticks=0.5,

@@ -20,7 +20,7 @@ from attnfaith.functional.statistics import means_of
 MEASURES = ("spearman", "spearman_absolute", "tau")
 RANDOM_LABELS = "random labels"
 HALF = 0.5
-"""A ranking notices when its rank correlation with itself, all layers drawn anew, is below this."""
+"""A ranking notices when its rank correlation with itself, all layers re-initialised, is below this."""
 TOO_SHORT = "fewer than two items to rank"
 _BY = ("ranking_level", "ranking", "depth", "layer")
 
@@ -33,14 +33,14 @@ def notices(kept: Array, suffix: str = "", **about: Any) -> Quantity:
 def quantities(sanity: pd.DataFrame) -> Quantities:
     """The quantities of the sanity test, for each ranking.
 
-    For each depth, with the number of layers drawn anew and the last of them in ``other``, as "1/classifier", and for
-    the model trained on random labels, as "random labels":
+    For each depth, with the number of layers re-initialised and the last of them in ``other``, as "1/classifier", and
+    for the model trained on random labels, as "random labels":
 
     - ``spearman``, ``spearman_absolute``, ``tau``: the means over texts of the rank correlations of the scores before
       and after: Spearman's rho, the same of absolute scores, Kendall's tau-b
     - ``undefined``: the share of texts without a ``spearman``; the note says why, and how many
 
-    With all layers drawn anew:
+    With all layers re-initialised:
 
     - ``kept``, ``kept_absolute``: the mean ``spearman`` and ``spearman_absolute``
     - ``kept_lowest``, ``kept_highest``: the same of the texts of one draw of the weights, the lowest and the highest

@@ -71,7 +71,7 @@ class Sanity(Test):
     """
 
     name: ClassVar[str] = "sanity"
-    headline: ClassVar[Mapping[str, str]] = {"kept": "correlation with itself, all layers drawn anew"}
+    headline: ClassVar[Mapping[str, str]] = {"kept": "correlation with itself, all layers re-initialised"}
     metrics: ClassVar[tuple[str, ...]] = ("RandomisationAgreement",)
     citation: ClassVar[str] = ADEBAYO
     question: ClassVar[str] = "Does a ranking notice when the model's weights, or its labels, are random?"

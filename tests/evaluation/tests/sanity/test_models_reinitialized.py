@@ -1,4 +1,4 @@
-"""Copies drawn anew: what they share is there once, and the model that is judged is not touched."""
+"""Re-initialised copies: what they share is there once, and the model that is judged is not touched."""
 
 import copy
 import itertools

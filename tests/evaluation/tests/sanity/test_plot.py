@@ -1,4 +1,4 @@
-"""Layers drawn anew: every figure is where it belongs, and all of it can be read."""
+"""Re-initialised layers: every figure is where it belongs, and all of it can be read."""
 
 import numpy as np
 import pandas as pd

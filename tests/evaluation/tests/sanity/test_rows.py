@@ -1,4 +1,4 @@
-"""The sanity test: against models drawn anew by hand and scipy, and rankings of which the answer is known."""
+"""The sanity test: against models re-initialised by hand and scipy, and rankings of which the answer is known."""
 
 import copy
 import math
@@ -34,7 +34,7 @@ def rows_of(columns):
 
 
 def slow_model(model, inputs, depth, draw, how="permuted", seed=0):
-    """The model with its top layers drawn anew, made from the definition."""
+    """The model with its top layers re-initialised, made from the definition."""
     other = copy.deepcopy(model)
     weights = dict(other.named_parameters())
     with torch.no_grad():
