@@ -15,7 +15,7 @@ from attnfaith.estimates.pivot import levels_of, numbers
 from attnfaith.evaluation.tests.in_distribution.p_values import BY_TEXT
 from attnfaith.functional.statistics import wilson
 from attnfaith.plots.labels import Key
-from attnfaith.plots.lines import Chart, Line
+from attnfaith.plots.line_charts import Chart, Line
 from attnfaith.plots.multiples import charts_figure
 from attnfaith.plots.panels import counted, joined, place_of, require_columns
 from attnfaith.plots.style import FAINT, RULE, percent
