@@ -17,22 +17,18 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer, Trainer, TrainingArguments
 
 import attnfaith as af
-from attnfaith.demo.corpus import reviews
+from attnfaith.demo.corpus import short_reviews
 
 # %% [markdown]
 # ## Data
 #
-# attnfaith generates product reviews. We take short ones, without those of three stars, and ask: does the writer like
-# the product? It is not enough to spot opinion words. Some opinions are about another product, or are somebody else's.
+# attnfaith generates short product reviews with a label: does the writer like the product? It is not enough to spot
+# opinion words. Some opinions are about another product, or are somebody else's.
 
 # %%
 LABELS = {0: "negative", 1: "positive"}
-rows = [
-    {"text": review["text"], "label": int(review["label"] > 2)}
-    for review in reviews(16_000)
-    if review["label"] != 2 and len(review["text"]) <= 160 and '"' not in review["text"]
-]
-test, train = rows[:120], rows[120:2400]
+rows = short_reviews(2_400)
+test, train = rows[:120], rows[120:]
 
 for row in test[:3]:
     print(f"{LABELS[row['label']]}: {row['text']}")

@@ -15,7 +15,7 @@ import torch
 from transformers import pipeline
 
 import attnfaith as af
-from attnfaith.demo.corpus import reviews
+from attnfaith.demo.corpus import short_reviews
 from attnfaith.training import fit
 
 # %% [markdown]
@@ -25,17 +25,13 @@ from attnfaith.training import fit
 # with `ranges`: the characters of the words that decide. They stand for what a careful reader would mark.
 
 # %%
-LABELS = {0: "negative", 1: "positive"}
-rows = [
-    {**review, "label": int(review["label"] > 2)}
-    for review in reviews(16_000)
-    if review["label"] != 2 and len(review["text"]) <= 160 and '"' not in review["text"]
-]
-test, validation, train = rows[:60], rows[60:260], rows[260:2260]
+LABELS = {0: "negative", 1: "mixed", 2: "positive"}
+rows = short_reviews(2_260, classes=3)
+test, validation, train = rows[:60], rows[60:260], rows[260:]
 
 tokenizer = af.models.WordTokenizer.train([row["text"] for row in train], min_count=2)
 torch.manual_seed(0)
-model = af.models.from_preset("FLANrnn", num_labels=2, tokenizer=tokenizer, embedding_size=32, id2label=LABELS)
+model = af.models.from_preset("FLANrnn", num_labels=3, tokenizer=tokenizer, embedding_size=32, id2label=LABELS)
 history = fit(model, tokenizer, train, validation, learning_rate=5e-3, epochs=5)
 print(f"accuracy on other reviews: {history.best['validation_accuracy']:.2f}")
 
@@ -76,6 +72,8 @@ def lime(text, samples=150):
 #
 # `explanations=` takes functions, as `lime`, and names of columns that hold a list of scores for each text. A person's
 # marks are scores too: 1 for a marked token, else 0. What is not marked then goes in the order of the text.
+#
+# LIME speaks of the words of the text, so words are removed from the text: `level="input"`.
 
 
 # %%
@@ -114,7 +112,12 @@ if find_spec("lime"):
 
 # %%
 results = af.Evaluator(model, tokenizer).compute(
-    test, explanations=mine, tests=["erasure", "rationales"], rationale_column="ranges", quiet=True
+    test,
+    explanations=mine,
+    level="input",
+    tests=["erasure", "rationales"],
+    rationale_column="ranges",
+    quiet=True,
 )
 print(results)
 

@@ -13,15 +13,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import attnfaith as af
-from attnfaith.demo.corpus import reviews
+from attnfaith.demo.corpus import short_reviews
 
 # %%
-rows = [
-    {"text": review["text"], "label": int(review["label"] > 2)}
-    for review in reviews(16_000)
-    if review["label"] != 2 and len(review["text"]) <= 160 and '"' not in review["text"]
-]
-test, train = rows[:100], rows[100:2100]
+rows = short_reviews(2_100)
+test, train = rows[:100], rows[100:]
 tokenizer = af.models.WordTokenizer.train([row["text"] for row in train], min_count=2)
 
 

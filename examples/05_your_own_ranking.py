@@ -13,7 +13,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 import attnfaith as af
-from attnfaith.demo.corpus import reviews
+from attnfaith.demo.corpus import short_reviews
 from attnfaith.training import fit
 
 # %% [markdown]
@@ -23,12 +23,8 @@ from attnfaith.training import fit
 # `from_pretrained`.
 
 # %%
-rows = [
-    {"text": review["text"], "label": int(review["label"] > 2)}
-    for review in reviews(16_000)
-    if review["label"] != 2 and len(review["text"]) <= 160 and '"' not in review["text"]
-]
-test, validation, train = rows[:80], rows[80:200], rows[200:2000]
+rows = short_reviews(2_000)
+test, validation, train = rows[:80], rows[80:200], rows[200:]
 tokenizer = af.models.WordTokenizer.train([row["text"] for row in train], min_count=1)
 
 torch.manual_seed(0)

@@ -16,7 +16,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer, Trainer, TrainingArguments
 
 import attnfaith as af
-from attnfaith.demo.corpus import reviews
+from attnfaith.demo.corpus import short_reviews
 
 # %% [markdown]
 # ## A model and its data
@@ -25,12 +25,8 @@ from attnfaith.demo.corpus import reviews
 # `load_dataset`.
 
 # %%
-rows = [
-    {"text": review["text"], "label": int(review["label"] > 2)}
-    for review in reviews(16_000)
-    if review["label"] != 2 and len(review["text"]) <= 160 and '"' not in review["text"]
-]
-validation, train = rows[:200], rows[200:2200]
+rows = short_reviews(2_200)
+validation, train = rows[:200], rows[200:]
 
 words = sorted({word for row in train for word in re.findall(r"\w+|[^\w\s]", row["text"].lower())})
 special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -10,7 +10,7 @@
 import torch
 
 import attnfaith as af
-from attnfaith.demo.corpus import reviews
+from attnfaith.demo.corpus import short_reviews
 from attnfaith.training import fit
 
 # %% [markdown]
@@ -18,12 +18,8 @@ from attnfaith.training import fit
 # that the debate was about. The texts: generated reviews, whose decisive words are known.
 
 # %%
-rows = [
-    {**review, "label": int(review["label"] > 2)}
-    for review in reviews(16_000)
-    if review["label"] != 2 and len(review["text"]) <= 160 and '"' not in review["text"]
-]
-test, validation, train = rows[:200], rows[200:400], rows[400:2400]
+rows = short_reviews(2_400)
+test, validation, train = rows[:200], rows[200:400], rows[400:]
 tokenizer = af.models.WordTokenizer.train([row["text"] for row in train], min_count=2)
 torch.manual_seed(0)
 model = af.models.from_preset("FLANrnn", num_labels=2, tokenizer=tokenizer, embedding_size=32)

@@ -19,12 +19,17 @@ each sentence shows that by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypedDict
 
 from attnfaith.demo.lexicon import INTENSIFIERS, OPINIONS, PHRASES
 from attnfaith.demo.review_writer import MARK, KeyedRandom, Writer
 from attnfaith.errors import InputError
+
+LONGEST = 160
+"""Characters of a short review."""
 
 
 class Review(TypedDict):
@@ -88,18 +93,50 @@ def reviews(count: int, *, seed: int = 0) -> list[Review]:
         >>> review["label"], review["words"]
         (1, ['not', 'solid'])
     """
+    return list(islice(_reviews(seed), _count(count)))
+
+
+def short_reviews(count: int, *, classes: int = 2, seed: int = 0) -> list[Review]:
+    """Generate short reviews without quotations, whose label says whether the writer likes the product.
+
+    They are the reviews of at most 160 characters among the `reviews` of the seed.
+
+    Args:
+        count: the number of reviews.
+        classes: 2 for "no" (one or two stars) and "yes" (four or five); 3 to have three stars between them.
+        seed: of the corpus.
+
+    Example:
+        >>> [(review["text"], review["label"]) for review in short_reviews(2)]
+        [('...', 1), ('...', 0)]
+    """
+    if classes not in (2, 3):
+        raise InputError(f"Expected classes to be 2 or 3, got {classes!r}.")
+    labels = {0: 0, 1: 0, 3: classes - 1, 4: classes - 1} | ({2: 1} if classes == 3 else {})
+    short = (
+        Review(**{**review, "label": labels[review["label"]]})
+        for review in _reviews(seed)
+        if review["label"] in labels and len(review["text"]) <= LONGEST and '"' not in review["text"]
+    )
+    return list(islice(short, _count(count)))
+
+
+def _count(count: int) -> int:
     if type(count) is not int or count < 0:
         raise InputError(f"Expected count to be a whole number of at least 0, got {count!r}.")
-    result: list[Review] = []
+    return count
+
+
+def _reviews(seed: int) -> Iterator[Review]:
+    """All reviews of a seed, without an end."""
     texts: set[str] = set()
-    for number in range(count):
+    for number in itertools.count():
         label = KeyedRandom(seed, "labels", number // 5).shuffle(range(5))[number % 5]
         attempt = 0
         while (text := Writer(KeyedRandom(seed, number, attempt)).review(label - 2)) in texts:
             attempt += 1
         texts.add(text)
-        result.append(_without_marks(text, label))
-    return result
+        yield _without_marks(text, label)
 
 
 def _without_marks(text: str, label: int) -> Review:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 import attnfaith as af
 from attnfaith.demo import lexicon
-from attnfaith.demo.corpus import STRENGTHS, Review, label_of, planted_scores, reviews
+from attnfaith.demo.corpus import STRENGTHS, Review, label_of, planted_scores, reviews, short_reviews
 from attnfaith.demo.review_writer import KeyedRandom
 from attnfaith.errors import InputError
 
@@ -301,3 +301,16 @@ def test_draws_are_keyed_and_fair():
 def test_bad_counts_are_refused(count):
     with pytest.raises(InputError, match="whole number"):
         reviews(count)
+
+
+def test_short_reviews_are_those_of_the_corpus():
+    corpus = [row for row in reviews(1500) if len(row["text"]) <= 160 and '"' not in row["text"]]
+    two = [{**row, "label": int(row["label"] > 2)} for row in corpus if row["label"] != 2]
+    three = [{**row, "label": (0, 0, 1, 2, 2)[row["label"]]} for row in corpus]
+    assert len(two) > 100
+    assert short_reviews(len(two)) == two
+    assert short_reviews(len(three), classes=3) == three
+    assert short_reviews(5, seed=1) != two[:5]
+    for wrong in ({"classes": 4}, {"count": -1}, {"count": 2.0}):
+        with pytest.raises(InputError):
+            short_reviews(**{"count": 1, **wrong})

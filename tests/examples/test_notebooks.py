@@ -19,8 +19,9 @@ CLAIMS = {
         assert "Gradient x attention does better" in str(results)
     """,
     "03": """
-        assert history.best["validation_accuracy"] > 0.8
-        assert "Your ranking 'LIME' is" in str(results) and "Your ranking 'people' is" in str(results)
+        assert history.best["validation_accuracy"] > 0.7 and results.verdict.level == "input"
+        assert "Your ranking 'LIME' is faithful: it removes" in str(results)
+        assert "Your ranking 'people' is" in str(results)
         assert "People marked" in str(results)
     """,
     "04": """
