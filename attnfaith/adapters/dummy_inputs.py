@@ -50,7 +50,8 @@ def make_dummy_inputs(
     if not hasattr(config, "to_dict"):
         raise InputError(
             f"No inputs can be made up for {type(model).__name__}: it has no Transformers configuration with the size "
-            "of its vocabulary. Pass real inputs: example={'input_ids': ..., 'attention_mask': ...}.",
+            "of its vocabulary. Cut it with real inputs, cut = af.cut(model, example={'input_ids': ..., "
+            "'attention_mask': ...}), and pass the cut in place of the model.",
             code="missing-example",
         )
     lengths = tuple(lengths)
