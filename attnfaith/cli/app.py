@@ -45,8 +45,8 @@ def main(
 ) -> None:
     """Can the attention of a text classifier be read as an explanation?
 
-    attnfaith removes tokens in the order of their attention until the decision of the classifier flips, and compares
-    this with a random order, with the smallest sets of tokens that flip it, and with other rankings.
+    attnfaith removes tokens in the order of their attention until the decision flips.
+    It compares this with a random order, the smallest sets that flip it, and other rankings.
     """
 
 

@@ -36,8 +36,8 @@ def compare(
 ) -> None:
     """Compare two runs: their settings, and every estimate with its interval.
 
-    Runs on the same texts are compared text by text, which detects smaller differences than a comparison of two
-    samples. A difference is RUN_B minus RUN_A.
+    Runs on the same texts are compared text by text, which detects smaller differences.
+    A difference is RUN_B minus RUN_A.
 
     [bold]Examples[/bold]
 

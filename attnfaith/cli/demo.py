@@ -25,8 +25,9 @@ def demo(
 ) -> None:
     """Run everything on generated data: training, evaluation, and reports for a browser.
 
-    The demo generates product reviews whose decisive words are known. It trains a flat and a hierarchical attention
-    network (FLAN, HAN) on them, evaluates both, and compares their attention with the decisive words.
+    The demo generates product reviews whose decisive words are known.
+    It trains a flat and a hierarchical attention network (FLAN, HAN) on them,
+    evaluates both, and compares their attention with the decisive words.
     The folder of the output holds a report for each. Nothing is downloaded.
 
     [bold]Examples[/bold]
