@@ -124,8 +124,8 @@ print(results)
 # %% [markdown]
 # Each explanation of yours has a line of its own in the table, and a sentence with its label by the same rule.
 #
-# `results.plot("erasure", kind="efficiency")` shows how near each ranking comes to the smallest set that flips the
-# decision, which is 100 %.
+# `results.plot("erasure", kind="efficiency")` shows how much of a text each ranking removes until the decision flips:
+# less is better.
 
 # %%
 results.plot("erasure", kind="efficiency")
