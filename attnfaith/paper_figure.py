@@ -41,4 +41,4 @@ def figure_of(axis: Axes) -> Figure:
     figure: Any = axis.figure
     while figure.figure is not figure:
         figure = figure.figure
-    return figure  # type: ignore[no-any-return]
+    return figure
