@@ -100,6 +100,17 @@ def test_stored_models_give_the_outputs_that_were_measured(diagnosis, base):
             assert int(logits.argmax()) == row.prediction
 
 
+def test_the_trade_off_names_every_lambda(diagnosis):
+    axis = diagnosis.plot("adversary").axes[0]
+    written = [note.get_text() for note in axis.texts]
+    assert {"0", "0.1"} <= set(written)
+    filled = [line for line in axis.lines if line.get_marker() == "o" and line.get_markerfacecolor() != "white"]
+    chosen = diagnosis.figures("adversary").get("chosen_jsd").value
+    assert [float(line.get_xdata()[0]) for line in filled] == [chosen]
+    triangles = next(line for line in axis.lines if line.get_marker() == "^")
+    assert len(triangles.get_xdata()) == 2
+
+
 def test_the_report_loads_nothing_and_has_every_diagnostic(diagnosis, tmp_path):
     page = diagnosis.to_html(tmp_path / "page.html").read_text()
     assert "http://" not in page.replace("http://www.w3.org", "")

@@ -40,18 +40,19 @@ def trade_off(selection: pd.DataFrame, figures: Figures) -> Figure:
             linewidth=0.9,
             zorder=2,
         )
-        for number, row in enumerate(ordered.itertuples(index=False)):
-            jsd, tvd = points[row.model]
+        rows = zip(ordered["model"], ordered["lambda"], ordered["chosen"], strict=True)
+        for number, (model, weight, chosen) in enumerate(rows):
+            jsd, tvd = points[model]
             axis.plot([jsd.low, jsd.high], [tvd.value, tvd.value], color=PLAIN, linewidth=0.6, zorder=2)
             axis.plot([jsd.value, jsd.value], [tvd.low, tvd.high], color=PLAIN, linewidth=0.6, zorder=2)
-            face = PLAIN if row.chosen else "white"
+            face = PLAIN if chosen else "white"
             axis.plot(
                 [jsd.value], [tvd.value], "o", color=PLAIN, markerfacecolor=face, markersize=5, zorder=4, clip_on=False
             )
             if number < _LABELLED:
                 shift = (5, 3 + 7 * (number % 2))
                 options = {"xycoords": "data", "ha": "left", "va": "bottom"}
-                write(axis, f"{getattr(row, 'lambda', 0.0):g}", (jsd.value, tvd.value), shift, size=SMALL, **options)
+                write(axis, f"{weight:g}", (jsd.value, tvd.value), shift, size=SMALL, **options)
         jsds, tvds = (np.array([figures.get(name, seed).value for seed in seeds]) for name in ("jsd", "tvd"))
         axis.plot(jsds, tvds, "^", color=ALERT, markersize=4, zorder=3, clip_on=False)
         axis.set_xlim(-0.02, math.log(2) + 0.02)
