@@ -77,7 +77,7 @@ def diagnose(
         ),
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="By default 1e-3, 2e-5 with --from.", rich_help_panel=_TRAINING)
+        float | None, typer.Option(help="By default what attnfaith train stored.", rich_help_panel=_TRAINING)
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="The most epochs of a training.", rich_help_panel=_TRAINING)
