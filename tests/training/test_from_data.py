@@ -346,3 +346,15 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(from_data, "probe", full)
     with pytest.raises(StorageError, match="No space left"):
         train("FLANnoenc", NAMED, output_dir=tmp_path / "model", **QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["FLANnoenc", "Wen-mlp-dot-gumbel"])
+def test_the_defaults_learn_from_600_short_texts(name, tmp_path, monkeypatch):
+    """`benchmarks.training` does it for every preset."""
+    from attnfaith.training import starting_model
+    from benchmarks.training import accuracy, decisive
+
+    monkeypatch.setattr(starting_model, "from_preset", af.models.from_preset)  # in its full size
+    train(name, decisive(600, seed=0), output_dir=tmp_path, quiet=True)
+    assert accuracy(str(tmp_path), decisive(300, seed=1)) >= 0.97

@@ -66,3 +66,34 @@ def test_only_parameters_that_require_gradients_are_optimized():
     assert [len(group["params"]) for group in made.param_groups] == [1, 1]
     with pytest.raises(InputError, match="one of 'adam', 'adamw', got 'sgd'"):
         make_optimizer(model, optimizer="sgd", learning_rate=0.1)
+
+
+def test_few_texts_get_more_epochs():
+    many = recipe("HANnoenc", texts=10**6)
+    assert (many["epochs"], many["patience"], many["batch_size"]) == (20, 10, 32)  # the paper's patience
+    for name in af.models.presets():
+        few, steps = recipe(name, texts=320), 10
+        assert few["epochs"] * steps == 2000
+        assert few["patience"] * steps == 400
+        assert recipe(name).items() <= (few | recipe(name)).items()
+        assert few["learning_rate"] == recipe(name)["learning_rate"]
+    tuned = recipe("fine-tuning", texts=320)
+    assert (tuned["epochs"], tuned["patience"], tuned["batch_size"]) == (25, 10, 16)
+    assert recipe("fine-tuning", texts=10**6)["epochs"] == recipe("fine-tuning")["epochs"] == 3
+    with pytest.raises(InputError, match="one recipe"):
+        recipe("fine-tuning", dataset="imdb")
+    with pytest.raises(InputError, match="Expected texts"):
+        recipe("HANrnn", texts=0)
+
+
+def test_fine_tuning_spares_biases_and_norms_from_weight_decay():
+    from attnfaith.tiny_models import tiny_model
+
+    settings = recipe("fine-tuning")
+    for family in ("bert", "gpt2", "distilbert"):
+        model = tiny_model(family)
+        options = {name: settings[name] for name in ("optimizer", "learning_rate", "weight_decay")}
+        made = make_optimizer(model, weight_decay_exclude=settings["weight_decay_exclude"], **options)
+        spared = {id(weight) for group in made.param_groups if not group["weight_decay"] for weight in group["params"]}
+        for name, weight in model.named_parameters():
+            assert (id(weight) in spared) == (weight.dim() == 1), f"{family}: {name}"
