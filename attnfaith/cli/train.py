@@ -161,7 +161,7 @@ def train(
     [cyan]attnfaith train HANrnn reviews.parquet --text-column review --label-column stars --output han/[/cyan]
     [cyan]attnfaith train JW-lstm-additive train.csv --validation dev.csv --vectors glove.txt --output lstm/[/cyan]
     [cyan]attnfaith train ./my-transformer reviews.parquet --output tuned/[/cyan]   fine-tune, or train a new head
-    [cyan]attnfaith train JW-lstm-dot snli.jsonl --second-text-column hypothesis --output pairs/[/cyan]
+    [cyan]attnfaith train JW-lstm-dot nli.csv --text-column premise --second-text-column hypothesis --output p/[/cyan]
     [cyan]attnfaith evaluate han/ test.csv[/cyan]   then judge its attention
 
     [bold]Exit code[/bold]
