@@ -35,6 +35,7 @@ JAIN_ACCURACY = {"hockey_baseball": 0.92, "ag_news": 0.96, "babi1": 0.98, "babi2
 COLUMNS = (("BiLSTM", "gradient"), ("average", "gradient"), ("BiLSTM", "leave-one-out"))
 SERRANO = {  # table 3 in per cent; table 2 (HANrnn): both, only the top one, only the drawn one, neither
     "imdb": ((50.3, 48.9, 46.1, 49.1, 48.2, 45.4), (2.2, 12.2, 1.4, 84.2)),
+    "imdb_stars": ((50.3, 48.9, 46.1, 49.1, 48.2, 45.4), (2.2, 12.2, 1.4, 84.2)),
     "yelp5": ((63.0, 61.0, 58.6, 62.3, 60.7, 58.2), (1.5, 8.9, 1.9, 87.7)),
 }
 SIX = ("HANrnn", "HANconv", "HANnoenc", "FLANrnn", "FLANconv", "FLANnoenc")
@@ -147,7 +148,9 @@ def serrano_smith(data):
     results = stored(f"serrano_smith-{data}") or {"values": {}}
     if not results["values"]:
         yield missing(11, "serrano_smith", data)
-    for preset, accuracy in zip(SIX, published[0], strict=True):
+    rows = dict(zip(SIX, published[0], strict=True))
+    rows |= {name: "" for name in results["values"] if name not in rows}
+    for preset, accuracy in rows.items():
         if preset not in results["values"]:
             if results["values"]:
                 yield f"| {preset} | {accuracy} | *not run yet* |" + " |" * 8
@@ -208,6 +211,18 @@ def wen():
                     f"{number(found['weighted_kendall_corrected'])} | {informative} | {number(found['accuracy'])} |"
                 )
     yield from runs
+
+
+def wiegreffe_pinter():
+    yield from head("data", "diagnostic", "estimate", "of", "found>")
+    for data in ("sst2", "imdb"):
+        results = stored(f"wiegreffe_pinter-{data}")
+        if results is None:
+            yield missing(5, "wiegreffe_pinter", data)
+            continue
+        for row in results["values"]["diagnosis"]["result"]["estimates"]:
+            if row["value"] is not None and row["low"] is not None:
+                yield f"| `{data}` | {row['diagnostic']} | {row['figure']} | {row['of']} | {number(row, 3)} |"
 
 
 def pruthi():
@@ -282,10 +297,13 @@ TABLES = {
     "jain_wallace_runs": jain_wallace_runs,
     "jain_wallace_counterfactual": jain_wallace_counterfactual,
     "serrano_smith-imdb": lambda: serrano_smith("imdb"),
+    "serrano_smith-imdb_stars": lambda: serrano_smith("imdb_stars"),
+    "serrano_smith_optimum-imdb_stars": lambda: serrano_smith_optimum("imdb_stars"),
     "serrano_smith-yelp5": lambda: serrano_smith("yelp5"),
     "serrano_smith_optimum-imdb": lambda: serrano_smith_optimum("imdb"),
     "serrano_smith_optimum-yelp5": lambda: serrano_smith_optimum("yelp5"),
     "wen": wen,
+    "wiegreffe_pinter": wiegreffe_pinter,
     "pruthi": pruthi,
     "judge-rankings": lambda: judge("rankings"),
     "judge-models": lambda: judge("models"),

@@ -25,7 +25,14 @@ from attnfaith.training import fit, recipe
 DATA = os.environ.get("ATTNFAITH_DATA")
 """The folder of real data, as docs/data.md describes it; without it there is only the demo corpus."""
 SPLITS = ("train", "dev", "test")
-LENGTHS = {"sst2": (6, None), "hockey_baseball": (6, 500), "ag_news": (6, 60), "imdb": (6, 400), "yelp5": (6, 400)}
+LENGTHS = {
+    "sst2": (6, None),
+    "hockey_baseball": (6, 500),
+    "ag_news": (6, 60),
+    "imdb": (6, 400),
+    "imdb_stars": (6, 400),
+    "yelp5": (6, 400),
+}
 """The shortest and the longest texts that are kept, in words."""
 
 
@@ -104,6 +111,9 @@ def _table(name: str, split: str) -> pd.DataFrame | None:
         ("babi2", "train"): ["babi2_10k-train"],
         ("snli", "train"): ["cad_nli-train", "snli-dev"],
         ("snli", "dev"): ["cad_nli-dev"],
+        ("imdb_stars", "train"): ["imdb-train"],
+        ("imdb_stars", "dev"): [],
+        ("imdb_stars", "test"): ["imdb-test"],
         ("yelp5", "train"): ["yelp5-dev"],
         ("yelp5", "dev"): [],
     }.get((name, split), [f"{name}-{split}"])
@@ -113,6 +123,8 @@ def _table(name: str, split: str) -> pd.DataFrame | None:
     table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
     if name == "ag_news":  # the papers' pair: World against Business
         table = table[table["label"].isin([0, 2])].assign(label=lambda rows: rows["label"] // 2)
+    if name == "imdb_stars":  # 1 to 4 and 7 to 10: eight classes in the place of the paper's ten
+        table = table.assign(label=table["stars"].astype(int).map({1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 9: 6, 10: 7}))
     if "premise" in table:
         table = table.rename(columns={"premise": "text"})
     columns = [name for name in ("text", "hypothesis", "question", "label", "impermissible") if name in table]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from examples.papers import jain_wallace, page, pruthi, serrano_smith, shared, wen
+from examples.papers import jain_wallace, page, pruthi, serrano_smith, shared, wen, wiegreffe_pinter
 
 SCRIPTS = {"jain_wallace": jain_wallace, "serrano_smith": serrano_smith, "wen": wen, "pruthi": pruthi}
 FIGURES = {"jain_wallace": 6, "serrano_smith": 8, "wen": 2, "pruthi": 1}
@@ -42,6 +42,17 @@ def test_a_script_writes_its_figures_and_tables_and_computes_nothing_twice(name,
     monkeypatch.setattr(shared.Work, "judge", refuse)
     assert run(SCRIPTS[name], tmp_path, monkeypatch) == results
     assert capsys.readouterr().out.splitlines()[-2:] == printed.splitlines()[-2:]
+
+
+@pytest.mark.slow
+def test_the_diagnosis_is_stored_with_its_figures(tmp_path, monkeypatch):
+    results = run(wiegreffe_pinter, tmp_path, monkeypatch, "--texts", "60", "20", "20")
+    folder = tmp_path / "wiegreffe_pinter-demo"
+    estimates = pd.DataFrame(results["values"]["diagnosis"]["result"]["estimates"])
+    assert set(estimates["diagnostic"]) == {path.stem for path in folder.glob("*.png")}
+    assert len(set(estimates["diagnostic"])) == 4
+    assert len(pd.read_csv(folder / "estimates.csv")) == len(estimates)
+    assert (folder / "diagnosis.html").stat().st_size > 10_000
 
 
 def test_results_of_other_settings_are_not_mixed(tmp_path):
