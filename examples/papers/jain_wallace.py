@@ -10,6 +10,8 @@ attention (figures). docs/reproductions.md has what was published and what this 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -55,18 +57,21 @@ def main():
     sizes, epochs = SIZES.get(options.data, (10000, 1000, 400)), EPOCHS.get(options.data, 8)
     study = shared.study(options, "jain_wallace", sizes, epochs)
     work, rows = study.work, []
-    for seed in range(1 if options.small else options.seeds):
-        for encoder, preset in ENCODERS.items():
-            name = f"{encoder}/{seed}"
+    seeds = range(1 if options.small else options.seeds)
+    models = {f"{encoder}/{seed}": (study, preset, seed) for seed in seeds for encoder, preset in ENCODERS.items()}
+    if study.vectors is not None:  # an experiment: words without a vector begin with numbers drawn as spread as GloVe's
+        drawn = study.model_settings | {"initializer_range": float(study.vectors.matrix.std())}
+        models["drawn average/0"] = (replace(study, model_settings=drawn), ENCODERS["average"], 0)
+    for name, (of, preset, seed) in models.items():
+        encoder = name.partition("/")[0]
 
-            def judged(preset=preset, seed=seed):
-                model = study.train(preset, seed=seed)
-                return results_of(model, study.texts, work, steps=50 if options.small else 500)
+        def judged(of=of, encoder=encoder, preset=preset, seed=seed):
+            model = of.train(preset, seed=seed, name=f"{preset}-drawn" if encoder.startswith("drawn") else None)
+            return results_of(model, of.texts, work, steps=50 if options.small else 500)
 
-            found = work.once(name, judged)
-            for key, line in found.items():
-                if isinstance(line.get("tau"), dict):
-                    rows.append((encoder, seed, key, *(line[name]["value"] for name in line)))
+        for key, line in work.once(name, judged).items():
+            if isinstance(line.get("tau"), dict):
+                rows.append((encoder, seed, key, *(line[figure]["value"] for figure in line)))
     table = pd.DataFrame(rows, columns=["encoder", "seed", "of", "tau", "sd", "significant"])
     table.to_csv(work.folder / "table2.csv", index=False)
     means = table.groupby(["encoder", "of"])[["tau", "sd", "significant"]].mean().round(2)

@@ -101,6 +101,19 @@ def jain_wallace():
                 )
 
 
+def jain_wallace_experiments():
+    yield from head("data", "average gradient", "class", "published>", "found>")
+    for data, classes in JAIN.items():
+        results = stored(f"jain_wallace-{data}")
+        for name, label in (("average/0", "as above"), ("drawn average/0", "words without a vector drawn")):
+            run = results["values"].get(name) if results else None
+            for part, published in classes.items() if run else ():
+                line = run["result"].get(f"gradient {part}")
+                if line:
+                    cells = f"{part.removeprefix('class=')} | {published[1]:.2f} | {number(line['tau'])}"
+                    yield f"| `{data}` | {label} | {cells} |"
+
+
 def jain_wallace_runs():
     yield from head("data", "run on so many", "models>", "accuracy of a BiLSTM: published>", "found>")
     for data in JAIN:
@@ -247,6 +260,8 @@ def pruthi():
         mass = found["mass"]
         ends = f"{mass['value']:.2g} [{mass['low']:.2g}, {mass['high']:.2g}]"
         yield f"| {encoder} | {weight} | {per_cent(found['accuracy'])} | {ends} | {cells} |"
+    if not any(name.startswith("BiLSTM") for name in results["values"]):
+        yield missing(8, "pruthi", "sst_wiki").replace("`sst_wiki`", "BiLSTM", 1)
     yield from ("", f"Run on so many {command(results)}.")
 
 
@@ -294,6 +309,7 @@ def judge_labels():
 
 TABLES = {
     "jain_wallace": jain_wallace,
+    "jain_wallace_experiments": jain_wallace_experiments,
     "jain_wallace_runs": jain_wallace_runs,
     "jain_wallace_counterfactual": jain_wallace_counterfactual,
     "serrano_smith-imdb": lambda: serrano_smith("imdb"),
