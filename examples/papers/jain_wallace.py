@@ -59,7 +59,8 @@ def main():
     work, rows = study.work, []
     seeds = range(1 if options.small else options.seeds)
     models = {f"{encoder}/{seed}": (study, preset, seed) for seed in seeds for encoder, preset in ENCODERS.items()}
-    if study.vectors is not None:  # an experiment: words without a vector begin with numbers drawn as spread as GloVe's
+    if study.vectors is not None and not options.small:
+        # An experiment: words without a vector begin with numbers drawn as spread as GloVe's.
         drawn = study.model_settings | {"initializer_range": float(study.vectors.matrix.std())}
         models["drawn average/0"] = (replace(study, model_settings=drawn), ENCODERS["average"], 0)
     for name, (of, preset, seed) in models.items():
