@@ -132,7 +132,7 @@ def test_a_run_resumes_and_is_refused_with_other_arguments(flan, rows, tmp_path,
     for options, what in [
         ({"seed": 1}, "seed"),
         ({"rankings": ["attention"]}, "rankings"),
-        ({"level": "both"}, "rank"),
+        ({"level": "both"}, "in_distribution"),  # which is run by default where tokens are hidden
     ]:
         with pytest.raises(af.InputError, match=rf"other arguments: .*{what}"):
             evaluated(flan, rows, output_dir=tmp_path / "whole", **options)
