@@ -4,6 +4,8 @@ import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.adapters.tail import LAST_BLOCK, ONE_POSITION
+from attnfaith.adapters.traced import TracedAdapter
 from tests.helpers.comparing import (
     LEFT,
     PRESETS,
@@ -176,3 +178,18 @@ def test_without_candidates_there_are_no_logits():
     done = prepared("bert", torch.float32)
     empty = torch.zeros(2, 0, done.capture.shape[2], dtype=torch.bool)
     assert done.cut.rerun(done.capture, keep=empty).shape == (2, 0, 3)
+
+
+def test_a_tail_that_is_wrong_beside_a_longer_text_alone_is_not_chosen(monkeypatch):
+    """It passes the comparisons on one text; the next tail is slower, and right."""
+    original = TracedAdapter.rerun
+
+    def rerun(self, capture, weights):
+        wrong = self.tail == ONE_POSITION and capture.shape[0] > 1
+        return original(self, capture, weights) + wrong * torch.tensor([1e-3, 0.0, 0.0])
+
+    monkeypatch.setattr(TracedAdapter, "rerun", rerun)
+    cut = af.cut(model_of("bert"))
+    assert cut.adapter.tail == LAST_BLOCK
+    assert cut.adapter.reasons[ONE_POSITION].startswith("in a padded batch, edit")
+    assert cut.check.padding <= 1e-5

@@ -55,8 +55,16 @@ def cut_of(family: str, kind: str = "multiclass", seed: int = 0) -> af.Cut:
 
 
 def slowly(*families: str) -> list[Any]:
-    """Families whose tests are left out of the quick suite."""
-    return [pytest.param(family, marks=pytest.mark.slow) for family in families]
+    """Left out of the quick suite: networks of the papers as slow, Transformers for `make test-families`."""
+    marks = [pytest.mark.slow if family.startswith(("FLAN", "HAN")) else pytest.mark.families for family in families]
+    return [pytest.param(family, marks=mark) for family, mark in zip(families, marks, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def shared_hiding(family: str, kind: str, hide: str | None) -> Hiding:
+    """How tokens are hidden from the model of `cut_of`; the proof is about the model, whatever the texts."""
+    cut = cut_of(family, kind)
+    return hiding_of(cut, inputs_of(cut.model, lengths=LENGTHS, seed=2), hide)
 
 
 def ranked(*names: str) -> tuple[Ranking, ...]:
@@ -87,6 +95,7 @@ def batch_of(
     hide: str | None = None,
     seed: int = 0,
     cut: af.Cut | None = None,
+    hiding: Hiding | None = None,
     labels: list[Any] | None = None,
     encoded: list[EncodedText] | None = None,
     scores: list[dict[str, Any]] | None = None,
@@ -94,16 +103,20 @@ def batch_of(
     **options: Any,
 ) -> Batch:
     """Texts of a family, captured."""
+    rankings = {} if rankings is None else rankings
+    if "input" in rankings and cut is None:
+        hiding = shared_hiding(family, kind, hide)
     cut = cut_of(family, kind) if cut is None else cut
     inputs = inputs_of(cut.model, lengths=lengths, seed=2) if inputs is None else inputs
-    rankings = {} if rankings is None else rankings
+    if "input" in rankings and hiding is None:
+        hiding = hiding_of(cut, inputs, hide)
     special = special_ids_of(cut.model.config) if special_ids is None else special_ids
     config = RunConfig(
         cut,
         Decision(kind, tolerance=TOLERANCE if kind == "regression" else None),  # type: ignore[arg-type]
         MethodOptions(seed=seed, mask_id=MASK_ID, special_ids=special),
         rankings=rankings,
-        hiding=hiding_of(cut, inputs, hide) if "input" in rankings else None,
+        hiding=hiding,
         **options,
     )
     count = len(inputs["input_ids"])
