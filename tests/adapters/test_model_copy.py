@@ -336,3 +336,14 @@ def test_a_model_that_requires_gradients_of_its_inputs(family):
     for first, other in zip(got[:-1], expected, strict=True):
         assert_close(first, other, 1e-6)
     assert orders_of(capture).shape == capture.mask.shape
+
+
+def test_a_container_that_contains_itself_is_copied_once():
+    model = model_of("bert")
+    model.parts = [model.classifier]
+    model.parts.append(model.parts)
+    model.same = model.parts
+    with inference_state(model) as shared:
+        assert shared is not model
+        assert shared.parts is shared.same
+        assert shared.parts[0] is shared.classifier is not model.classifier

@@ -70,6 +70,8 @@ def test_numbers_are_those_of_the_summary(page, results):
         removed = percent(row.value) if row.texts < FEW else percent(row.value, row.low, row.high)
         assert f"{row.texts}{removed}" in section.text
         assert row.texts >= FEW or f"{row.texts}{removed} [" not in section.text
+    # in this order, as the columns below: attention stands next to the number of texts
+    assert re.search(r"texts\s*\w+ removed by attention\s*\w+ removed by a random order", section.text)
 
 
 def test_the_scale_is_drawn_where_the_numbers_are(page, results):
