@@ -96,6 +96,18 @@ class Hiding:
         logits = torch.cat(parts)
         return torch.empty_like(logits).index_copy_(0, order, logits)
 
+    def hidden(self, inputs: Mapping[str, Any], deciding: Tensor | None, keep: Tensor) -> dict[str, Any]:
+        """The inputs of a batch with only some tokens left, ``[B, L]``; what is hidden is left out only by deletion.
+
+        Not for "zero", which replaces word vectors.
+        """
+        assert self.hide != "zero"
+        tokens = inputs["attention_mask"].bool()
+        stays = keep if deciding is None else keep.scatter(1, deciding.unsqueeze(1), True)
+        present = stays if self.hide == "delete" else tokens
+        texts = torch.arange(len(keep), device=keep.device)
+        return self._inputs(inputs, texts, present, keep, stays, int(present.sum(1).max()))[0]
+
     def _run(
         self,
         inputs: Mapping[str, Any],
@@ -106,7 +118,24 @@ class Hiding:
         stays: Tensor,
         width: int,
     ) -> Tensor:
-        """Run one pass: the present tokens side by side, padded to one width."""
+        """Run one pass."""
+        shortened, vectors, picked = self._inputs(inputs, texts, present, keep, stays, width)
+        if deciding is None or not self.fast:
+            adapter = self.cut.adapter
+            return adapter.forward(shortened) if vectors is None else adapter.forward_on(vectors, shortened)
+        row = (picked == deciding[texts].unsqueeze(1)).int().argmax(1, keepdim=True)
+        return self.cut.adapter.logits_at((row, torch.ones_like(row, dtype=torch.bool)), shortened, vectors)
+
+    def _inputs(
+        self,
+        inputs: Mapping[str, Any],
+        texts: Tensor,
+        present: Tensor,
+        keep: Tensor,
+        stays: Tensor,
+        width: int,
+    ) -> tuple[dict[str, Any], Tensor | None, Tensor]:
+        """The inputs of one pass: the present tokens side by side, padded to one width; word vectors; positions."""
         chosen = select_texts(inputs, len(inputs["input_ids"]), texts)
         length = present.shape[1]
         # present tokens first (or last, with padding on the left), in their order
@@ -131,11 +160,7 @@ class Hiding:
         if self.first_position is not None and self.hide != "delete":
             start = inputs["attention_mask"].bool()[texts].int().argmax(1, keepdim=True)
             shortened["position_ids"] = (picked - start + self.first_position).masked_fill(~real, 0)
-        if deciding is None or not self.fast:
-            adapter = self.cut.adapter
-            return adapter.forward(shortened) if vectors is None else adapter.forward_on(vectors, shortened)
-        row = (picked == deciding[texts].unsqueeze(1)).int().argmax(1, keepdim=True)
-        return self.cut.adapter.logits_at((row, torch.ones_like(row, dtype=torch.bool)), shortened, vectors)
+        return shortened, vectors, picked
 
     def _left_out(self, lengths: Tensor) -> Tensor:
         """``[M]``, True for a text of this length if hidden tokens are left out of its sequence."""

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from attnfaith.training.objectives.fixed_attention import FixedAttention as FixedAttention
     from attnfaith.training.objectives.fixed_representations import FixedRepresentations as FixedRepresentations
     from attnfaith.training.objectives.gumbel_softmax import GumbelSoftmax as GumbelSoftmax
+    from attnfaith.training.objectives.masked_fine_tuning import MaskedFineTuning as MaskedFineTuning
     from attnfaith.training.objectives.objective import Objective as Objective
+    from attnfaith.training.objectives.word_level import WordPrediction as WordPrediction
+    from attnfaith.training.objectives.word_level import WordTying as WordTying
     from attnfaith.training.random_labels import shuffled as shuffled
     from attnfaith.training.recipes import recipe as recipe
 
@@ -32,7 +35,10 @@ _HOMES = {
     "FixedRepresentations": "objectives.fixed_representations",
     "GumbelSoftmax": "objectives.gumbel_softmax",
     "History": "fitting",
+    "MaskedFineTuning": "objectives.masked_fine_tuning",
     "Objective": "objectives.objective",
+    "WordPrediction": "objectives.word_level",
+    "WordTying": "objectives.word_level",
     "fit": "fitting",
     "load_history": "from_data",
     "recipe": "recipes",
