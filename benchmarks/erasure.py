@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -254,7 +255,9 @@ def pooled(rounds: int) -> None:
         print(f"  (the capture: {captures:.3f}; together {total:.3f})")
 
 
-def everything_of(name: str, count: int, rounds: int) -> tuple[float, float]:
+def everything_of(
+    name: str, count: int, rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, float]:
     """The captures of long texts by a preset, and everything about them, in plain forward passes."""
     torch.manual_seed(0)
     model = af.models.from_preset(name, num_labels=5, vocab_size=20000).eval()
@@ -274,7 +277,7 @@ def everything_of(name: str, count: int, rounds: int) -> tuple[float, float]:
                 Erasure().run(batch)
                 SingleWeight().run(batch)
 
-    captures, total = ratios(rounds, lambda: forward(model, inputs), capture, everything, calls=1)
+    captures, total = ratios(rounds, lambda: forward(model, inputs), capture, everything, calls=1, clock=clock)
     return captures, total
 
 

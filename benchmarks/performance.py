@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from transformers.utils import logging
 
-from benchmarks._performance import page
+from benchmarks._performance import measuring, page
 from benchmarks._performance.parts import PARTS, SIZES, Size
 from benchmarks._performance.rows import STORE, keep, kept
 
@@ -32,6 +32,11 @@ def main() -> None:
     parser.add_argument("--small", action="store_const", const="small", dest="size", help="short for --size small")
     parser.add_argument("--only", help=f"parts with commas, out of {', '.join(PARTS)}")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="one thread, and its CPU time in the place of wall time: where other programs run beside",
+    )
     parser.add_argument("--store", type=Path, default=STORE, help="where figures are kept, part by part")
     parser.add_argument("--page", type=Path, nargs="?", const=PAGE, help="measure nothing; write the page")
     options = parser.parse_args()
@@ -42,6 +47,11 @@ def main() -> None:
         options.page.write_text(page.written(kept(options.store)), encoding="utf-8")
         print(f"written: {options.page}")
         return
+    size = options.size
+    if options.cpu_time:
+        if wall := {"processes", "scaling"} & set(chosen):
+            parser.error(f"{' and '.join(sorted(wall))} can be measured in wall time only")
+        measuring.now, options.threads, size = time.process_time, 1, f"{size}{page.CPU_TIME}"
     torch.set_num_threads(options.threads)
     warnings.simplefilter("ignore")
     logging.set_verbosity_error()
@@ -53,7 +63,7 @@ def main() -> None:
             rows.append(row)
             print(row, flush=True)
         print(f"  ({time.perf_counter() - start:.0f} s)", flush=True)
-        keep({name: rows}, options.size, options.store)
+        keep({name: rows}, size, options.store)
 
 
 if __name__ == "__main__":

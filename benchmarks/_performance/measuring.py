@@ -22,6 +22,8 @@ from attnfaith.evaluation.tests.erasure import test as erasure
 from attnfaith.text.encoder import TextEncoder
 from benchmarks._performance.material import Material
 
+now: Callable[[], float] = time.perf_counter
+"""The clock; `time.process_time` where other programs run beside."""
 TRIAL = "the trial on one text"
 BATCH_SIZES = (1, 4, 8, 16, 32, 64)
 """Of plain inference; the fastest counts."""
@@ -32,7 +34,7 @@ class Cost:
     """The cost of a part of a run, without the parts inside it.
 
     Attributes:
-        seconds: seconds of wall time.
+        seconds: seconds by the clock.
         positions: that went through the whole model, forward; a backward pass is not counted beside it.
     """
 
@@ -84,11 +86,11 @@ def measured(material: Material, **options: Any) -> Measured:
     judge = af.Evaluator(material.model, material.tokenizer)
     rows = [{"text": text} for text in material.texts]
     with parts_of_a_run() as parts:
-        start = time.perf_counter()
+        start = now()
         results = judge.compute(rows, quiet=True, **options)
         with parts("summary and verdict"):
             str(results)
-        seconds = time.perf_counter() - start
+        seconds = now() - start
     flipped = None
     if "erasure" in results.tables:
         flipped = 1 - float(results.table("erasure")["censored"].mean())
@@ -120,11 +122,11 @@ def _batches(encoder: TextEncoder, encoded: Sequence[Any], size: int) -> list[An
 
 
 def _forward(model: Any, batches: Sequence[Any]) -> float:
-    start = time.perf_counter()
+    start = now()
     with torch.inference_mode():
         for batch in batches:
             model(**batch)
-    return time.perf_counter() - start
+    return now() - start
 
 
 class Parts:
@@ -152,10 +154,10 @@ class Parts:
     @contextmanager
     def _counted(self, name: str) -> Iterator[None]:
         cost, self._inside = self.costs.setdefault(name, Cost()), [*self._inside, Cost()]
-        start = time.perf_counter()
+        start = now()
         with count_passes() as passes:
             yield
-        duration, nested = time.perf_counter() - start, self._inside.pop()
+        duration, nested = now() - start, self._inside.pop()
         cost.seconds += duration - nested.seconds
         cost.positions += passes.positions - nested.positions
         self._inside[-1].seconds += duration

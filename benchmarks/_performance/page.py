@@ -22,6 +22,8 @@ python -m benchmarks.performance --page
 
 A claim is a limit that a release keeps. Figures without one are only told.
 """
+CPU_TIME = ", CPU time"
+"""At the end of the size of figures that are no wall time."""
 
 
 def written(stored: Iterable[tuple[str, str, Sequence[Row]]]) -> str:
@@ -38,8 +40,10 @@ def written(stored: Iterable[tuple[str, str, Sequence[Row]]]) -> str:
         if not rows:
             sections += ["", f"*{NOT_MEASURED.capitalize()} yet.*"]
             continue
+        form = size.removesuffix(CPU_TIME)
         if size != Size("full").name:
-            sections += ["", f"*Measured in the {size} form.*"]
+            clock = ", in CPU time of one thread, beside other programs" if size != form else ""
+            sections += ["", f"*Measured in the {form} form{clock}.*"]
         sections += ["", "| work | measured | claim | kept | |", "|---|---:|---|---|---|", *map(_line, rows)]
     return "\n".join(sections) + "\n"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import attnfaith as af
-from benchmarks._performance import material, peers
+from benchmarks._performance import material, measuring, peers
 from benchmarks._performance.measuring import Measured, measured
 from benchmarks._performance.point import in_a_process
 from benchmarks._performance.rows import Row
@@ -130,7 +130,7 @@ def networks(size: Size) -> Iterator[Row]:
     """The models of the papers, with the exact optimum."""
     texts = size.pick(64, 1000, 5000)
     for name in ("FLANrnn", "HANrnn"):
-        captures, everything = everything_of(name, texts, rounds=size.pick(1, 2, 3))
+        captures, everything = everything_of(name, texts, rounds=size.pick(1, 2, 3), clock=measuring.now)
         work = f"{name}, every ranking, the optimum and single weights, {texts} texts of 400 words"
         yield Row(work, everything, PLAIN, 1.3, note=f"the captures alone: {captures:.2f}")
 

@@ -6,7 +6,6 @@ A library that is not installed, or that fails, is a row with the reason.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +16,7 @@ import torch
 
 import attnfaith as af
 from attnfaith.text.encoder import TextEncoder
+from benchmarks._performance import measuring
 from benchmarks._performance.material import Material
 from benchmarks._performance.rows import Row
 
@@ -74,9 +74,9 @@ def _round(theirs: Sequence[Callable[[], Any]], ours: Callable[[], Any]) -> floa
 
 
 def _seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+    start = measuring.now()
     call()
-    return time.perf_counter() - start
+    return measuring.now() - start
 
 
 # ---- attnfaith
