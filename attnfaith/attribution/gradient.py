@@ -108,7 +108,15 @@ def gradient_at_input(request: Request) -> Scores:
     return request.scores(request.token_gradients.norm(dim=-1), request.tokens)
 
 
-@method("input", "gradient_x_input", passes=1, backward=True, reference="Denil et al. 2014", multiplies_by_inputs=True)
+@method(
+    "input",
+    "gradient_x_input",
+    passes=1,
+    backward=True,
+    erased_at_input=False,
+    reference="Denil et al. 2014",
+    multiplies_by_inputs=True,
+)
 def gradient_x_input(request: Request) -> Scores:
     """The dot product of each token's vector with its gradient."""
     return request.scores((request.token_gradients * request.token_vectors).sum(-1), request.tokens)

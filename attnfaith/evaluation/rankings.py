@@ -111,7 +111,7 @@ def left_out(
     Example:
         >>> usual = rankings_for("input", "default", {}, by_token=True, affine=False)
         >>> [str(item) for item in left_out("input", "default", usual, by_token=True, affine=False)][:3]
-        ['input/rollout', 'input/occlusion', 'input/omission']
+        ['input/rollout', 'input/gradient_x_input', 'input/occlusion']
     """
     if DEFAULT not in _listed(asked):
         return []

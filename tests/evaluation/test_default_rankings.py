@@ -9,6 +9,7 @@ from tests.helpers import tokenizers as tokenizers
 
 DEAR = [
     "input/rollout",
+    "input/gradient_x_input",
     "input/occlusion",
     "input/omission",
     "attention/gradient",
@@ -16,7 +17,8 @@ DEAR = [
     "attention/occlusion",
 ]
 NOTE = (
-    "Left out at the input level, where each costs many passes: input/rollout, input/occlusion, input/omission, "
+    "Left out at the input level, where each costs many passes: input/rollout, input/gradient_x_input, "
+    "input/occlusion, input/omission, "
     "attention/gradient, attention/integrated_gradients and attention/occlusion. "
     "Add them with rankings='all'."
 )

@@ -60,7 +60,7 @@ def test_the_default_is_all_at_the_attention_and_what_is_worth_its_passes_at_the
     every, usual = names("input", "all"), names("input", "default")
     assert {"input/integrated_gradients", "input/mine", "attention/gradient_x_attention"} <= set(usual) < set(every)
     declared = {one for one in every if not methods[tuple(one.split("/"))].erased_at_input}
-    assert declared == {"input/rollout", *FROM_THE_ATTENTION}
+    assert declared == {"input/rollout", "input/gradient_x_input", *FROM_THE_ATTENTION}
     assert set(every) - set(usual) == declared | {"input/occlusion", "input/omission"}
     af.register_method("dear", level="input", passes=1, passes_per="item")(lambda model, inputs, target: None)
     try:
@@ -84,11 +84,11 @@ def test_what_the_default_leaves_out():
         found = rankings_for(level, asked, {}, by_token=by_token, affine=False)
         return [str(one) for one in left_out(level, asked, found, by_token=by_token, affine=False)]
 
-    of_tokens = ["input/rollout", "input/occlusion", "input/omission"]
+    of_tokens = ["input/rollout", "input/gradient_x_input", "input/occlusion", "input/omission"]
     assert dear("input", "default", by_token=False) == of_tokens
     assert dear("input", "default") == dear("input", ["default"])
     assert set(dear("input", "default")) == {*of_tokens, *FROM_THE_ATTENTION}
-    assert dear("input", ["default", "input/occlusion"], by_token=False) == ["input/rollout", "input/omission"]
+    assert dear("input", ["default", "input/occlusion"], by_token=False) == [*of_tokens[:2], "input/omission"]
     assert dear("attention", "default") == []
     for asked in ("all", ["all", "greedy"], ["attention"], ["default", "all"]):
         assert dear("input", asked) == []
