@@ -13,7 +13,6 @@ from attnfaith.adapters.self_check import tolerance_of
 from attnfaith.errors import NumericalError
 from attnfaith.evaluation.batch import Batch
 from attnfaith.evaluation.rankings import Ranking
-from attnfaith.evaluation.token_hiding import BUDGET
 from attnfaith.functional.first_flip import Evaluate, FirstFlips, RemovalOrders, first_flips, from_prefixes, from_sets
 from attnfaith.functional.known_sets import KnownSets
 from attnfaith.functional.ranking import order_of
@@ -21,6 +20,9 @@ from attnfaith.functional.schedule import LONG, schedule_of
 
 MARGIN = 0.05
 """A decision is marginal if it is nearer to a tie than this share of the logits' tolerance (float32: 1e-5)."""
+
+ENOUGH = 512
+"""Tokens in a pass that keep a processor busy: more steps at once than fill it may come after a flip, for nothing."""
 
 
 class Eraser(ABC):
@@ -204,7 +206,7 @@ class TokenEraser(Eraser):
         self.empty = ~(self.always_kept & ~(batch.special & structural)).any(1)
         self.hiding = batch.config.hiding.proved(batch.inputs, self.deciding)
         self.known = batch.known_sets.setdefault(self.level, KnownSets(tokens.shape[1]))
-        self.room = BUDGET / float(tokens.sum(1).double().mean())
+        self.room = ENOUGH / float(tokens.sum(1).double().mean())
 
     @property
     def max_removed(self) -> Tensor:
