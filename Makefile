@@ -13,7 +13,7 @@ PACKAGE := $(VENV)/.attnfaith-package-installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadscope
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo examples lint format test test-families test-quick test-oldest faults docs wheel-check bench bench-peers clean
+.PHONY: help venv demo examples lint format test test-families test-examples test-quick test-oldest faults docs wheel-check bench bench-peers clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,13 +47,16 @@ format: $(STAMP)  ## put imports and layout right
 	$(BIN)/ruff format .
 
 test: $(STAMP)  ## every test but those below, the slow ones too, and every example in docstrings, docs and README
-	$(PYTEST) -m "not families"
+	$(PYTEST) -m "not families and not examples"
 
 test-families: $(STAMP)  ## the tests of `make test` that are drawn over families of models, on all the other families
 	$(PYTEST) -m families tests
 
+test-examples: $(STAMP)  ## execute the notebooks and the scripts of the papers (in their small form), and check what they say
+	$(PYTEST) -m examples tests/examples
+
 test-quick: $(STAMP)  ## those of `make test` without the slow ones
-	$(PYTEST) -m "not slow and not families"
+	$(PYTEST) -m "not slow and not families and not examples"
 
 # Where other packages meet this one: models, tokenizers, data, features, tables, kernels, plots and the command line.
 OLDEST ?= .venv-oldest
@@ -62,7 +65,7 @@ OLDEST_TESTS ?= tests/test_survey.py tests/adapters tests/attribution tests/cli 
 	attnfaith/survey.py attnfaith/transformers_versions.py
 
 test-oldest: $(OLDEST)/.attnfaith-installed  ## the quick tests on the oldest versions of other packages that are admitted
-	OMP_NUM_THREADS=1 $(OLDEST)/bin/pytest -n $(JOBS) --dist loadscope -m "not slow and not families" $(OLDEST_TESTS)
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/pytest -n $(JOBS) --dist loadscope -m "not slow and not families and not examples" $(OLDEST_TESTS)
 
 $(OLDEST)/.attnfaith-installed: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)

@@ -67,7 +67,7 @@ def kernel():
         yield client
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 @pytest.mark.parametrize("source", ORDER, ids=lambda source: source.stem)
 def test_it_runs_and_its_claims_hold(source, kernel):
     notebook = build.notebook_of(source)

@@ -20,7 +20,7 @@ def run(script, output, monkeypatch, *options):
     return json.loads((output / f"{script.__name__.rpartition('.')[2]}-demo" / "results.json").read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_writes_its_figures_and_tables_and_computes_nothing_twice(name, tmp_path, monkeypatch, capsys):
     results = run(SCRIPTS[name], tmp_path, monkeypatch)
@@ -44,7 +44,7 @@ def test_a_script_writes_its_figures_and_tables_and_computes_nothing_twice(name,
     assert capsys.readouterr().out.splitlines()[-2:] == printed.splitlines()[-2:]
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 def test_the_diagnosis_is_stored_with_its_figures(tmp_path, monkeypatch):
     results = run(wiegreffe_pinter, tmp_path, monkeypatch, "--texts", "60", "20", "20")
     folder = tmp_path / "wiegreffe_pinter-demo"
