@@ -1,5 +1,6 @@
 """The parts of ``benchmarks/performance.py`` that figures rest on; the figures are in docs/performance.md."""
 
+import json
 import time
 
 import pytest
@@ -113,16 +114,28 @@ def test_a_library_that_is_absent_or_fails_is_a_row_with_the_reason(tiny, monkey
 
 
 @pytest.mark.slow
-def test_runs_in_processes_of_their_own():
+def test_runs_in_processes_of_their_own(monkeypatch, capsys):
     chosen = {"kind": "bert", "shape": "tiny", "length": 8, "count": 3}
     few = {"rankings": ["attention"], "level": "attention", "n_resamples": 9}
-    (alone,) = point.in_a_process([{"material": chosen, **few}], threads=1)
-    assert alone["seconds"] > 0
-    assert alone["passes"] >= 1
     (shared,) = point.in_a_process([{"material": chosen, "shared": True, **few}], threads=1, processes=2)
     assert shared["seconds"] > 0
-    with pytest.raises(RuntimeError, match="unexpected keyword"):
-        point.in_a_process([{"material": chosen, "rankigns": []}], threads=1)
+    monkeypatch.setattr("sys.argv", ["point", json.dumps([{"material": chosen, **few}]), "1"])
+    point.main()
+    (alone,) = json.loads(capsys.readouterr().out.removeprefix(point.MARK))
+    assert alone["seconds"] > 0
+    assert alone["passes"] >= 1
+    monkeypatch.setattr("sys.argv", ["point", json.dumps([{"material": chosen, "rankigns": []}]), "1"])
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        point.main()
+
+
+def test_what_a_process_of_its_own_failed_with_is_said(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "such a failure: $4" >&2\nexit 1\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(point.sys, "executable", str(python))
+    with pytest.raises(RuntimeError, match="such a failure: 1"):
+        point.in_a_process([{"material": {}}], threads=1)
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def until_precise(size: Size) -> Iterator[Row]:
     if "precision" not in inspect.signature(af.Evaluator.compute).parameters:
         yield Row(work, None, limit=20, note="this version has no precision=")
         return
-    chosen = material.sst(size.pick(60, 872, 872))
+    chosen = material.sst(size.pick(4, 872, 872))
     if chosen is None:
         yield Row(work, None, limit=20, note=NO_DATA)
         return
