@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import attnfaith as af
+from tests.helpers.installed_families import and_others
 from tests.independent.comparing import Seen, compare, compute
 from tests.independent.decisions import Rule
 from tests.independent.words import Layers, WordText
@@ -111,7 +112,7 @@ def test_presets(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CLASSES)
-@pytest.mark.parametrize("name", ["FLANrnn", "HANrnn", "FLANconv", "HANnoenc"])
+@pytest.mark.parametrize("name", and_others(["FLANrnn", "HANrnn"], ["FLANconv", "HANnoenc"]))
 def test_kinds_of_decision(name, kind):
     seen = Seen()
     check(name, kind, seen, batch_size=1)

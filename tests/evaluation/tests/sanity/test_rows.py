@@ -70,8 +70,14 @@ def scores_of(batch, ranking, text):
     return batch.scores(ranking, ranking.level)[text][mask[text]].double().tolist()
 
 
-@pytest.mark.parametrize("how", ["permuted", "normal"])
-@pytest.mark.parametrize("kind", list(SIZES))
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        *((kind, "permuted") for kind in SIZES),
+        ("multiclass", "normal"),
+        *(pytest.param(kind, "normal", marks=pytest.mark.families) for kind in SIZES if kind != "multiclass"),
+    ],
+)
 @pytest.mark.parametrize("family", ["FLANrnn", "bert", *slowly("HANrnn", "llama")])
 def test_equals_models_reinitialised_one_by_one(family, kind, how):
     both = family in ("bert", "llama")
