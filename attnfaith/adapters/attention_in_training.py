@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
@@ -57,6 +57,15 @@ class FinalAttention:
     token_weights: Tensor
     token_mask: Tensor
     positions: Tensor | None
+
+    def without_hidden(self, visible: Tensor) -> FinalAttention:
+        """The same without the items that the attention mask hides from the model.
+
+        Args:
+            visible: ``[B, L]`` bool.
+        """
+        mask = self.mask if self.positions is None else self.mask & visible.gather(1, self.positions)
+        return replace(self, mask=mask, token_mask=self.token_mask & visible)
 
 
 @dataclass(frozen=True)

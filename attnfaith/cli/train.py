@@ -8,7 +8,7 @@ import typer
 
 from attnfaith.cli import options
 from attnfaith.cli.exit_codes import process_number
-from attnfaith.cli.options import bars, label_mapping
+from attnfaith.cli.options import bars, label_mapping, model_path
 from attnfaith.cli.terminal import print_lines
 
 _SETTINGS, _WORDS = "Settings", "Presets"
@@ -175,10 +175,11 @@ def train(
     mapping = label_mapping(label_map)
     try:
         with bars(quiet):
+            from attnfaith.models.paper_presets import PRESETS
             from attnfaith.training import train as train_model
 
             history = train_model(
-                model,
+                model if model in PRESETS else model_path(model),
                 data,
                 output_dir=output,
                 input_column=text_column,

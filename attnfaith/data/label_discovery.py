@@ -45,7 +45,10 @@ def discover_labels(
     if kind == "regression":
         return ModelLabels("regression", count=1)
     if kind == "multilabel" or (kind is None and isinstance(values[0][1], list | tuple)):
-        return _several(values, names)
+        several = _several(values, names)
+        if names is None:
+            _refuse_many(several.count, len(values))
+        return several
     for row, value in values:
         if isinstance(value, list | tuple | dict):
             raise InputError(
@@ -70,12 +73,7 @@ def discover_labels(
             f"another column with {parameter('label_column')}.",
             code="unknown-label",
         )
-    if found.count > max(_FEW, len(values) / 2):
-        raise InputError(
-            f"The column of labels has {found.count:,} different values in {len(values):,} rows. Is it another one? "
-            f"Name it with {parameter('label_column')}, or for numbers give {parameter('decision', 'regression')}.",
-            code="unknown-label",
-        )
+    _refuse_many(found.count, len(values), f", or for numbers give {parameter('decision', 'regression')}")
     if kind == "sigmoid":
         if found.count != 2 or found.names:
             raise InputError(
@@ -87,12 +85,23 @@ def discover_labels(
     return found
 
 
+def _refuse_many(count: int, rows: int, otherwise: str = "") -> None:
+    """Refuse a column with so many different values that it is hardly one of labels."""
+    if count > max(_FEW, rows / 2):
+        raise InputError(
+            f"The column of labels needs {count:,} classes for {rows:,} rows. Is it another one? Name it with "
+            f"{parameter('label_column')}{otherwise}.",
+            code="unknown-label",
+        )
+
+
 def _classes(values: Sequence[Any]) -> ModelLabels:
     """The classes of single labels."""
     keys = {normalized_label(value) for value in values}
     numbers = sorted(key for key in keys if isinstance(key, int))
     if len(numbers) < len(keys):
-        return ModelLabels("multiclass", tuple(sorted({str(value).strip() for value in values})), len(keys))
+        texts = sorted({str(value).strip() for value in values})
+        return ModelLabels("multiclass", tuple(texts), len(texts))
     if numbers == list(range(len(numbers))):
         return ModelLabels("multiclass", (), len(numbers))
     return ModelLabels("multiclass", tuple(map(str, numbers)), len(numbers), numbers_are_names=True)
@@ -111,10 +120,24 @@ def _several(values: Sequence[tuple[int, Any]], names: Sequence[str] | None) -> 
                 f"Row {row} (counted from 0) has the label {short_repr(value)}; expected a list, as in the other rows.",
                 code="unknown-label",
             )
-        lists.append([plain(entry) for entry in parsed])
-    entries = {entry for one in lists for entry in one}
+        labels = [plain(entry) for entry in parsed]
+        if not all(
+            isinstance(label, str | int) or (isinstance(label, float) and label.is_integer()) for label in labels
+        ):
+            raise InputError(
+                f"Row {row} (counted from 0) has the labels {short_repr(value)}; expected a list of names or whole "
+                "numbers.",
+                code="unknown-label",
+            )
+        lists.append(labels)
+    entries = {normalized_label(label) for labels in lists for label in labels}
     if names is not None:
         return ModelLabels("multilabel", tuple(names), len(names))
+    if not entries:
+        raise InputError(
+            f"Every list of labels is empty. Name another column with {parameter('label_column')}.",
+            code="missing-labels",
+        )
     if entries <= {0, 1} and len({len(one) for one in lists}) == 1 and len(lists[0]) > 1:
         return ModelLabels("multilabel", (), len(lists[0]))
     if all(isinstance(entry, int) and entry >= 0 for entry in entries):

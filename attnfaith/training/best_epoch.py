@@ -105,7 +105,7 @@ class BestEpoch(TrainerCallback):
             if name.startswith("eval_") and name not in known and not name.startswith("eval_model_preparation")
         }
         score = -record["validation_loss"] if self.by_loss or math.isnan(accuracy) else accuracy
-        if score > self._best_score or not self.best_epoch:  # not a number, in the first epoch
+        if not self.best_epoch or score > self._best_score or math.isnan(self._best_score):
             self._best_score, self.best_epoch = score, len(self.epochs)
             self._kept, self._kept_of, self._validated = _copy(self.model), f"of epoch {self.best_epoch}", True
         elif self.patience is not None and len(self.epochs) - self.best_epoch >= self.patience:

@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,12 +24,12 @@ from attnfaith.errors import InputError
 from attnfaith.functional.decision import Decision, decision_of
 from attnfaith.parameter_names import parameter
 from attnfaith.progress import duration
-from attnfaith.storage.atomic_files import folder_of, storing
+from attnfaith.storage.atomic_files import folder_of
 from attnfaith.storage.fingerprint import fingerprint_model
 from attnfaith.text.encoder import TextEncoder
 from attnfaith.training.best_epoch import BestEpoch
 from attnfaith.training.dataset import TrainingRows
-from attnfaith.training.identity import refuse_other, write_training
+from attnfaith.training.identity import claimed, refuse_other
 from attnfaith.training.objectives.objective import Objective
 from attnfaith.training.objectives.running import RunningObjectives, WithObjectives, checked_objectives, collate_extras
 from attnfaith.training.one_answer import compare_with_one_answer
@@ -171,7 +171,7 @@ def fit(
         1.0
     """
     start = time.perf_counter()
-    _check_numbers(learning_rate, epochs, batch_size, patience, max_grad_norm, warmup)
+    _check_numbers(learning_rate, epochs, batch_size, patience, weight_decay, max_grad_norm, warmup)
     config: Any = getattr(model, "config", None)
     if not isinstance(getattr(config, "num_labels", None), int):
         raise InputError(f"{type(model).__name__} has no config with num_labels; expected a Transformers classifier.")
@@ -206,9 +206,8 @@ def fit(
     }
     if objectives:
         identity["objectives"] = [objective.identity() for objective in objectives]
-    if checkpoint_dir is not None:
-        _claim(checkpoint_dir, identity, model, rows, held_out)
     with (
+        nullcontext() if checkpoint_dir is None else _claimed(checkpoint_dir, identity, model, rows, held_out),
         _folder(checkpoint_dir) as folder,
         _frozen_vectors(model, freeze_vectors),
         restore_after_training(model),
@@ -271,9 +270,9 @@ def fit(
     return History(records, best.best_epoch, best.stopped, seconds, one_answer)
 
 
-def _claim(
+def _claimed(
     checkpoint_dir: Any, settings: dict[str, Any], model: nn.Module, rows: TrainingRows, held_out: TrainingRows | None
-) -> None:
+) -> AbstractContextManager[None]:
     """Note in the folder of checkpoints which training it belongs to; refuse that of another."""
     folder = folder_of(checkpoint_dir)
     identity = settings | {
@@ -281,16 +280,15 @@ def _claim(
         "train": rows.fingerprint,
         "validation": None if held_out is None else held_out.fingerprint,
     }
-    if refuse_other(folder, identity, argument="checkpoint_dir") is None:
-        with storing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            if present := sorted(entry.name for entry in folder.iterdir()):
-                raise InputError(
-                    f"{str(folder)!r} holds other files ({present[0]!r}). Give a new or empty folder as "
-                    f"{parameter('checkpoint_dir')}.",
-                    code="not-a-run",
-                )
-        write_training(folder, {"training": identity})
+    if refuse_other(folder, identity, argument="checkpoint_dir") is not None:
+        return nullcontext()
+    if present := sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []:
+        raise InputError(
+            f"{str(folder)!r} holds other files ({present[0]!r}). Give a new or empty folder as "
+            f"{parameter('checkpoint_dir')}.",
+            code="not-a-run",
+        )
+    return claimed(folder, {"training": identity})
 
 
 @contextmanager
@@ -304,11 +302,18 @@ def _folder(given: Any) -> Iterator[Path]:
 
 
 def _check_numbers(
-    learning_rate: Any, epochs: Any, batch_size: Any, patience: Any, max_grad_norm: Any, warmup: Any
+    learning_rate: Any,
+    epochs: Any,
+    batch_size: Any,
+    patience: Any,
+    weight_decay: Any,
+    max_grad_norm: Any,
+    warmup: Any,
 ) -> None:
     whole_number(epochs, "epochs", least=1)
     whole_number(batch_size, "batch_size", least=1)
     number(learning_rate, "learning_rate", above=0)
+    number(weight_decay, "weight_decay", least=0)
     if patience is not None:
         whole_number(patience, "patience", least=1, also="None")
     if max_grad_norm is not None:

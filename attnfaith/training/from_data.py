@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,15 @@ import torch
 
 from attnfaith import validation as checks
 from attnfaith.addresses import is_address
-from attnfaith.data.source import DataOptions
 from attnfaith.errors import InputError, NumericalError
+from attnfaith.evaluation.run_options import data_options_of
 from attnfaith.functional.decision import KINDS
 from attnfaith.parameter_names import parameter
 from attnfaith.progress import ProgressLog
 from attnfaith.storage.atomic_files import folder_of, probe, storing
 from attnfaith.storage.fingerprint import fingerprint_model
 from attnfaith.training.fitting import History, fit
-from attnfaith.training.identity import NAME, read_training, refuse_other, write_training
+from attnfaith.training.identity import NAME, claimed, read_training, refuse_other, write_training
 from attnfaith.training.labelled_texts import read_labelled_texts
 from attnfaith.training.recipes import FINE_TUNING, recipe
 from attnfaith.training.resumable import no_bars
@@ -117,13 +118,20 @@ def train(
     log = ProgressLog("training", quiet=quiet)
     of_preset = is_preset(model)
     _refuse_foreign_options(model, of_preset, dataset=dataset, vectors=vectors, min_count=min_count)
-    options = DataOptions(
+    checks.positive_int(max_length, "max_length")
+    checks.positive_int(min_count, "min_count")
+    if vectors is not None:
+        checks.path(vectors, "vectors")
+    options = data_options_of(
         input_column=input_column,
         second_input_column=second_input_column,
         label_column=label_column,
         label_mapping=label_mapping,
         subset=subset,
         split=split,
+        score_columns=(),
+        rationale_column=None,
+        tests=(),
     )
     with torch.random.fork_rng(devices=[]):
         start: tuple[Any, Any, Any] = (None, None, None) if of_preset else load_start(model)
@@ -177,24 +185,22 @@ def train(
     for note in notes:
         log.say(note)
     about = {"notes": notes, "texts": [len(texts.train), len(texts.validation)]}
-    with storing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        if stored is None:
-            write_training(folder, {"training": identity, "finished": False, **about})
+    unfinished = {"training": identity, "finished": False, **about}
     try:
-        history = fit(
-            classifier,
-            tokenizer,
-            texts.train,
-            texts.validation,
-            second_text_column="second_text" if "second_text" in texts.train[0] else None,
-            **settings,
-            max_length=max_length,
-            freeze_vectors=freeze_vectors,
-            seed=seed,
-            checkpoint_dir=folder / CHECKPOINTS,
-            quiet=quiet,
-        )
+        with claimed(folder, unfinished) if stored is None else nullcontext():
+            history = fit(
+                classifier,
+                tokenizer,
+                texts.train,
+                texts.validation,
+                second_text_column="second_text" if "second_text" in texts.train[0] else None,
+                **settings,
+                max_length=max_length,
+                freeze_vectors=freeze_vectors,
+                seed=seed,
+                checkpoint_dir=folder / CHECKPOINTS,
+                quiet=quiet,
+            )
     except NumericalError as error:
         _save(folder, classifier, tokenizer)
         raise NumericalError(f"{error.message} They are saved in {str(folder)!r}.", code=error.code) from error
@@ -219,18 +225,24 @@ def load_history(folder: str | os.PathLike[str]) -> History:
             code="unfinished-run" if stored else "not-a-run",
         )
     values = dict(stored["history"])
-    epochs = tuple(
-        {name: math.nan if value is None else value for name, value in epoch.items()} for epoch in values.pop("epochs")
-    )
-    return History(epochs, **values)
+    epochs, one_answer = tuple(map(_with_nan, values.pop("epochs"))), values.pop("one_answer")
+    return History(epochs, **values, one_answer=None if one_answer is None else _with_nan(one_answer))
 
 
 def _as_json(history: History) -> dict[str, Any]:
+    """What `load_history` reads; JSON has no NaN, and null stands for it."""
     values = dataclasses.asdict(history)
-    values["epochs"] = [
-        {name: None if math.isnan(value) else value for name, value in epoch.items()} for epoch in history.epochs
-    ]
+    values["epochs"] = list(map(_with_null, history.epochs))
+    values["one_answer"] = None if history.one_answer is None else _with_null(history.one_answer)
     return values
+
+
+def _with_null(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in record.items()}
+
+
+def _with_nan(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: math.nan if value is None else value for name, value in record.items()}
 
 
 def _checked_folder(output_dir: Any) -> Path:

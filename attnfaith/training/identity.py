@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attnfaith.errors import InputError, StorageError
+from attnfaith.errors import InputError, StorageError, UnsupportedModelError
 from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import put, storing
 
@@ -15,7 +16,6 @@ NAME = "training.json"
 _WORDS = {
     "start": "the model or preset",
     "model": "the model",
-    "tokenizer": "the tokenizer",
     "train": "the data",
     "validation": "the validation data",
 }
@@ -40,6 +40,23 @@ def write_training(folder: Path, content: Mapping[str, Any]) -> None:
     """Write the file atomically."""
     with storing(folder):
         put(folder / NAME, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+@contextmanager
+def claimed(folder: Path, content: Mapping[str, Any]) -> Iterator[None]:
+    """Make a folder and write which training it belongs to; arguments that are refused then leave nothing behind."""
+    is_new = not folder.is_dir()
+    with storing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_training(folder, content)
+    try:
+        yield
+    except (InputError, UnsupportedModelError):
+        if [entry.name for entry in folder.iterdir()] == [NAME]:
+            (folder / NAME).unlink()
+            if is_new:
+                folder.rmdir()
+        raise
 
 
 def refuse_other(folder: Path, identity: Mapping[str, Any], *, argument: str) -> dict[str, Any] | None:

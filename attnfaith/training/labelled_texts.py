@@ -64,12 +64,17 @@ def read_labelled_texts(
             share of the rows.
         seed: the seed of that share.
     """
+    if options.label_column is None:
+        raise InputError(
+            f"A training needs labels. Name their column with {parameter('label_column')}.", code="missing-labels"
+        )
     source = DataSource(data, replace(options, preferred_splits=TRAINING))
     if labels is None:
         labels = _new_labels(source, options, kind)
     train, notes = _read(source, labels, options, "to train on")
     if validation is None:
-        validation = next((name for name in VALIDATION if name in source.splits and name != options.split), None)
+        trained_on = {part.partition("[")[0] for part in (options.split or "").split("+")}
+        validation = next((name for name in VALIDATION if name in source.splits and name not in trained_on), None)
     if validation is None:
         train, held_out = _hold_out(train, seed)
         notes += (f"{len(held_out):,} of {len(train) + len(held_out):,} texts were held out to choose the epoch by.",)
@@ -105,8 +110,6 @@ def _is_other_data(validation: Any) -> bool:
 def _read(
     source: DataSource, labels: ModelLabels, options: DataOptions, purpose: str
 ) -> tuple[list[Row], tuple[str, ...]]:
-    if options.label_column is None:
-        raise InputError("A training needs labels. Name their column.", code="missing-labels")
     source.read_labels(labels, required=True)
     rows = [row for _, shard in source.shards(1000) for row in shard]
     empty = sum(row.text is None or not f"{row.text}{row.pair or ''}".strip() for row in rows)

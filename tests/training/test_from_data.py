@@ -3,6 +3,7 @@
 import json
 import math
 
+import fsspec
 import numpy as np
 import pandas
 import pytest
@@ -156,7 +157,8 @@ def test_several_labels_numbers_pairs_and_one_logit(tmp_path):
         "the mean of the labels",
         True,
     )
-    assert load_history(tmp_path / "numbers").best_epoch == history.best_epoch
+    assert load_history(tmp_path / "numbers") == history
+    json.loads((tmp_path / "numbers" / "training.json").read_text(), parse_constant=pytest.fail)  # JSON has no NaN
 
     pairs = [row | {"second": "was it good"} for row in NAMED]
     train("JW-average-dot", pairs, output_dir=tmp_path / "pairs", second_input_column="second", **QUICK)
@@ -177,10 +179,24 @@ def test_splits_are_taken_by_their_usual_names(tmp_path):
         ({}, [30, 10]),
         ({"validation": "test"}, [30, 8]),
         ({"split": "train[:20]", "validation": "train[20:]"}, [20, 10]),
+        ({"split": "train+validation[:5]"}, [28, 7]),  # no epoch is chosen by what was trained on
     ]:
         folder = tmp_path / str(sizes)
         train("FLANnoenc", data, output_dir=folder, **QUICK, **options)
         assert json.loads((folder / "training.json").read_text())["texts"] == sizes
+
+
+def test_data_are_read_from_addresses(tmp_path):
+    table = pandas.DataFrame(NAMED)
+    with fsspec.open("memory://bucket/train.csv", "w") as file:
+        table[:45].to_csv(file, index=False)
+    table[45:].to_csv(tmp_path / "dev.csv", index=False)
+    dev = (tmp_path / "dev.csv").as_uri()
+    for data, validation in (("memory://bucket/train.csv", dev), (NAMED[:45], NAMED[45:])):
+        folder = tmp_path / type(data).__name__
+        train("FLANnoenc", data, validation=validation, output_dir=folder, **QUICK)
+        assert json.loads((folder / "training.json").read_text())["texts"] == [45, 15]
+    assert same(weights(loaded(tmp_path / "str")[0]), weights(loaded(tmp_path / "list")[0]))
 
 
 def test_a_keyed_share_is_held_out(tmp_path, capfd):
@@ -224,7 +240,7 @@ REFUSED = {
     "no labels": ([{"text": "good"}] * 9, {}, "no column 'label'"),
     "empty labels": ([{"text": "good", "label": None}] * 9, {}, "column of labels is empty"),
     "no texts": ([{"text": "", "label": 0}, {"text": "", "label": 1}], {}, "no text with a label to train on"),
-    "ids": ([row | {"label": f"id {number}"} for number, row in enumerate(DATA)], {}, "60 different values in 60 rows"),
+    "ids": ([row | {"label": f"id {number}"} for number, row in enumerate(DATA)], {}, "60 classes for 60 rows"),
     "one word": ([{"text": "good", "label": number % 2} for number in range(20)], {}, "only one word"),
     "no word": ([{"text": f"w{number}", "label": number % 2} for number in range(20)], {}, "No word occurs 2 times"),
     "validation": (NAMED, {"validation": [{"text": "good", "label": "ugly"}]}, "the label 'ugly'"),
@@ -236,6 +252,14 @@ REFUSED = {
     "rate": (NAMED, {"learning_rate": -1}, "Expected learning_rate"),
     "patience": (NAMED, {"patience": -1}, "Expected patience"),
     "seed": (NAMED, {"seed": -1}, "Expected seed"),
+    "epochs": (NAMED, {"epochs": 0}, "Expected epochs"),
+    "weight decay": (NAMED, {"weight_decay": -1.0}, "Expected weight_decay"),
+    "norm": (NAMED, {"max_grad_norm": "x"}, "Expected max_grad_norm"),
+    "length": (NAMED, {"max_length": 0}, "Expected max_length"),
+    "count": (NAMED, {"min_count": 0}, "Expected min_count"),
+    "no path": (NAMED, {"vectors": 3}, "Expected vectors to be a path"),
+    "no mapping": (NAMED, {"label_mapping": 3}, "Expected label_mapping to be a dict"),
+    "no column": (NAMED, {"label_column": None}, "Name their column with label_column"),
 }
 
 
@@ -244,6 +268,7 @@ def test_what_cannot_be_trained_on_is_refused(case, tmp_path):
     data, options, words = REFUSED[case]
     with pytest.raises(InputError, match=words):
         train("FLANnoenc", data, output_dir=tmp_path / "model", **(QUICK | options))
+    assert not (tmp_path / "model").exists()  # so that the corrected call is not one of another training
 
 
 def test_names_of_models_and_options_of_presets(tmp_path, monkeypatch):

@@ -90,9 +90,8 @@ class DeceptiveAttention(Objective):
         """The penalty of each text."""
         assert step.marks is not None
         attention = step.attention
-        items = attention.token_mask & step.inputs["attention_mask"].bool()
         return deception_penalty(
-            attention.token_weights, step.marks, items, attention.groups, over_heads=self.over_heads
+            attention.token_weights, step.marks, attention.token_mask, attention.groups, over_heads=self.over_heads
         )
 
     def figures(self, step: Step) -> dict[str, Tensor]:

@@ -66,7 +66,7 @@ class Step:
 
     @cached_property
     def attention(self) -> FinalAttention:
-        """The final attention of the forward pass, in its graph."""
+        """The final attention of the forward pass, in its graph; its masks leave out what `Objective.change` hid."""
         assert self.find_attention is not None, "set needs_attention"
         return self.find_attention()
 

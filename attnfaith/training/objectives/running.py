@@ -130,7 +130,8 @@ class RunningObjectives:
         def find_attention() -> FinalAttention:
             if not found:
                 assert self.attention is not None
-                found.append(self.attention.latest(steps[0].tokens))
+                visible = steps[0].inputs["attention_mask"].bool()
+                found.append(self.attention.latest(steps[0].tokens).without_hidden(visible))
             return found[0]
 
         total: Tensor | float = 0.0

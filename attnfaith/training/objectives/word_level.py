@@ -80,8 +80,7 @@ def _ids_at_items(step: Step) -> tuple[Tensor, Tensor]:
         ids = step.inputs["input_ids"]
     assert attention.positions is not None
     at_items = ids.gather(1, attention.positions)
-    visible = step.inputs["attention_mask"].bool().gather(1, attention.positions)
-    return at_items, attention.mask & visible & words.is_word(at_items)
+    return at_items, attention.mask & words.is_word(at_items)
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,32 @@ def test_an_objective_of_ones_own(tmp_path):
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_hidden_tokens_are_no_items(kind):
+    """What another objective hid counts in no term: a Transformer computes its values all the same."""
+    seen = []
+
+    class HidesTheFourth(Objective):
+        name, needs_attention, weight = "hides", True, 1.0
+
+        def change(self, step):
+            mask = step.inputs["attention_mask"].clone()
+            mask[:, 3] = 0
+            return {**step.inputs, "attention_mask": mask}
+
+        def term(self, step):
+            attention, visible = step.attention, step.inputs["attention_mask"].bool()
+            at_items = visible if attention.positions is None else visible.gather(1, attention.positions)
+            seen.append(bool((attention.token_mask & ~visible).any()))
+            seen.append(attention.positions is not None and bool((attention.mask & ~at_items).any()))
+            assert attention.token_mask.any(1).all()
+
+    model, tokenizer = made(kind)
+    fit(model, tokenizer, TRAIN, objectives=[HidesTheFourth()], **(QUICK | {"epochs": 1}))
+    assert seen
+    assert not any(seen)
+
+
 def test_a_loss_with_an_objective_is_the_sum_of_its_parts():
     """One step over all texts, float64: the weights move by the gradient of loss plus weight times mean penalty."""
     model, tokenizer = small("FLANrnn", input_dropout=0.0, classifier_dropout=0.0)
