@@ -52,8 +52,8 @@ test: $(STAMP)  ## every test but those below, the slow ones too, and every exam
 test-families: $(STAMP)  ## the tests of `make test` that are drawn over families of models, on all the other families
 	$(PYTEST) -m families tests
 
-test-examples: $(STAMP)  ## execute the notebooks and the scripts of the papers (in their small form), and check what they say
-	$(PYTEST) -m examples tests/examples
+test-examples: $(STAMP)  ## execute the notebooks, the scripts of the papers (in their small form) and the demo, and check what they say
+	$(PYTEST) -m examples tests
 
 test-quick: $(STAMP)  ## those of `make test` without the slow ones
 	$(PYTEST) -m "not slow and not families and not examples"

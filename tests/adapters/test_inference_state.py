@@ -109,7 +109,7 @@ def test_two_models_of_one_config_in_two_threads(attention, kernel):
     config._attn_implementation_internal = attention
 
     def job(index):
-        return lambda: [numbers(models[index], inputs[index]) for _ in range(25)]
+        return lambda: [numbers(models[index], inputs[index]) for _ in range(12)]
 
     for position, results in enumerate(run_together([job(0), job(1), job(0), job(1)])):
         for result in results:
@@ -128,7 +128,7 @@ def test_one_model_in_several_threads(family):
         model_logits = model(**batches[0]).logits
 
     def job(index):
-        return lambda: [numbers(model, batches[index]) for _ in range(15)]
+        return lambda: [numbers(model, batches[index]) for _ in range(10)]
 
     def plain():
         with torch.no_grad():

@@ -3,11 +3,12 @@
 import json
 import os
 import shutil
-import signal
+from functools import partial
 
 import pytest
 
 from attnfaith.tiny_models import tiny_model
+from tests.faults.children import command_line, forked
 from tests.helpers import commands
 from tests.helpers.commands import FEW, refused, run
 from tests.helpers.tokenizers import word_piece
@@ -173,16 +174,10 @@ def test_json_or_not_an_error_is_on_standard_error(flan, reviews, tmp_path):
 
 @pytest.mark.slow
 def test_a_full_disk(flan, tmp_path):
-    resource = pytest.importorskip("resource")
-
-    def small_files():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
-
     rows = [{"text": text, "label": 0} for text in commands.texts(20)]
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
     asked = ("evaluate", flan, tmp_path / "data.jsonl", "--output", tmp_path / "run", *FEW)
-    full = commands.spawn(*asked, preexec_fn=small_files)
+    full = forked(partial(command_line, file_size=6000), *asked)
     refused(full, 3, "File too large")
     if (tmp_path / "run").exists():
         assert not list((tmp_path / "run").rglob(".*"))  # nothing half written

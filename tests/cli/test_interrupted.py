@@ -1,13 +1,14 @@
 """A run that is stopped at any moment goes on with the same command, and ends with the files of an undisturbed run."""
 
+import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 import attnfaith as af
+from tests.faults.children import Fork, command_line
 from tests.helpers import commands
 from tests.helpers.commands import FEW, error_text, refused, run
 
@@ -24,23 +25,14 @@ def undisturbed(flan, many, tmp_path_factory):
 
 def stopped_at(result, arguments, signum):
     """Start a command, and send a signal as soon as a file is there."""
-    process = subprocess.Popen(
-        commands.command(*arguments),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=commands.environment(),
-        # where the tests run in the background, interrupts are ignored, and what they start would ignore them too
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    fork = Fork(command_line, *arguments)
     until = time.monotonic() + 120
     while not Path(result).exists():
-        assert process.poll() is None, process.stderr.read()
+        assert fork.process.is_alive(), fork.ended().stderr
         assert time.monotonic() < until
         time.sleep(0.001)
-    process.send_signal(signum)
-    stdout, stderr = process.communicate(timeout=120)
-    return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+    os.kill(fork.process.pid, signum)
+    return fork.ended()
 
 
 def test_an_interrupt_says_what_is_kept_and_the_same_command_resumes(flan, many, undisturbed, tmp_path, monkeypatch):
@@ -73,7 +65,7 @@ def test_an_interrupt_says_what_is_kept_and_the_same_command_resumes(flan, many,
     assert result.exit_code == 0, result.stderr
     assert done == [256, 256, 176]  # what was done is not done again
     assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])
-    assert result.stdout.splitlines()[:-1] == undisturbed[1].splitlines()[:-1]
+    assert result.stdout.splitlines()[:-2] == undisturbed[1].splitlines()[:-2]
 
 
 def test_an_interrupt_inside_a_shard_keeps_its_batches(flan, many, undisturbed, tmp_path, monkeypatch):
@@ -102,7 +94,7 @@ def test_an_interrupt_inside_a_shard_keeps_its_batches(flan, many, undisturbed, 
     assert result.exit_code == 0, result.stderr
     assert sum(sizes) == 1200 - 320
     assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])
-    assert result.stdout.splitlines()[:-1] == undisturbed[1].splitlines()[:-1]
+    assert result.stdout.splitlines()[:-2] == undisturbed[1].splitlines()[:-2]
 
 
 def test_an_interrupt_before_anything_is_written(flan, reviews, tmp_path, monkeypatch):
@@ -133,7 +125,7 @@ def test_stopped_in_the_middle_and_resumed(signum, moment, flan, many, undisturb
     asked = ("evaluate", flan, many, "--output", tmp_path / "run", *FEW)
     stopped = stopped_at(tmp_path / "run" / moment, asked, signum)
     if signum == signal.SIGKILL:
-        assert stopped.returncode == -signal.SIGKILL
+        assert stopped.code == -signal.SIGKILL
     else:
         refused(stopped, 130, "Interrupted.", "the same command goes on")
         assert not list((tmp_path / "run").rglob(".*"))  # nothing half written
@@ -143,4 +135,4 @@ def test_stopped_in_the_middle_and_resumed(signum, moment, flan, many, undisturb
     resumed = run(*asked)
     assert resumed.exit_code == 0, error_text(resumed)
     assert commands.files(tmp_path / "run") == commands.files(undisturbed[0])
-    assert resumed.stdout.splitlines()[:-1] == undisturbed[1].splitlines()[:-1]
+    assert resumed.stdout.splitlines()[:-2] == undisturbed[1].splitlines()[:-2]

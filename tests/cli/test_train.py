@@ -1,14 +1,15 @@
 """``attnfaith train``: from a table to a model that ``attnfaith evaluate`` reads, also when it is killed on the way."""
 
 import json
+import os
 import signal
-import subprocess
 import time
 
 import pytest
 
 from attnfaith.training import load_history, resumable
 from tests.cli.test_option_names import PYTHON
+from tests.faults.children import Fork, command_line, forked
 from tests.helpers import commands
 from tests.helpers.commands import FEW, error_text, refused, run
 from tests.helpers.training_data import rows
@@ -92,22 +93,19 @@ def test_an_interrupt_says_how_to_go_on(table, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_killed_process_is_continued_to_the_same_weights(table, tmp_path):
-    arguments = ["train", "FLANrnn", *columns(table), "--epochs", "60", "--batch-size", "4", "--patience", "0"]
+    arguments = ["train", "FLANrnn", *columns(table), "--epochs", "20", "--batch-size", "4", "--patience", "0"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    done = commands.spawn(*arguments, "--output", whole)
-    assert done.returncode == 0, done.stderr
-    command = commands.command(*arguments, "--output", killed)
-    process = subprocess.Popen(
-        command, env=commands.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    done = forked(command_line, *arguments, "--output", whole)
+    assert done.code == 0, done.stderr
+    fork = Fork(command_line, *arguments, "--output", killed)
     until = time.monotonic() + 120
     while resumable.last_checkpoint(killed / "checkpoints") is None and time.monotonic() < until:
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    os.kill(fork.process.pid, signal.SIGKILL)
+    assert fork.ended().code == -signal.SIGKILL
     assert not json.loads((killed / "training.json").read_text())["finished"]
-    again = commands.spawn(*arguments, "--output", killed)
-    assert again.returncode == 0, again.stderr
+    again = forked(command_line, *arguments, "--output", killed)
+    assert again.code == 0, again.stderr
     assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert load_history(killed).epochs == load_history(whole).epochs
     assert sorted(entry.name for entry in killed.iterdir()) == sorted(entry.name for entry in whole.iterdir())

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import attnfaith as af
 from attnfaith.cli.app import app
 from attnfaith.escaping import visible, visible_json
+from tests.faults.children import command_line, forked
 from tests.helpers import commands
 
 HOSTILE = "go\x1b]0;owned\x07od\x1b[2J\x9b31m\x7f\u202eevil\u2066\u200b\u2028[red]$x^{$\ud800\n\x85fake: line"
@@ -220,8 +221,8 @@ def test_warnings_and_what_transformers_says(flan, tmp_path):
     folder = commands.save_flan(tmp_path / "flan")
     weights = load_file(folder / "model.safetensors")
     save_file({**weights, "extra\x1b]0;owned\x07": next(iter(weights.values())).clone()}, folder / "model.safetensors")
-    done = commands.spawn("explain", folder, "a fine film")
-    assert done.returncode == 0, done.stderr
+    done = forked(command_line, "explain", folder, "a fine film")
+    assert done.code == 0, done.stderr
     assert "owned" in clean(done.stderr, kept="\n\t")
 
 

@@ -276,7 +276,7 @@ def test_bad_input(given, message, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 def test_the_whole_demo(tmp_path, capsys):
     folder = run_demo(tmp_path / "demo", quiet=True)
     told = capsys.readouterr().out

@@ -10,6 +10,7 @@ import contextlib
 import multiprocessing
 import os
 import pty
+import resource
 import select
 import signal
 import subprocess
@@ -42,6 +43,11 @@ class Ended:
     hung: bool = False
     seconds: float = 0.0
 
+    @property
+    def exit_code(self) -> int:
+        """The code, as `commands.refused` reads it."""
+        return self.code
+
     def assert_plain(self) -> None:
         """It ended by itself, and what it said is a message and no traceback."""
         assert not self.hung, f"it did not end within {LIMIT:.0f} s: {self.stderr[-300:]}"
@@ -49,12 +55,21 @@ class Ended:
 
 
 def evaluate(*arguments: Any) -> None:
-    """The command line in this process, as the console script starts it."""
-    from attnfaith import interrupts
-    from attnfaith.cli.app import app
+    """`command_line`, with a piece after each batch, so that many are written in a short run."""
     from attnfaith.evaluation.evaluator import Evaluator
 
-    Evaluator.piece_seconds = 0.0  # a piece after each batch, so that many are written in a short run
+    Evaluator.piece_seconds = 0.0
+    command_line(*arguments)
+
+
+def command_line(*arguments: Any, file_size: int | None = None) -> None:
+    """The command line in this process, as the console script starts it; no file may be larger than a limit."""
+    from attnfaith import interrupts
+    from attnfaith.cli.app import app
+
+    if file_size is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
     sys.argv = ["attnfaith", *map(str, arguments)]
     interrupts.install_for_command()
     app(prog_name="attnfaith")
