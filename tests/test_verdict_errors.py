@@ -117,7 +117,7 @@ def test_a_row_counts_labels_errors_coverage_and_the_planned_test():
 
 @pytest.mark.slow
 def test_the_command_prints_a_table(monkeypatch, capsys):
-    short = ["--repetitions", "3", "--resamples", "99", "--texts", "25", "--skills", "0", "1"]
+    short = ["--repetitions", "1", "--resamples", "99", "--texts", "25", "--skills", "0", "1"]
     monkeypatch.setattr("sys.argv", ["verdict_errors", *short])
     verdict_errors.main()
     *_, head, rule, first, second = capsys.readouterr().out.splitlines()

@@ -1,5 +1,6 @@
 """``attnfaith evaluate``: what it prints and keeps."""
 
+import json
 import math
 import re
 import subprocess
@@ -245,30 +246,44 @@ def test_empty_cells_are_set_aside(flan, tmp_path):
     assert table["aside"].isna().tolist() == [True, False, False, True]
 
 
-def two_processes(*arguments):
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "attnfaith"]
+ONE_AFTER_ANOTHER = """
+import json, os, sys
+from attnfaith.cli.app import app
+for arguments in json.loads(sys.argv[1]):
+    app(arguments, prog_name="attnfaith", standalone_mode=False)
+    print("NEXT" if os.environ["RANK"] == "0" else "", end="", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def by_two(bert, flan, tmp_path_factory):
+    """Commands, what each printed by two processes, and the folder of its run; one launch for all of them."""
+    folder = tmp_path_factory.mktemp("by-two")
+    few, many = (commands.reviews(folder / f"{count}.csv", count) for count in (280, 1500))
+    asked = {
+        "all": ["evaluate", bert, few, "--rankings", "attention,gradient", "--no-labels", *FEW],
+        "some": ["evaluate", flan, many, "--rankings", "attention", "--precision", "10", "--resamples", "200"],
+    }
+    program = folder / "program.py"
+    program.write_text(ONE_AFTER_ANOTHER)
+    given = json.dumps([[*map(str, arguments), "--output", str(folder / name)] for name, arguments in asked.items()])
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*launch, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env=commands.environment(),
-        check=False,
+        [*launch, program, given], capture_output=True, text=True, timeout=600, env=commands.environment(), check=False
     )
     assert done.returncode == 0, done.stderr
-    return done
+    printed = dict(zip(asked, done.stdout.split("NEXT"), strict=False))
+    return {name: (arguments, printed[name], folder / name) for name, arguments in asked.items()}
 
 
 @pytest.mark.slow
-def test_two_processes_write_what_one_writes(bert, tmp_path):
-    data = commands.reviews(tmp_path / "data.csv", 280)
-    asked = ["evaluate", bert, data, "--rankings", "attention,gradient", "--no-labels", *FEW]
+def test_two_processes_write_what_one_writes(by_two, tmp_path):
+    asked, printed, folder = by_two["all"]
     first = run(*asked, "--output", tmp_path / "one")
     assert first.exit_code == 0, first.stderr
-    second = two_processes(*asked, "--output", tmp_path / "two")
-    assert second.stdout.count(VERDICT) == 1
-    assert second.stdout.splitlines()[:-2] == first.stdout.splitlines()[:-2]
-    runs = [af.load_results(tmp_path / count) for count in ("one", "two")]
+    assert printed.count(VERDICT) == 1
+    assert printed.splitlines()[:-2] == first.stdout.splitlines()[:-2]
+    runs = [af.load_results(path) for path in (tmp_path / "one", folder)]
     assert runs[0].manifest == runs[1].manifest
     for name in ("texts", *runs[0].tests):
         tables = [results.table(name) for results in runs]
@@ -276,18 +291,16 @@ def test_two_processes_write_what_one_writes(bert, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_stop_where_one_stops(flan, tmp_path):
+def test_two_processes_stop_where_one_stops(by_two, tmp_path):
     """Whether to go on is decided for both; the files are the same bytes."""
-    data = commands.reviews(tmp_path / "data.csv", 1500)
-    asked = ["evaluate", flan, data, "--rankings", "attention", "--precision", "10", "--resamples", "200"]
+    asked, _, folder = by_two["some"]
     first = run(*asked, "--output", tmp_path / "one")
     assert first.exit_code == 0, first.stderr
-    two_processes(*asked, "--output", tmp_path / "two")
     sample = af.load_results(tmp_path / "one").manifest["sample"]
     assert sample["reached"]
     assert 192 <= sample["texts"] < 1500
     assert f"{sample['texts']:,} of the 1,500 texts were read" in first.stdout
-    assert commands.files(tmp_path / "two") == commands.files(tmp_path / "one")
+    assert commands.files(folder) == commands.files(tmp_path / "one")
 
 
 @pytest.mark.parametrize("points", ["0", "50", "-5", "nan", "0.05"])

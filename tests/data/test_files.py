@@ -11,6 +11,7 @@ from datasets import Dataset
 from attnfaith.data.files import is_file_name
 from attnfaith.data.source import open_data
 from attnfaith.errors import InputError, StorageError
+from tests.faults.children import Fork, forked
 from tests.helpers.data_forms import rows_of, write_csv
 
 
@@ -30,15 +31,15 @@ def test_a_changed_file_is_read_again_and_an_open_one_stays(name, tmp_path):
     assert [row.text for row in rows_of(second)] == ["new"] * 3
 
 
+def count_three_times(path):
+    for _ in range(3):
+        sys.stdout.write(f"{sum(len(rows) for _, rows in open_data(path).shards(100))}\n")
+
+
 def test_two_processes_read_one_file(tmp_path):
     Dataset.from_dict({"text": [f"text {n}" for n in range(5000)]}).to_parquet(tmp_path / "a.parquet")
-    program = (
-        "import sys; from attnfaith.data.source import open_data\n"
-        "for _ in range(3): print(sum(len(rows) for _, rows in open_data(sys.argv[1]).shards(100)))"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path / "a.parquet")]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate()[0].split() for process in running] == [["5000"] * 3] * 2
+    running = [Fork(count_three_times, str(tmp_path / "a.parquet")) for _ in range(2)]
+    assert [fork.ended().stdout.split() for fork in running] == [["5000"] * 3] * 2
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
@@ -63,18 +64,20 @@ def test_no_room_for_temporary_files(tmp_path, monkeypatch):
         open_data(tmp_path / "a.csv")
 
 
+def open_on_a_full_disk(path):
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    open_data(path)
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_a_full_disk_for_temporary_files(name, tmp_path):
     text = "much to say " * 1000
     Dataset.from_dict({"text": [text] * 100}).to_parquet(tmp_path / "a.parquet")
     Dataset.from_dict({"text": [text] * 100}).to_csv(tmp_path / "a.csv")
-    program = (
-        "import resource, sys; from attnfaith.data.source import open_data\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-        "open_data(sys.argv[1])"
-    )
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / name)], capture_output=True, text=True)
-    assert done.returncode == 1
+    done = forked(open_on_a_full_disk, str(tmp_path / name))
+    assert done.code == 1
     assert "StorageError: Cannot write a temporary copy of the data" in done.stderr.splitlines()[-1]
 
 
