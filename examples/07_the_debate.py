@@ -3,7 +3,7 @@
 #
 # *Attention is not Explanation* (Jain and Wallace, 2019). *Attention is not not Explanation* (Wiegreffe and Pinter,
 # 2019). *Is Attention Interpretable?* (Serrano and Smith, 2019). *The elephant in the interpretability room* (Bastings
-# and Filippova, 2020). Behind the titles are different questions, and each has a test. This notebook puts all eight to
+# and Filippova, 2020). Behind the titles are different questions, and each has a test. This notebook puts eight to
 # **one model**, and says of each what it can tell, and what it cannot.
 
 # %%

@@ -123,7 +123,8 @@ def read_texts(
     notes += divided
     parts = {}
     for part, size in zip(PARTS, SMALL, strict=True):
-        chosen = rows[part][:size] if small else rows[part]
+        drawn = rows_at(range(min(size, len(rows[part]))), len(rows[part]), seed).tolist() if small else []
+        chosen = [rows[part][index] for index in sorted(drawn)] if small else rows[part]
         encoded, excluded = encode(encoder, chosen)
         if excluded:
             notes.append(

@@ -24,6 +24,7 @@ from attnfaith.parameter_names import parameter
 USUAL = ("attention_mask", "mask_token", "delete")
 TESTS = ("erasure", "in_distribution")
 _FIXED = ("hide", "level", "output_dir", "part")
+_COLUMNS = ("attention removes", "random removes", "attention never flips", "skill", "out of distribution")
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +49,7 @@ class HidingComparison:
         """A row for each way: the label, shares removed, skill, flips out of distribution, and what differs."""
         first = next(iter(self.runs))
         rows = [(way, *self._cells(way), "" if way == first else self._against(first, way)) for way in self.runs]
-        heads = ("tokens", "label", "attention removes", "random removes", "skill", "out of distribution")
+        heads = ("tokens", "label", *_COLUMNS)
         return RankingTable((*heads, f"attention removes, beside {first}"), tuple(rows))
 
     @cached_property
@@ -79,11 +80,15 @@ class HidingComparison:
         erased = SummaryLookup(summary, "erasure", confidence_level=confidence)
         key, control = erased.key_of(level, ATTENTION), erased.control(level)
         clear = SummaryLookup(summary, "in_distribution", confidence_level=confidence)
-        values = (
-            *(erased.get(level, "mean_fraction", item) for item in (key, control) if item is not None),
-            *([erased.get(level, "skill", key), clear.get(level, "out_of_distribution", key)] if key else []),
+        asked = (
+            (erased, "mean_fraction", key),
+            (erased, "mean_fraction", control),
+            (erased, "never_flipped", key),
+            (erased, "skill", key),
+            (clear, "out_of_distribution", clear.key_of(level, ATTENTION)),
         )
-        return self.labels[way], *(_cell(value) for value in values)
+        values = (SummaryValue() if item is None else lookup.get(level, figure, item) for lookup, figure, item in asked)
+        return self.labels[way], *map(_cell, values)
 
     def _against(self, first: str, way: str) -> str:
         """The difference in the share that attention removes, paired by text."""

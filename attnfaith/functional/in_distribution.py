@@ -6,7 +6,8 @@
 3. The p value is the rank of the score among the scores of sample members of similar length (`rank_p_values`).
 
 A member of the sample is always left out of what it is compared with, and what belongs to a member (a text with holes,
-to the text) leaves that member out as well. So the scores of the members are exchangeable, and their p values uniform.
+to the text) leaves that member out as well. So the scores of members of similar length are exchangeable, and their p
+values uniform as far as length makes no difference among those compared.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ SHARE = 4
 _CHUNK = 2**22
 
 
-def tail_p_values(values: ArrayLike, sample: ArrayLike, own: ArrayLike) -> Array:
+def tail_p_values(values: ArrayLike, sample: ArrayLike, own: ArrayLike, tolerance: float = 0.0) -> Array:
     """Two-sided empirical p values in each dimension: twice the smaller tail, the value itself counted.
 
     Args:
         values: ``[M, D]``.
         sample: ``[n, D]``.
         own: ``[M]``, the member of the sample that each value leaves out; -1 for none.
+        tolerance: values that differ by so much or less are equal.
 
     Returns:
         ``[M, D]`` in (0, 1].
@@ -48,8 +50,9 @@ def tail_p_values(values: ArrayLike, sample: ArrayLike, own: ArrayLike) -> Array
     for dimension in range(given.shape[1]):
         ordered, column = np.sort(members[:, dimension]), given[:, dimension]
         mine = members[left_out, dimension]
-        below = np.searchsorted(ordered, column, "right") - (has_own & (mine <= column))
-        above = len(members) - np.searchsorted(ordered, column, "left") - (has_own & (mine >= column))
+        least, most = column - tolerance, column + tolerance
+        below = np.searchsorted(ordered, most, "right") - (has_own & (mine <= most))
+        above = len(members) - np.searchsorted(ordered, least, "left") - (has_own & (mine >= least))
         result[:, dimension] = np.minimum(1.0, 2 * (1 + np.minimum(below, above)) / (1 + count))
     return result
 
@@ -68,6 +71,20 @@ def unusualness(p_values: ArrayLike, combination: str = "fisher") -> Array:
     if combination == "fisher":
         return -2 * np.log(p).sum(1) + 0.0
     return -(np.sort(p, axis=1) * p.shape[1] / np.arange(1, p.shape[1] + 1)).min(1)
+
+
+def compared_members(size: int, nearest: int | None = None) -> int:
+    """With how many members of a sample a vector is compared at least, if there are so many.
+
+    Args:
+        size: of the sample.
+        nearest: see `rank_p_values`.
+
+    Example:
+        >>> compared_members(100), compared_members(1000), compared_members(1000, 30)
+        (50, 250, 30)
+    """
+    return max(LEAST, math.ceil(size / SHARE)) if nearest is None else nearest
 
 
 def rank_p_values(
@@ -100,7 +117,7 @@ def rank_p_values(
         np.asarray(column, dtype=np.float64) for column in (scores, lengths, own, sample_scores, sample_lengths)
     )
     members = np.arange(len(others))
-    wanted = max(LEAST, math.ceil(len(others) / SHARE)) if nearest is None else nearest
+    wanted = compared_members(len(others), nearest)
     result = np.ones(len(score))
     for rows in np.array_split(np.arange(len(score)), max(1, -(-len(score) * len(others) // _CHUNK))):
         mine = members == left_out[rows, None]

@@ -6,10 +6,12 @@ import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.diagnostics.adversary.examination import conclusion
 from attnfaith.diagnostics.adversary.training import AdversarialTwin, ValidatedAdversary, choose, twin_parts
 from attnfaith.diagnostics.outputs import attention_distances, output_distances, outputs_of
 from attnfaith.diagnostics.session import Plan
 from attnfaith.errors import InputError
+from attnfaith.estimates.lookup import SummaryValue
 from attnfaith.functional.decision import Decision
 from attnfaith.text.encoder import TextEncoder
 from attnfaith.training import FixedRepresentations, fit
@@ -101,6 +103,12 @@ def test_the_most_different_of_the_near_ones_is_chosen():
     assert choose(results, 0.05) == (results[1], True)
     assert choose(results, 0.5) == (results[2], True)
     assert choose(results, 0.001) == (results[0], False)
+
+
+def test_overlapping_intervals_are_no_proof_of_equal_skill():
+    model = SummaryValue(0.5, 0.4, 0.6)
+    for adversary, says in (((0.1, 0.0, 0.3), "worse"), ((0.45, 0.0, 0.9), "no clear"), ((0.9, 0.8, 1.0), "better")):
+        assert says in conclusion(model, SummaryValue(*adversary))
 
 
 def test_a_negative_lambda_is_refused():

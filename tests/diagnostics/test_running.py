@@ -8,7 +8,9 @@ import torch
 
 import attnfaith as af
 from attnfaith.diagnostics import diagnose, load_diagnosis
+from attnfaith.diagnostics.folder import DiagnosisFolder
 from attnfaith.diagnostics.known import diagnostics
+from attnfaith.diagnostics.probe.mlp import train_probe
 from attnfaith.diagnostics.retraining import Retraining
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.training import fit
@@ -139,6 +141,35 @@ def test_a_killed_diagnosis_trains_only_what_is_missing_to_the_same_outputs(copi
     again = diagnose(base[0], DATA, base[1], output_dir=copied, **OPTIONS)
     assert seeds == [1]
     assert again.summary().equals(diagnosis.summary())
+
+
+def test_the_probe_is_imposed_the_weights_of_the_adversary_that_is_chosen_now(copied, base, monkeypatch):
+    """Another largest distance chooses another adversary: what was stored of the former one is not taken for it."""
+    trained_on = []
+
+    def spy(embeddings, train, *rest, **options):
+        trained_on.append(train.weights)
+        return train_probe(embeddings, train, *rest, **options)
+
+    monkeypatch.setattr("attnfaith.diagnostics.probe.diagnostic.train_probe", spy)
+    no_training(monkeypatch)
+    imposed = {}
+    for file in (copied / "outputs").glob("probe-*"):
+        if "adversary" in file.name:
+            file.unlink()
+    for distance in (1e-6, 1.0):
+        again = diagnose(base[0], DATA, base[1], output_dir=copied, **OPTIONS, max_distance=distance)
+        selection = again.table("adversary_validation")
+        imposed[selection.loc[selection["chosen"], "lambda"].item()] = list(trained_on)
+        trained_on.clear()
+    assert len(imposed) == 2
+    for weight, seeds in imposed.items():
+        stored = DiagnosisFolder(copied)
+        stored.read()
+        expected = stored.read_table(f"adversary-{weight:g}-0-train", "outputs")["tokens"].to_pylist()
+        assert len(seeds) == OPTIONS["seeds"]
+        for weights_of_seed in seeds:
+            assert all(list(mine) == theirs for mine, theirs in zip(weights_of_seed, expected, strict=True))
 
 
 def test_a_diagnosis_of_other_settings_is_refused(copied, base):

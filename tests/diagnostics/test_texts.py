@@ -59,6 +59,14 @@ def test_a_small_diagnosis_reads_few_texts_and_says_so(encoder):
     assert "small diagnosis" in " ".join(texts.notes)
 
 
+def test_a_small_diagnosis_draws_its_texts_also_from_sorted_data(encoder):
+    data = sorted(rows(900), key=lambda row: row["label"])
+    for texts in (read(data, encoder, small=True), read(data, encoder, validation=data, test=data, small=True)):
+        assert sizes(texts) == (400, 100, 100)
+        for part in PARTS:
+            assert 0.3 < sum(texts[part].labels) / len(texts[part].labels) < 0.7
+
+
 def test_labels_are_read_by_name_and_rows_without_are_left_out(encoder):
     named = [{**row, "label": ("bad", "good")[row["label"]]} for row in rows(40)]
     named[3]["label"] = None

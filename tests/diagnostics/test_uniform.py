@@ -2,11 +2,14 @@
 
 import random
 
+import pandas as pd
 import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.diagnostics.base import Figures
 from attnfaith.diagnostics.outputs import outputs_of
+from attnfaith.diagnostics.uniform.diagnostic import Uniform
 from attnfaith.functional.decision import Decision
 from attnfaith.text.encoder import TextEncoder
 from attnfaith.training import FixedAttention, fit
@@ -73,6 +76,19 @@ def test_a_task_that_needs_attention_is_told_from_uniform():
     assert learned > 0.95
     assert uniform < 0.85
     assert all(weights == pytest.approx(1 / len(weights)) for weights in outputs.items)
+
+
+@pytest.mark.parametrize(("texts", "says"), [(20, "more test texts would tell"), (2000, "little to do")])
+def test_no_clear_difference_settles_something_on_many_texts_only(texts, says):
+    """Both kinds are right on 80 % of the texts, on different ones."""
+    rows = [
+        {"text_id": text, "gold": 0, "kind": kind, "seed": 0, "prediction": int((text + shift) % 5 == 0)}
+        for shift, kind in enumerate(("learned", "uniform"))
+        for text in range(texts)
+    ]
+    options = {"resamples": 99, "confidence": 0.95, "seed": 0}
+    summary = Uniform().summarise({"uniform": pd.DataFrame(rows)}, {"classes": 2}, options)
+    assert says in Uniform().sentences(Figures(summary, "uniform"), {})[0]
 
 
 def test_a_task_in_which_attention_cannot_matter_is_as_good_with_uniform():

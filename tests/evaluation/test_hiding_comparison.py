@@ -48,6 +48,17 @@ def test_the_table_has_a_row_for_each_way_with_its_figures(compared):
     assert compared.sentences[-1] in str(compared)
 
 
+def test_columns_keep_their_places_without_attention(evaluator):
+    options = {"ways": ["attention_mask"], "n_resamples": 20, "quiet": True}
+    for more in ({"rankings": ["gradient"]}, {"tests": ["erasure"]}, {"tests": ["in_distribution"]}):
+        compared = af.compare_hiding(evaluator, commands.texts(4), **options, **more)
+        (row,) = compared.table.rows
+        cells = dict(zip(compared.table.columns, row, strict=True))
+        assert bool(cells["attention removes"]) == (more == {"tests": ["erasure"]})
+        assert bool(cells["random removes"]) == (more != {"tests": ["in_distribution"]})
+        assert str(compared)
+
+
 def test_it_says_whether_the_label_depends_on_the_way(compared):
     labels = compared.labels
     try:

@@ -8,10 +8,10 @@ from attnfaith.functional.in_distribution import rank_p_values, tail_p_values, u
 from attnfaith.functional.statistics import benjamini_hochberg
 
 
-def slow_tail(value, sample, own):
+def slow_tail(value, sample, own, tolerance=0.0):
     others = [member for index, member in enumerate(sample) if index != own]
-    below = sum(member <= value for member in others)
-    above = sum(member >= value for member in others)
+    below = sum(member <= value + tolerance for member in others)
+    above = sum(member >= value - tolerance for member in others)
     return min(1.0, 2 * (1 + min(below, above)) / (1 + len(others)))
 
 
@@ -48,6 +48,12 @@ def test_it_is_what_loops_give(combination):
         for vector, mine in zip(vectors, own, strict=True)
     ]
     np.testing.assert_allclose(tail_p_values(vectors, sample, own), tails, atol=1e-12)
+    near = [
+        [slow_tail(value, column, mine, 1.0) for value, column in zip(vector, sample.T, strict=True)]
+        for vector, mine in zip(vectors, own, strict=True)
+    ]
+    assert near != tails
+    np.testing.assert_allclose(tail_p_values(vectors, sample, own, 1.0), near, atol=1e-12)
     scores = [slow_score(line, combination) for line in tails]
     np.testing.assert_allclose(unusualness(np.array(tails), combination), scores, atol=1e-12)
     expected = [

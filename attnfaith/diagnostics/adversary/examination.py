@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from attnfaith.estimates.lookup import SummaryLookup, percent
+from attnfaith.estimates.lookup import SummaryLookup, SummaryValue, percent
 from attnfaith.evaluation.evaluator import Evaluator
 from attnfaith.evaluation.results import Results
 
@@ -19,7 +19,7 @@ EXAMINED = "adversary_examined"
 TESTS = ("erasure", "information")
 RANKINGS = ("attention", "gradient_x_attention")
 TEXTS, SMALL_TEXTS = 500, 60
-"""The most texts of the test that are examined."""
+"""The most texts of the test that are examined; they are drawn at random."""
 _SHOWN = "examined"
 """The entry of the facts with the sentences."""
 
@@ -29,7 +29,7 @@ def examine(session: Session, plan: Plan) -> pd.DataFrame:
 
     The runs stay in the folder of the diagnosis, where ``attnfaith report`` and ``attnfaith compare`` read them.
     """
-    rows = session.texts["test"].for_training()[: SMALL_TEXTS if session.small else TEXTS]
+    rows = session.texts["test"].for_training()
     runs = {}
     runs["model"] = _run(session, session.cut, "model", rows)
     with session.opened(plan) as twin:
@@ -52,6 +52,7 @@ def _run(session: Session, model: Any, name: str, rows: list[dict[str, Any]]) ->
         rankings=list(RANKINGS),
         tests=list(TESTS),
         level="attention",
+        max_texts=SMALL_TEXTS if session.small else TEXTS,
         seed=session.seed,
         batch_size=session.batch_size,
         output_dir=session.folder.path / "runs" / name,
@@ -70,13 +71,7 @@ def _sentences(runs: Mapping[str, Results]) -> list[str]:
         lines.append(
             f"Erased at the final attention, the attention of the model has a skill of {figures['model']} (0: a random "
             f"order, 100 %: the smallest sets), that of the adversary {figures['adversary']}: "
-            + (
-                "the adversary's attention is worse at saying what decides, so erasure tells the two apart."
-                if figures["adversary"].high < figures["model"].low
-                else "by erasure, the adversary's attention says as much about the adversary."
-                if not figures["adversary"].clear_of(figures["model"])
-                else "the adversary's attention is better at saying what decides in the adversary."
-            )
+            f"{conclusion(figures['model'], figures['adversary'])}."
         )
     lines.append(
         f"Erasing by attention never changes {percent(never['model'].value)} of the decisions of the model, and "
@@ -87,6 +82,20 @@ def _sentences(runs: Mapping[str, Results]) -> list[str]:
         if said:
             lines.append(f"Information, {'the model' if name == 'model' else 'the adversary'}: {said[0]}")
     return lines
+
+
+def conclusion(model: SummaryValue, adversary: SummaryValue) -> str:
+    """What the skill of both says.
+
+    Example:
+        >>> conclusion(SummaryValue(0.5, 0.2, 0.8), SummaryValue(0.4, 0.1, 0.7))
+        'erasure finds no clear difference between the two'
+    """
+    if not model.clear_of(adversary):
+        return "erasure finds no clear difference between the two"
+    if adversary.value < model.value:
+        return "the adversary's attention is worse at saying what decides, so erasure tells the two apart"
+    return "the adversary's attention is better at saying what decides in the adversary"
 
 
 def sentences_of(facts: Mapping[str, Any]) -> list[str]:

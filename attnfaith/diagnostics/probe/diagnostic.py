@@ -65,9 +65,10 @@ class Probe(Diagnostic):
         guides = guides_of(session)
         vocabulary = sorted({number for part in PARTS for text in session.texts[part].encoded for number in text.ids})
         part, tables = session.texts["test"], []
-        for guide, outputs in guides.items():
+        for guide, (origin, outputs) in guides.items():
             for seed in session.seeds:
-                chosen = _predictions(session, guide, outputs, seed, vocabulary)
+                name = f"probe-{origin}-{seed}"
+                chosen = _predictions(session, name, outputs, seed, vocabulary, learned=guide == LEARNED)
                 fixed = {"text_id": [row.number for row in part.rows], "gold": part.labels}
                 tables.append(pd.DataFrame({**fixed, "kind": guide, "seed": seed, "prediction": chosen}))
         return {self.name: pd.concat(tables, ignore_index=True)}
@@ -102,8 +103,11 @@ class Probe(Diagnostic):
         return accuracies(tables[self.name], figures, "Probe without context", "imposed weights")
 
 
-def guides_of(session: Session) -> dict[str, dict[str, Outputs]]:
-    """The outputs whose weights are imposed, by guide and part."""
+def guides_of(session: Session) -> dict[str, tuple[str, dict[str, Outputs]]]:
+    """By guide, a name of where its weights come from, and by part the outputs whose weights are imposed.
+
+    The adversary that is chosen depends on the lambdas and the largest distance, so it is named itself.
+    """
     from attnfaith.diagnostics.adversary.training import chosen_adversary
 
     base = {part: session.base(part) for part in PARTS}
@@ -114,18 +118,17 @@ def guides_of(session: Session) -> dict[str, dict[str, Outputs]]:
             code="unsupported-ranking",
         )
     even = {part: uniform_like(outputs) for part, outputs in base.items()}
-    guides = {UNIFORM: even, LEARNED: even, MODEL: base}
+    guides = {UNIFORM: ("uniform", even), LEARNED: ("its-own", even), MODEL: ("the-models", base)}
     if session.lambdas and "adversary" in session.tests:
         plan = chosen_adversary(session)
-        guides[ADVERSARY] = {part: session.outputs(plan, part) for part in PARTS}
+        guides[ADVERSARY] = (plan.name, {part: session.outputs(plan, part) for part in PARTS})
     return guides
 
 
 def _predictions(
-    session: Session, guide: str, outputs: Mapping[str, Outputs], seed: int, vocabulary: list[int]
+    session: Session, name: str, outputs: Mapping[str, Outputs], seed: int, vocabulary: list[int], *, learned: bool
 ) -> NDArray[np.int64]:
     """The test predictions of a probe, which is trained unless they are stored."""
-    name = f"probe-{guide.replace(' ', '-').replace(chr(39), '')}-{seed}"
     if not session.folder.has_table(name, OUTPUTS):
         texts = {part: _guided(session, part, outputs[part], vocabulary) for part in PARTS}
         probe = train_probe(
@@ -133,7 +136,7 @@ def _predictions(
             texts["train"],
             texts["validation"],
             session.texts.classes,
-            learned=guide == LEARNED,
+            learned=learned,
             seed=seed,
             epochs=session.epochs,
         )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEARNED, UNIFORM = "learned", "uniform"
+LITTLE = 0.05
+"""A difference in accuracy below which attention is said to have little to do."""
 
 
 @diagnostics.register("uniform")
@@ -91,7 +93,7 @@ class Uniform(Diagnostic):
             self.name,
             [
                 *quantities(gold, predictions, facts["classes"], LEARNED),
-                Number("sign_test_p", p, len(gold), "McNemar's exact test where there is one training of each"),
+                Number("sign_test_p", p, len(gold), "over texts, by the share of trainings that are right"),
                 Number("smallest_difference", float(apart.min()), len(gold), "of one pair of trainings"),
                 Number("largest_difference", float(apart.max()), len(gold), "of one pair of trainings"),
                 Number("majority", float(np.bincount(gold.astype(int)).max() / len(gold)), len(gold)),
@@ -109,10 +111,14 @@ class Uniform(Diagnostic):
         elif difference.low > 0:
             conclusion = f"uniform attention is better by {points(difference)}: learning attention does harm here"
         else:
+            settled = max(-difference.low, difference.high) <= LITTLE
             conclusion = (
                 f"no clear difference ({100 * difference.value:+.1f} points [{100 * difference.low:+.1f}, "
-                f"{100 * difference.high:+.1f}]): this task gives attention little to do, and can hardly show whether "
-                "it explains"
+                f"{100 * difference.high:+.1f}]): "
+            ) + (
+                "this task gives attention little to do, and can hardly show whether it explains"
+                if settled
+                else "whether this task needs attention, more test texts would tell"
             )
         lines = [f"With learned attention the model reaches {learned} accuracy, with uniform {uniform}; {conclusion}."]
         low, high = figures.get("smallest_difference").value, figures.get("largest_difference").value

@@ -16,13 +16,14 @@ from attnfaith.estimates.pivot import Array, Key, Pivot, levels_of
 from attnfaith.estimates.quantities import Median, Number, Quantities, Quantity, Share
 from attnfaith.evaluation.verdict_rule import FEW
 from attnfaith.evaluation.verdict_text import PLACES, WAYS
+from attnfaith.functional.in_distribution import compared_members
 
 SMALLEST = "smallest_set"
 """The name that the smallest flipping sets have among the rankings."""
 FEW_WHOLE = "too few whole texts to compare with"
 
 
-def quantities(p_values: pd.DataFrame, alpha: float = 0.05) -> Iterator[Quantities]:
+def quantities(p_values: pd.DataFrame, alpha: float = 0.05, nearest: int | None = None) -> Iterator[Quantities]:
     """The quantities of the in-distribution test, for each level and ranking, over the texts whose decision flips.
 
     - ``unusual``: the share of flips with a p value of at most ``alpha``; of whole texts it is ``alpha``
@@ -30,28 +31,34 @@ def quantities(p_values: pd.DataFrame, alpha: float = 0.05) -> Iterator[Quantiti
     - ``median_p``: the median p value; of whole texts it is 0.5
     - ``shorter_than_any``: the share of flips that leave less than the shortest whole text has
 
+    Beside them ``alpha``, and ``smallest_p``, the smallest p value that there can be.
+
     Args:
         p_values: one row for each text, level and ranking; rows of whole texts have no ranking.
         alpha: the level of significance.
+        nearest: with how many whole texts each is compared, see
+            `attnfaith.functional.in_distribution.rank_p_values`.
 
     Example:
         >>> same = {"erase_level": "input", "ranking_level": "input", "ranking": "lrp", "shorter": False}
         >>> rows = pd.DataFrame({"text_id": [0, 1], "p": [0.02, 0.5], "p_adjusted": [0.04, 0.5], "length": 3})
         >>> (level,) = quantities(rows.assign(**same))
-        >>> [(one.name, one.values.ravel().tolist()) for one in level.quantities_for(np.arange(2))[1:3]]
+        >>> [(one.name, one.values.ravel().tolist()) for one in level.quantities_for(np.arange(2))[2:4]]
         [('unusual', [1.0, 0.0]), ('out_of_distribution', [1.0, 0.0])]
     """
     for level in levels_of(p_values):
-        rows = p_values[(p_values["erase_level"] == level) & p_values["ranking"].notna()]
+        here = p_values[p_values["erase_level"] == level]
+        rows, whole = here[here["ranking"].notna()], int(here.loc[here["ranking"].isna(), "p"].notna().sum())
+        smallest = 1 / (1 + min(whole - 1, compared_members(whole, nearest))) if whole else np.nan
         yield Quantities(
             np.unique(rows["text_id"].to_numpy(dtype=np.int64)),
-            partial(_of_level, Pivot(rows, ("ranking_level", "ranking")), alpha),
+            partial(_of_level, Pivot(rows, ("ranking_level", "ranking")), alpha, smallest),
             level,
             missing="fewer than two items to erase, or not in the sample of this test",
         )
 
 
-def _of_level(pivot: Pivot, alpha: float, indices: NDArray[np.intp]) -> list[Quantity | Number]:
+def _of_level(pivot: Pivot, alpha: float, smallest: float, indices: NDArray[np.intp]) -> list[Quantity | Number]:
     p, adjusted, length = (pivot.matrix(name)[indices] for name in ("p", "p_adjusted", "length"))
     flips = np.isfinite(length)
     about: dict[str, Any] = {"keys": pivot.keys, "note": "" if np.isfinite(p).any() or not flips.any() else FEW_WHOLE}
@@ -61,6 +68,7 @@ def _of_level(pivot: Pivot, alpha: float, indices: NDArray[np.intp]) -> list[Qua
 
     return [
         Number("alpha", alpha, len(indices)),
+        Number("smallest_p", smallest, len(indices)),
         Share("unusual", share(p), **about),
         Share("out_of_distribution", share(adjusted), **about),
         Median("median_p", p, **about),
@@ -102,10 +110,16 @@ def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]
             "happen where the model is out of its depth, and may be the work of the holes. Compare other ways of "
             "hiding."
         )
+    elif figures.get(level, "smallest_p").value > alpha / 2:
+        yield (
+            f"Corrected for the number of removals tested, {clear} of attention's flips are out of distribution. With "
+            "so few whole texts to compare with, hardly any could be: this says nothing."
+        )
     elif clear.high < 0.5:
         yield (
-            f"Corrected for the number of removals tested, {clear} of attention's flips are out of distribution: most "
-            "happen where what the last layer reads is not unusual."
+            f"Corrected for the number of removals tested, {clear} of attention's flips are out of distribution: there "
+            "is no sign that most happen where the model is out of its depth. This is no proof: at a flip a text lies "
+            "between two decisions, where the test sees little."
         )
     else:
         yield (

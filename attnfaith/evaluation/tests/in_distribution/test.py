@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from attnfaith import validation
 from attnfaith.attribution.method import ATTENTION, CONTROL, YOURS
-from attnfaith.errors import NumericalError
+from attnfaith.errors import InputError, NumericalError
 from attnfaith.estimates.lookup import SummaryLookup
 from attnfaith.estimates.quantities import Quantities
 from attnfaith.evaluation.batch import Batch, RunConfig
@@ -100,6 +101,11 @@ class InDistribution(Test):
         if self.nearest is not None:
             validation.whole_number(self.nearest, "nearest", least=1, also="None")
         validation.share(self.alpha, "alpha")
+        if self.nearest is not None and self.alpha * (1 + self.nearest) < 1:
+            raise InputError(
+                f"With nearest={self.nearest} no p value is below {1 / (1 + self.nearest):.2g}, so none reaches alpha="
+                f"{self.alpha:g}. Give nearest of at least {math.ceil(1 / self.alpha) - 1}, or None."
+            )
         validation.flag(self.every_ranking, "every_ranking")
 
     def columns(self, outcome: pa.DataType) -> list[tuple[str, pa.DataType]]:
@@ -120,12 +126,14 @@ class InDistribution(Test):
 
     def conclude(self, store: Store, *, seed: int, quiet: bool) -> dict[str, pa.Table]:
         """Compute p values from the vectors of all texts."""
-        table = p_value_table(store.batches(self.name), combination=self.combination, nearest=self.nearest)
+        table = p_value_table(
+            store.batches(self.name), combination=self.combination, nearest=self.nearest, alpha=self.alpha
+        )
         return {BY_TEXT: table}
 
     def quantities(self, table: Callable[[str], pd.DataFrame]) -> Iterable[Quantities]:
         """See `attnfaith.evaluation.tests.in_distribution.summary.quantities`."""
-        return summaries.quantities(table(BY_TEXT), self.alpha)
+        return summaries.quantities(table(BY_TEXT), self.alpha, self.nearest)
 
     @classmethod
     def sentences(cls, figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]:

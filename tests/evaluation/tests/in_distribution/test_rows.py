@@ -113,8 +113,9 @@ def test_p_values_are_adjusted_ranking_by_ranking_and_need_twenty_texts():
         assert mine["shorter"].dropna().eq(name == "attention").all()
     without = p_value_table([table[table["ranking"] != "random"]], combination="fisher", nearest=None).to_pandas()
     pd.testing.assert_frame_equal(without, found[found["ranking"] != "random"].reset_index(drop=True))
-    few = p_value_table([table[table["text_id"] < 19]], combination="fisher", nearest=None).to_pandas()
-    assert few["p"].isna().all()
+    for texts, alpha in ((19, 0.05), (60, 0.01)):
+        few = table[table["text_id"] < texts]
+        assert p_value_table([few], combination="fisher", nearest=None, alpha=alpha).to_pandas()["p"].isna().all()
 
 
 def test_planted_holes_that_the_model_does_not_know_are_found():
@@ -144,7 +145,21 @@ def test_planted_holes_that_the_model_does_not_know_are_found():
     assert shares["mask_token"] > shares["attention_mask"] + 0.3
 
 
+def test_p_values_do_not_depend_on_the_batch_where_texts_are_equal():
+    """The last bits of equal texts' vectors differ between batches; their ranks must not."""
+    evaluator = af.Evaluator(tiny_model("bert"), tokenizers.word_piece())
+    texts = [*commands.texts(24), *commands.texts(16)]
+    options = {"tests": ["in_distribution"], "rankings": ["attention"], "level": "input", "quiet": True}
+    tables = {}
+    for size in (1, 16):
+        results = evaluator.compute(texts, batch_size=size, n_resamples=20, **options)
+        keys = ["text_id", "ranking", "ranking_level"]
+        tables[size] = results.table("in_distribution_p").sort_values(keys).reset_index(drop=True)
+    assert tables[1]["length"].notna().sum() > len(texts) + 20
+    pd.testing.assert_frame_equal(tables[1], tables[16], rtol=1e-9)
+
+
 def test_bad_options_are_refused():
-    for options in ({"combination": "max"}, {"nearest": 0}, {"alpha": 1.5}, {"every_ranking": 1}):
+    for options in ({"combination": "max"}, {"nearest": 0}, {"nearest": 9}, {"alpha": 1.5}, {"every_ranking": 1}):
         with pytest.raises(InputError, match=next(iter(options))):
             InDistribution(**options)

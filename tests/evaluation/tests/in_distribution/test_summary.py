@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from attnfaith.estimates.lookup import SummaryLookup
+from attnfaith.evaluation.tests.in_distribution.p_values import p_value_table
 from attnfaith.evaluation.tests.in_distribution.summary import FEW_WHOLE, SMALLEST, sentences
 from attnfaith.evaluation.tests.in_distribution.test import InDistribution
 
@@ -55,7 +56,11 @@ def test_figures_are_what_loops_give():
 
 @pytest.mark.parametrize(
     ("unusual", "says"),
-    [(0.9, "most happen where the model is out of its depth"), (0.1, "is not unusual"), (0.5, "more texts would tell")],
+    [
+        (0.9, "most happen where the model is out of its depth"),
+        (0.1, "no sign that most happen"),
+        (0.5, "more texts would tell"),
+    ],
 )
 def test_the_verdict_says_where_most_flips_happen(unusual, says):
     _, summary = summary_of(unusual=unusual)
@@ -65,6 +70,33 @@ def test_the_verdict_says_where_most_flips_happen(unusual, says):
     assert "the smallest sets known" in lines[1]
     assert says in lines[2]
     assert "less is left than any text of the run has" in lines[3]
+
+
+def test_a_low_share_is_no_proof():
+    (line,) = [line for line in told(summary_of(unusual=0.1)[1]) if "no sign" in line]
+    assert "This is no proof" in line
+
+
+def test_nothing_is_concluded_from_too_few_whole_texts():
+    """Of 24 texts, two in three flip on something that no text is like: after the correction none can be called so."""
+    draws, rows = np.random.default_rng(0), []
+    for text in range(24):
+        about = {"text_id": text, "erase_level": "input", "items": 9, "removed": 6}
+        rows.append(about | {"length": 9, "vector": draws.normal(size=8)})
+        shift = 50.0 if text % 3 else 0.0
+        row = {"ranking_level": "input", "ranking": "attention", "length": 3, "vector": draws.normal(size=8) + shift}
+        rows.append(about | row)
+    table = p_value_table([pd.DataFrame(rows)], combination="fisher", nearest=None).to_pandas()
+    texts = made(texts=24)[1]
+    tables = {"in_distribution_p": table, "texts": texts}
+    summary = InDistribution().summarise(tables.__getitem__, by=None, n_resamples=99)
+    found = summary.set_index(["figure", "ranking"])["value"]
+    assert found["unusual", "attention"] > 0.6
+    assert found["out_of_distribution", "attention"] == 0
+    said = " ".join(told(summary))
+    assert "this says nothing" in said
+    assert "not unusual" not in said
+    assert "no sign" not in said
 
 
 def test_without_p_values_it_says_why():
