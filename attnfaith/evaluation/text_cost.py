@@ -11,6 +11,7 @@ from attnfaith.adapters.dummy_inputs import config_value
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.tests.base import Test
+from attnfaith.evaluation.tests.base import tests as registered
 
 BACKWARD = 3.0
 """A forward and backward pass, in forward passes."""
@@ -22,7 +23,7 @@ class TextCost:
 
     Attributes:
         config: the configuration of the run.
-        tests: of the run.
+        tests: of the run, and those whose work these do themselves.
         operations: of one token in one forward pass, without attention.
         width: of the hidden states; None if the configuration does not say. Attention then counts as nothing.
     """
@@ -42,6 +43,8 @@ class TextCost:
             if not isinstance(module, nn.Embedding)
             for parameter in module.parameters(recurse=False)
         )
+        needed = {name for test in tests for name in test.needs} - {test.name for test in tests}
+        tests = [*tests, *(registered[name]() for name in sorted(needed))]
         stated = getattr(model, "config", None)
         width = None if stated is None else config_value(stated, "hidden_size", "d_model", "n_embd", "dim")
         return cls(config, tests, 2.0 * weights, width if isinstance(width, int) and width > 0 else None)

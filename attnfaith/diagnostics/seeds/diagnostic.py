@@ -143,14 +143,15 @@ class Seeds(Diagnostic):
 def _conclusion(jsd: SummaryValue, uniform: SummaryValue) -> str:
     if not jsd.known or not uniform.known or uniform.value <= 0:
         return "no conclusion"
-    share = jsd.value / uniform.value
     if uniform.value < NEARLY_UNIFORM:
         return "the diagnosed model spreads its attention nearly uniformly, so there is no pattern to compare"
-    if share < SMALL:
+    if jsd.high < SMALL * uniform.low:
         return "attention hardly depends on the seed"
-    if share < 1:
-        return "attention depends on the seed, but differs less between seeds than from uniform"
-    return "the seed changes attention as much as making it uniform would, so the task does not determine it"
+    if jsd.low > uniform.high:
+        return "the seed changes attention more than making it uniform would, so the task does not determine it"
+    if jsd.high >= uniform.low:
+        return "the seed changes attention about as much as making it uniform would, as far as these texts can tell"
+    return "attention depends on the seed, but differs less between seeds than from uniform"
 
 
 def by_seed(table: pd.DataFrame) -> dict[str, Any]:

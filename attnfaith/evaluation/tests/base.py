@@ -43,6 +43,7 @@ class Test(ABC):
         name: of the test, and of its table.
         ranked: whether it reads the rankings that were asked for.
         default_levels: where a run names no tests, it is run if items are erased at one of these levels.
+        needs: the tests whose work it does itself in a run without them.
         reads: the arguments of `Evaluator.compute` that name a column which is read for tests only. There is one,
             ``rationale_column``: it is refused where no test of the run reads it.
         headline: the estimates that ``attnfaith compare`` prints, and what it calls them.
@@ -64,6 +65,7 @@ class Test(ABC):
     name: ClassVar[str]
     ranked: ClassVar[bool] = True
     default_levels: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[Mapping[str, str]] = {}
     level_name: ClassVar[str] = ""

@@ -61,6 +61,7 @@ class InDistribution(Test):
 
     name: ClassVar[str] = "in_distribution"
     default_levels: ClassVar[tuple[str, ...]] = ("input",)
+    needs: ClassVar[tuple[str, ...]] = ("erasure",)
     headline: ClassVar[Mapping[str, str]] = {
         "unusual": "unusual at the flip",
         "out_of_distribution": "out of distribution, corrected",

@@ -8,10 +8,12 @@ import torch
 import attnfaith as af
 from attnfaith.errors import InputError
 from attnfaith.evaluation.removal import ERASERS
+from attnfaith.evaluation.tests.base import resolve_tests
 from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.evaluation.tests.in_distribution.p_values import p_value_table
 from attnfaith.evaluation.tests.in_distribution.states import states_of
 from attnfaith.evaluation.tests.in_distribution.test import COLUMNS, InDistribution
+from attnfaith.evaluation.text_cost import TextCost
 from attnfaith.functional.statistics import benjamini_hochberg
 from attnfaith.tiny_models import tiny_model
 from tests.helpers import commands
@@ -116,6 +118,15 @@ def test_p_values_are_adjusted_ranking_by_ranking_and_need_twenty_texts():
     for texts, alpha in ((19, 0.05), (60, 0.01)):
         few = table[table["text_id"] < texts]
         assert p_value_table([few], combination="fisher", nearest=None, alpha=alpha).to_pandas()["p"].isna().all()
+
+
+def test_the_forecast_has_the_erasure_that_it_does_itself():
+    config = batch_of("bert", rankings=LEVELS).config
+    alone, both = (
+        TextCost.of(config, resolve_tests(names)).work([20, 30])
+        for names in (["in_distribution"], ["erasure", "in_distribution"])
+    )
+    assert alone == both > 1.5 * TextCost.of(config, resolve_tests(["single_weight"])).work([20, 30])
 
 
 def test_planted_holes_that_the_model_does_not_know_are_found():
