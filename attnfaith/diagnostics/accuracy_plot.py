@@ -37,7 +37,7 @@ def accuracies(table: pd.DataFrame, figures: Figures, title: str, rows: str) -> 
             axis.plot(single, np.full(len(single), row - 0.2), "|", color=MUTED, markersize=5, markeredgewidth=0.8)
             if not np.isnan(found.low):
                 axis.plot([found.low, found.high], [row, row], color=PLAIN, linewidth=1.6)
-            axis.plot([found.value], [row], "o", color=PLAIN, markersize=4.5)
+            axis.plot([found.value], [row], "o", color=PLAIN, markersize=4.5, clip_on=False)
             note = percent(found.value)
             write(axis, note, (1, row), (4, 0), size=SMALL, xycoords=axis.get_yaxis_transform(), va="center")
         axis.set_yticks(range(len(kinds)), list(reversed(kinds)), fontsize=TEXT, color=INK)
@@ -45,10 +45,12 @@ def accuracies(table: pd.DataFrame, figures: Figures, title: str, rows: str) -> 
         axis.set_ylim(-0.6, len(kinds) - 0.4)
         chance = float(table.drop_duplicates("text_id")["gold"].value_counts(normalize=True).max())
         low, high = axis.get_xlim()
+        low, high = max(min(low, 0.95), 0.0), min(high, 1.0)
+        axis.set_xlim(low, high)
         if low - 0.25 * (high - low) < chance:
             axis.axvline(chance, color=FAINT, linewidth=0.8, linestyle=(0, (3, 2)), zorder=1)
         axis.xaxis.set_major_formatter(percent_ticks())
-        axis.locator_params(axis="x", nbins=5)
+        axis.locator_params(axis="x", nbins=5, steps=(1, 2, 5, 10))
         texts = figures.get("accuracy", kinds[0]).texts
         seeds = table["seed"].nunique()
         TitleBlock(axis, title, f"{counted([texts])}; {seeds} training{'s' if seeds > 1 else ''} of each (marks)")

@@ -71,6 +71,13 @@ def test_every_diagnostic_has_tables_estimates_sentences_and_a_figure(diagnosis,
     assert str(load_diagnosis(diagnosis.path)) == str(diagnosis)
 
 
+def test_axes_of_accuracy_end_at_all_texts(diagnosis):
+    for name in ("uniform", "probe"):
+        low, high = diagnosis.plot(name).axes[0].get_xlim()
+        assert 0 <= low < 0.96
+        assert low < high <= 1
+
+
 def test_estimates_are_those_of_the_tables(diagnosis):
     table = diagnosis.table("seeds")
     by_text = table.groupby("text_id")["jsd"].median()

@@ -38,7 +38,7 @@ class Adversary(Diagnostic):
         "its outputs do. The line joins the adversaries in the order of lambda; the filled point was chosen on the "
         "texts for validation. Triangles are other training seeds, whose objective ignores the diagnosed model; the "
         "dashed line is uniform attention. Low and far to the right: different attention costs nothing here. A line "
-        "that rises steeply: the attention cannot be exchanged without changing outputs."
+        "that rises steeply: no adversary here exchanged the attention without changing outputs."
     )
     caveats: ClassVar[tuple[str, ...]] = (
         "An adversary is another model. That it exists shows that the outputs do not determine the attention, not that "
