@@ -26,6 +26,7 @@ OPTIONS = {
     "method": "--method",
     "min_count": "--min-count",
     "n_resamples": "--resamples",
+    "objectives": "--objective",
     "output": "--explain",
     "output_dir": "--output",
     "paired": "--paired",

@@ -1,10 +1,10 @@
-"""Parse tests with options from the command line."""
+"""Parse tests with options from the command line, and options that are fields of a dataclass."""
 
 from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from attnfaith.validation import did_you_mean
 if TYPE_CHECKING:
     from attnfaith.evaluation.tests.base import Test
 
+_SEQUENCES = (tuple, list, Sequence)
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -50,20 +51,26 @@ def parsed_tests(names: str | None, options: Sequence[str] | None = None, *, bou
             raise InputError(
                 f"The option {name!r} is of a test that is not run. Add {test!r} to --tests.", code="unknown-name"
             )
-        settings[test][option] = _typed(value, name, _types(kinds[test]), option)
+        settings[test][option] = typed_option(value, name, kinds[test], option, form="test.option=value")
     return DefaultTests.of(settings) if names is None else [kind(**settings[name]) for name, kind in kinds.items()]
 
 
-def _types(kind: type[Test]) -> dict[str, Any]:
+def typed_option(text: str, name: str, kind: type[Any], option: str, *, form: str) -> Any:
+    """The value of an option that is a field of a dataclass, in the type of the field.
+
+    Args:
+        text: as it was typed.
+        name: the whole name, as it was typed.
+        kind: the dataclass.
+        option: the name of the field.
+        form: how options are given, for messages.
+    """
     hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}
-
-
-def _typed(text: str, name: str, option_types: Mapping[str, Any], option: str) -> Any:
+    option_types = {field.name: hints[field.name] for field in fields(kind)}
     if option not in option_types:
         raise InputError(
             f"There is no option {name!r}.{did_you_mean(option, option_types)} Known: "
-            f"{', '.join(option_types) or 'none'}. Options are given as test.option=value.",
+            f"{', '.join(option_types) or 'none'}. Options are given as {form}.",
             code="unknown-name",
         )
     for kind in _members(option_types[option]):
@@ -79,7 +86,7 @@ _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 
 def _name(kind: Any) -> str:
-    if typing.get_origin(kind) in (tuple, list):
+    if typing.get_origin(kind) in _SEQUENCES:
         return f"one or more with commas, each {_name(_inner(kind))}"
     return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
 
@@ -106,8 +113,9 @@ def _read(text: str, kind: Any) -> Any:
         if folded != "none":
             raise ValueError
         return None
-    if typing.get_origin(kind) in (tuple, list):
-        return typing.get_origin(kind)(_read(entry, _inner(kind)) for entry in listed(text))
+    if typing.get_origin(kind) in _SEQUENCES:
+        made = list if typing.get_origin(kind) is list else tuple
+        return made(_read(entry, _inner(kind)) for entry in listed(text))
     if kind in (int, float, str):
         return kind(text)
     raise ValueError

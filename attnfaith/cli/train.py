@@ -8,10 +8,11 @@ import typer
 
 from attnfaith.cli import options
 from attnfaith.cli.exit_codes import process_number
+from attnfaith.cli.objective_options import OBJECTIVES, parsed_objectives
 from attnfaith.cli.options import bars, label_mapping, model_path
 from attnfaith.cli.terminal import print_lines
 
-_SETTINGS, _WORDS = "Settings", "Presets"
+_SETTINGS, _WORDS, _OBJECTIVES = "Settings", "Presets", "Objectives"
 
 Start = Annotated[
     str,
@@ -114,6 +115,23 @@ MinCount = Annotated[
         rich_help_panel=_WORDS,
     ),
 ]
+Objectives = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"An intervention on the training; repeatable. One of {', '.join(OBJECTIVES)}.",
+        rich_help_panel=_OBJECTIVES,
+    ),
+]
+ObjectiveOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="OBJECTIVE.OPTION=VALUE",
+        help="An option of an objective, such as deceptive-attention.words=he,she or diversity.weight=0.1; repeatable. "
+        "An unknown name lists all of them.",
+        rich_help_panel=_OBJECTIVES,
+    ),
+]
 
 
 def train(
@@ -140,6 +158,8 @@ def train(
     vectors: Vectors = None,
     freeze_vectors: FreezeVectors = False,
     min_count: MinCount = None,
+    objective: Objectives = None,
+    option: ObjectiveOptions = None,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
 ) -> None:
@@ -162,6 +182,7 @@ def train(
     [cyan]attnfaith train JW-lstm-additive train.csv --validation dev.csv --vectors glove.txt --output lstm/[/cyan]
     [cyan]attnfaith train ./my-transformer reviews.parquet --output tuned/[/cyan]   fine-tune, or train a new head
     [cyan]attnfaith train JW-lstm-dot nli.csv --text-column premise --second-text-column hypothesis --output p/[/cyan]
+    [cyan]attnfaith train FLANrnn reviews.csv --objective diversity --option diversity.weight=0.1 --output d/[/cyan]
     [cyan]attnfaith evaluate han/ test.csv[/cyan]   then judge its attention
 
     [bold]Exit code[/bold]
@@ -202,6 +223,7 @@ def train(
                 vectors=vectors,
                 freeze_vectors=freeze_vectors,
                 min_count=min_count,
+                objectives=parsed_objectives(objective, option),
                 seed=seed,
                 quiet=quiet,
             )

@@ -62,6 +62,7 @@ class DataOptions:
         score_columns: columns with one score for each item, judged as rankings.
         rationale_column: the column of what people marked, see `attnfaith.text.annotations`.
         rationale_form: the form of that column, if the user names it.
+        other_columns: columns whose cells are kept as they are, see `DataSource.cells`.
     """
 
     input_column: str = "text"
@@ -74,6 +75,7 @@ class DataOptions:
     score_columns: tuple[str, ...] = ()
     rationale_column: str | None = None
     rationale_form: str | None = None
+    other_columns: tuple[str, ...] = ()
 
     @property
     def text_columns(self) -> list[str]:
@@ -83,7 +85,7 @@ class DataOptions:
     @property
     def columns(self) -> list[str]:
         """All columns that are read, each once."""
-        optional = (self.label_column, *self.score_columns, self.rationale_column)
+        optional = (self.label_column, *self.score_columns, self.rationale_column, *self.other_columns)
         return list(dict.fromkeys([*self.text_columns, *(name for name in optional if name is not None)]))
 
 
@@ -164,6 +166,11 @@ class DataSource:
         column = self._options.label_column
         check_columns(self._table.columns, {"label_column": [column]})
         return discover_labels(self._table.values(column), self._table.class_names(column), kind)
+
+    def cells(self, column: str) -> dict[int, Any]:
+        """The cells of one of ``other_columns``, by row number."""
+        check_columns(self._table.columns, {"column": [column]})
+        return dict(self._table.values(column))
 
     @property
     def labelled(self) -> bool:

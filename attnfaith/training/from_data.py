@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from attnfaith.storage.fingerprint import fingerprint_model
 from attnfaith.training.fitting import History, fit
 from attnfaith.training.identity import NAME, claimed, read_training, refuse_other, write_training
 from attnfaith.training.labelled_texts import read_labelled_texts
+from attnfaith.training.objectives.objective import Objective
+from attnfaith.training.objectives.running import checked_objectives
 from attnfaith.training.recipes import FINE_TUNING, recipe
 from attnfaith.training.resumable import no_bars
 from attnfaith.training.starting_model import is_preset, load_start, new_model, with_head
@@ -58,6 +60,7 @@ def train(
     weight_decay: float | None = None,
     max_grad_norm: float | None = None,
     warmup: float | None = None,
+    objectives: Sequence[Objective] = (),
     seed: int = 0,
     quiet: bool = False,
 ) -> History:
@@ -94,6 +97,8 @@ def train(
         weight_decay: the weight decay.
         max_grad_norm: larger gradients are scaled down to this norm; 0 for no limit.
         warmup: the share of the steps in which the learning rate rises, before it falls.
+        objectives: interventions on the training, see `fit`; not those that replace the attention, which would end with
+            the training and be missing in the folder.
         seed: the seed of the initial weights, the order of the texts, dropout, and the texts that are held out.
         quiet: show no progress.
 
@@ -118,6 +123,7 @@ def train(
     log = ProgressLog("training", quiet=quiet)
     of_preset = is_preset(model)
     _refuse_foreign_options(model, of_preset, dataset=dataset, vectors=vectors, min_count=min_count)
+    objectives = _checked_objectives(objectives)
     checks.positive_int(max_length, "max_length")
     checks.positive_int(min_count, "min_count")
     if vectors is not None:
@@ -133,6 +139,8 @@ def train(
         rationale_column=None,
         tests=(),
     )
+    marked = tuple(objective.column for objective in objectives if objective.column is not None)
+    options = dataclasses.replace(options, other_columns=marked)
     with torch.random.fork_rng(devices=[]):
         start: tuple[Any, Any, Any] = (None, None, None) if of_preset else load_start(model)
     classifier, tokenizer, labels = start
@@ -178,6 +186,8 @@ def train(
         "train": texts.fingerprint,
         "model": fingerprint_model(classifier),
     }
+    if objectives:
+        identity["objectives"] = [objective.identity() for objective in objectives]
     stored = refuse_other(folder, identity, argument="output_dir")
     if stored is not None and stored["finished"]:
         log.say(f"This training is finished: the model is in {str(folder)!r}.")
@@ -197,6 +207,7 @@ def train(
                 **settings,
                 max_length=max_length,
                 freeze_vectors=freeze_vectors,
+                objectives=objectives,
                 seed=seed,
                 checkpoint_dir=folder / CHECKPOINTS,
                 quiet=quiet,
@@ -206,6 +217,8 @@ def train(
         raise NumericalError(f"{error.message} They are saved in {str(folder)!r}.", code=error.code) from error
     content = {"training": identity, "finished": True, **about, "history": _as_json(history)}
     _save(folder, classifier, tokenizer)
+    if objectives:
+        settings["objectives"] = ", ".join(map(repr, objectives))
     card = training_card(str(Path(str(model)).name), classifier, texts, settings, history, content)
     with storing(folder):
         (folder / "README.md").write_text(card, encoding="utf-8")
@@ -262,6 +275,22 @@ def _checked_folder(output_dir: Any) -> Path:
     with storing(folder):
         probe(next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists()))
     return folder
+
+
+def _checked_objectives(objectives: Any) -> tuple[Objective, ...]:
+    objectives = checked_objectives(objectives)
+    for objective in objectives:
+        if type(objective).replacement is not Objective.replacement:
+            raise InputError(
+                f"{type(objective).__name__} replaces the attention until the training ends, so the model in the "
+                "folder would have another one than was trained. Use `attnfaith.training.fit`, and its method `on`."
+            )
+        if objective.column in ("text", "second_text", "label"):
+            raise InputError(
+                f"{type(objective).__name__} reads the column {objective.column!r}, a name that texts or labels get. "
+                "Rename it."
+            )
+    return objectives
 
 
 def _refuse_foreign_options(model: Any, of_preset: bool, **options: Any) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from attnfaith.addresses import is_address
+from attnfaith.data.cell_values import plain
 from attnfaith.data.files import is_file_name
 from attnfaith.data.source import DataOptions, DataSource, ModelLabels, Row
 from attnfaith.data.splits import TRAINING, VALIDATION
@@ -25,7 +27,8 @@ class LabelledTexts:
     """The texts of a training.
 
     Attributes:
-        train: the rows to train on, as dicts of "text", "second_text" and "label" (a class number, or as `fit` wants).
+        train: the rows to train on, as dicts of "text", "second_text", "label" (a class number, or as `fit` wants), and
+            the other columns that were asked for.
         validation: the rows to choose the epoch by.
         labels: the classes.
         notes: how the data were read, in sentences.
@@ -75,6 +78,7 @@ def read_labelled_texts(
     if validation is None:
         trained_on = {part.partition("[")[0] for part in (options.split or "").split("+")}
         validation = next((name for name in VALIDATION if name in source.splits and name not in trained_on), None)
+    held_out_source = source
     if validation is None:
         train, held_out = _hold_out(train, seed)
         notes += (f"{len(held_out):,} of {len(train) + len(held_out):,} texts were held out to choose the epoch by.",)
@@ -82,11 +86,19 @@ def read_labelled_texts(
         other, validation_options = data, replace(options, split=validation)
         if validation not in source.splits and _is_other_data(validation):
             other, validation_options = validation, replace(options, split=None, preferred_splits=VALIDATION)
-        held_out, more = _read(DataSource(other, validation_options), labels, options, "to choose the epoch by")
+        held_out_source = _open_validation(other, validation_options, source.splits)
+        held_out, more = _read(held_out_source, labels, options, "to choose the epoch by")
         notes += (*more, f"{len(held_out):,} texts of {str(validation)!r} choose the epoch.")
     notes += _without_examples(train, held_out, labels)
-    as_dicts = [[_row(row, labels) for row in rows] for rows in (train, held_out)]
-    return LabelledTexts(as_dicts[0], as_dicts[1], labels, notes, fingerprint_rows([*train, *held_out]))
+    as_dicts = [
+        _rows(rows, labels, {name: of.cells(name) for name in options.other_columns})
+        for rows, of in ((train, source), (held_out, held_out_source))
+    ]
+    fingerprint = fingerprint_rows([*train, *held_out])
+    if options.other_columns:
+        others = [[row[name] for name in options.other_columns] for rows in as_dicts for row in rows]
+        fingerprint = hashlib.sha256(repr((fingerprint, others)).encode()).hexdigest()
+    return LabelledTexts(as_dicts[0], as_dicts[1], labels, notes, fingerprint)
 
 
 def class_name(labels: ModelLabels, number: int) -> str:
@@ -164,9 +176,29 @@ def _without_examples(train: Sequence[Row], held_out: Sequence[Row], labels: Mod
     return notes
 
 
-def _row(row: Row, labels: ModelLabels) -> dict[str, Any]:
-    label: Any = row.label
-    if isinstance(label, tuple):
-        label = [int(number in label) for number in range(labels.count)]
-    second = {} if row.pair is None else {"second_text": row.pair}
-    return {"text": row.text, **second, "label": label}
+def _open_validation(data: Any, options: DataOptions, splits: Sequence[str]) -> DataSource:
+    try:
+        return DataSource(data, options)
+    except InputError as error:
+        if options.split is None or error.code != "data-not-found":
+            raise
+        names = f"The splits are {', '.join(map(repr, splits))}." if splits else "The data have a single split."
+        raise InputError(
+            f"{parameter('validation', options.split)} is no split of the data, and no file. {names} Leave it out to "
+            "hold out some of the texts.",
+            code=error.code,
+        ) from error
+
+
+def _rows(
+    rows: Sequence[Row], labels: ModelLabels, other_cells: Mapping[str, Mapping[int, Any]]
+) -> list[dict[str, Any]]:
+    made = []
+    for row in rows:
+        label: Any = row.label
+        if isinstance(label, tuple):
+            label = [int(number in label) for number in range(labels.count)]
+        second = {} if row.pair is None else {"second_text": row.pair}
+        others = {name: plain(cells[row.number]) for name, cells in other_cells.items()}
+        made.append({**others, "text": row.text, **second, "label": label})
+    return made

@@ -75,6 +75,57 @@ def test_messages_name_options(asked, words, table, tmp_path):
     assert PYTHON.findall(error_text(result)) == []
 
 
+def test_objectives(tmp_path):
+    lines = [
+        (row["text"], row["label"], [int(word.startswith("magn")) for word in row["text"].split()]) for row in rows(60)
+    ]
+    table = commands.write_csv(tmp_path / "marked.csv", lines, ("text", "label", "marks"))
+    words = ["--objective", "deceptive-attention", "--option", "deceptive-attention.words=dreadful,magnificent"]
+    marked = [*words[:2], "--option", "deceptive-attention.column=marks", "--option", "deceptive-attention.weight=0.5"]
+    diverse = ["--objective", "diversity"]
+    for folder, asked, figures in (("words", [*words, *diverse], {"impermissible_mass", "conicity"}),
+                                   ("column", marked, {"impermissible_mass"})):  # fmt: skip
+        result = run("train", "FLANnoenc", table, "--output", tmp_path / folder, *QUICK, *asked)
+        assert result.exit_code == 0, result.output
+        best = load_history(tmp_path / folder).best
+        assert figures == set(best) - {"epoch", "loss", "validation_loss", "validation_accuracy"}
+        assert 0 < best["impermissible_mass"] < 0.5
+        assert "DeceptiveAttention" in (tmp_path / folder / "README.md").read_text()
+    other = run("train", "FLANnoenc", table, "--output", tmp_path / "words", *QUICK, *words)
+    refused(other, 2, "holds another training: --objective was")
+    assert load_history(tmp_path / "words").best["conicity"] > 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (["--objective", "deceptive"], "Did you mean 'deceptive-attention'?"),
+        (["--objective", "gumbel-softmax"], "There is no objective 'gumbel-softmax'"),
+        (["--objective", "deceptive-attention"], "words (a list of impermissible words) or column"),
+        (["--option", "diversity.weight=1"], "'diversity.weight' is of no --objective that was given"),
+        (["--objective", "diversity", "--option", "diversity.wait=1"], "Did you mean 'weight'? Known: weight."),
+        (["--objective", "diversity", "--option", "diversity.weight=much"], "to be a number, got 'much'"),
+        (["--objective", "diversity", "--option", "diversity.weight=-1"], "Expected weight to be"),
+        (["--objective", "diversity", "--option", "weight=1"], "given as objective.option=value"),
+        (["--objective", "masked-fine-tuning", "--option", "masked-fine-tuning.hide=zero"], "which training does not"),
+        (["--objective", "deceptive-attention", "--option", "deceptive-attention.words=zzz"], "['zzz'] occurs in"),
+        (["--objective", "deceptive-attention", "--option", "deceptive-attention.column=no"], "no column 'no'"),
+        (["--objective", "deceptive-attention", "--option", "deceptive-attention.column=label"], "Rename it"),
+        (["--validation", "dev"], "--validation dev is no split of the data, and no file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_objectives_that_are_refused(asked, words, table, tmp_path):
+    result = run("train", "FLANnoenc", *columns(table), "--output", tmp_path / "x", *QUICK, *asked)
+    refused(result, 2, words)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_folder_that_is_not_there(table, tmp_path):
+    result = run("train", "./nothing", *columns(table), "--output", tmp_path / "x")
+    refused(result, 2, "There is no folder './nothing' to load a model from")
+
+
 def test_misspelt_presets_and_the_folders_of_others(table, tmp_path):
     refused(run("train", "HANrn", *columns(table), "--output", tmp_path / "x"), 2, "Did you mean 'HANrnn'")
     (tmp_path / "notes.txt").touch()

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import fsspec
 import numpy as np
@@ -12,7 +13,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 import attnfaith as af
 from attnfaith.errors import InputError, NumericalError, StorageError
-from attnfaith.training import load_history, recipe, train
+from attnfaith.training import DeceptiveAttention, FixedAttention, GumbelSoftmax, load_history, recipe, train
 from tests.helpers.tokenizers import word_piece
 from tests.helpers.training_data import rows, same, weights
 
@@ -282,6 +283,26 @@ def test_names_of_models_and_options_of_presets(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="one process"):
         train("HANrnn", NAMED, output_dir=tmp_path, **QUICK)
+
+
+def test_objectives_that_would_be_missing_in_the_folder_are_refused(tmp_path):
+    for objective in (FixedAttention(), GumbelSoftmax()):
+        with pytest.raises(InputError, match=f"{type(objective).__name__} replaces the attention until"):
+            train("FLANnoenc", NAMED, output_dir=tmp_path / "model", objectives=[objective], **QUICK)
+    assert not (tmp_path / "model").exists()
+
+
+def test_marks_are_a_part_of_the_data(tmp_path):
+    """The same texts with other marks are another training; rows that are left out take their marks with them."""
+    marked = [row | {"marks": [match.span() for match in re.finditer(r"\bwas\b", row["text"])]} for row in NAMED]
+    marked.insert(3, {"text": None, "label": "good", "marks": None})
+    objectives = [DeceptiveAttention(column="marks", form="spans")]
+    history = train("FLANnoenc", marked, output_dir=tmp_path / "a", objectives=objectives, **QUICK)
+    by_words = train("FLANnoenc", NAMED, output_dir=tmp_path / "b", objectives=[DeceptiveAttention(["was"])], **QUICK)
+    assert history.epochs == by_words.epochs
+    marked[0]["marks"] = [(0, 3)]
+    with pytest.raises(InputError, match="the data differ"):
+        train("FLANnoenc", marked, output_dir=tmp_path / "a", objectives=objectives, **QUICK)
 
 
 def test_word_vectors(tmp_path):
