@@ -79,7 +79,7 @@ class DataOptions:
 
     @property
     def text_columns(self) -> list[str]:
-        """The columns of texts: one, or two for pairs."""
+        """The columns of texts, one or two."""
         return [self.input_column, *([] if self.second_input_column is None else [self.second_input_column])]
 
     @property
