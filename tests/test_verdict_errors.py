@@ -20,6 +20,7 @@ from benchmarks.verdict_errors import (
     simulate,
     table_of,
 )
+from tests.faults.children import warm_context
 from tests.helpers.summaries import summarise_erasure
 
 
@@ -119,6 +120,7 @@ def test_a_row_counts_labels_errors_coverage_and_the_planned_test():
 def test_the_command_prints_a_table(monkeypatch, capsys):
     short = ["--repetitions", "1", "--resamples", "99", "--texts", "25", "--skills", "0", "1"]
     monkeypatch.setattr("sys.argv", ["verdict_errors", *short])
+    monkeypatch.setattr(verdict_errors, "get_context", lambda method: warm_context())
     verdict_errors.main()
     *_, head, rule, first, second = capsys.readouterr().out.splitlines()
     assert head.startswith("| true skill | texts | unfaithful | ")

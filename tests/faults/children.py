@@ -153,13 +153,30 @@ def forked(
     return Fork(function, *arguments).ended(signum=signum, after=after, limit=limit)
 
 
+def warm_context() -> Any:
+    """For `multiprocessing`: processes are forked from one that has imported everything."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    return context
+
+
+def run_program(program: str, *arguments: Any) -> None:
+    """Run Python code in this process; what it says at its end has room, whatever limit on files it sets."""
+    sys.argv = ["-c", *map(str, arguments)]
+    try:
+        exec(program, {"sys": sys, "os": os, "__name__": "__main__"})
+    except Exception:
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        raise
+
+
 class Fork:
     """A forked process that is running; `ended` waits for its end."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="faults-")
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(_PRELOADED)
+        context = warm_context()
         previous = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = str(ROOT)  # read by the server when it starts
         try:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import stat
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import pytest
 from attnfaith.errors import AttnFaithError, InputError, StorageError
 from attnfaith.storage.run_folder import RunFolder
 from attnfaith.storage.run_store import Store
-from tests.helpers.stored_runs import MANIFEST, bytes_of, command, finished, tables_of
+from tests.faults.children import forked, run_program
+from tests.helpers.stored_runs import MANIFEST, bytes_of, finished, tables_of
 
 
 def test_a_file_in_the_place_of_the_directory(tmp_path):
@@ -61,6 +61,7 @@ def test_a_directory_that_may_not_be_written(tmp_path):
 
 LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))\n"
 """A limit on the size of a file stands for a full disk; in a process of its own."""
+PROGRAM = "from tests.helpers import stored_runs\n"
 
 
 def test_a_disk_that_is_full_from_the_start(tmp_path):
@@ -70,8 +71,8 @@ def test_a_disk_that_is_full_from_the_start(tmp_path):
     begun.write(0, tables_of(0), "rows 0")
     before = bytes_of(tmp_path / "begun")
     for name in ("new", "begun"):
-        done = subprocess.run(command(program, tmp_path / name), capture_output=True, text=True)
-        assert done.returncode == 1
+        done = forked(run_program, PROGRAM + program, tmp_path / name)
+        assert done.code == 1
         assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
     assert bytes_of(tmp_path / "new") == {}
     assert bytes_of(tmp_path / "begun") == before
@@ -88,8 +89,8 @@ def test_a_disk_that_fills_up_on_the_way(limit, tmp_path):
         + "for shard in range(6):\n    store.write(shard, stored_runs.tables_of(shard), f'rows {shard}')\n"
         "store.finish(stored_runs.COUNTS)"
     )
-    done = subprocess.run(command(program, tmp_path / "run"), capture_output=True, text=True)
-    assert done.returncode == 1
+    done = forked(run_program, PROGRAM + program, tmp_path / "run")
+    assert done.code == 1
     assert "StorageError: The directory" in done.stderr.splitlines()[-1]
     assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
     there, calm = bytes_of(tmp_path / "run"), bytes_of(tmp_path / "calm")
@@ -114,7 +115,7 @@ def test_a_folder_that_is_checked_before_the_work(tmp_path):
         RunFolder("a\0b").refuse_unusable()
     call = "from attnfaith.storage.run_folder import RunFolder; RunFolder(sys.argv[1]).refuse_unusable()"
     program = LIMITED.format(limit=1500) + call
-    done = subprocess.run(command(program, tmp_path / "new" / "run"), capture_output=True, text=True)
+    done = forked(run_program, PROGRAM + program, tmp_path / "new" / "run")
     assert "cannot hold the results: File too large" in done.stderr.splitlines()[-1]
     assert bytes_of(tmp_path) == {"file": b"mine"}
 

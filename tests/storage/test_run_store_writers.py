@@ -1,17 +1,18 @@
 """Several writers of one folder at once, threads or processes: the same bytes, or one wins and the others know."""
 
-import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 import attnfaith as af
 from attnfaith.errors import InputError
 from attnfaith.storage.run_store import Store
+from tests.faults.children import Fork, run_program
 from tests.helpers.run_damage import outcome
 from tests.helpers.small_runs import QUICK, evaluator_of
-from tests.helpers.stored_runs import MANIFEST, bytes_of, command, finished, manifest_with
+from tests.helpers.stored_runs import MANIFEST, bytes_of, finished, manifest_with
 
 
 def together(*calls):
@@ -70,21 +71,22 @@ def test_threads_begin_different_runs(attempt, tmp_path, impatient):
 
 def test_processes_begin_different_runs(tmp_path):
     program = (
-        "from attnfaith.errors import InputError\nprint('ready', flush=True); sys.stdin.readline()\n"
-        "try:\n    stored_runs.finished(sys.argv[1], stored_runs.manifest_with(('run', 'seed'), int(sys.argv[2])))\n"
+        "from pathlib import Path\nfrom attnfaith.errors import InputError\nfrom tests.helpers import stored_runs\n"
+        "folder, seed = Path(sys.argv[1]), int(sys.argv[2])\n(folder / f'ready {seed}').touch()\n"
+        "while not (folder / 'go').exists():\n    pass\n"
+        "try:\n    stored_runs.finished(folder / 'run', stored_runs.manifest_with(('run', 'seed'), seed))\n"
         "except InputError as error:\n    print(error); sys.exit(7)"
     )
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen(command(program, tmp_path / "run", seed), **pipes) for seed in range(3)]
-    for process in running:
-        assert process.stdout.readline() == "ready\n"
-    for process in running:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    message = [process.communicate(timeout=120)[0] for process in running]
-    assert sorted(process.returncode for process in running) == [0, 7, 7]
-    winner = next(seed for seed, process in enumerate(running) if process.returncode == 0)
-    assert all(f"seed is {winner} there" in text for seed, text in enumerate(message) if seed != winner)
+    running = [Fork(run_program, program, tmp_path, seed) for seed in range(3)]
+    until = time.monotonic() + 120
+    while len(list(tmp_path.glob("ready *"))) < 3:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    (tmp_path / "go").touch()
+    ended = [fork.ended() for fork in running]
+    assert sorted(one.code for one in ended) == [0, 7, 7]
+    winner = next(seed for seed, one in enumerate(ended) if one.code == 0)
+    assert all(f"seed is {winner} there" in one.stdout for seed, one in enumerate(ended) if seed != winner)
     finished(tmp_path / "calm", manifest_with(("run", "seed"), winner))
     assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
 
