@@ -9,6 +9,7 @@ import pytest
 
 from attnfaith.errors import InputError, StorageError
 from attnfaith.storage.run_store import Store
+from tests.faults.children import Fork, run_program
 from tests.helpers.stored_runs import COUNTS, MANIFEST, bytes_of, command, finished, tables_of
 
 # Starts writers and kills them, each at a moment of its own, until one comes to the end. What changes files is
@@ -107,13 +108,13 @@ def test_leftovers_are_removed_but_not_a_living_writers(tmp_path):
 def test_two_processes_write_one_run(tmp_path):
     finished(tmp_path / "calm")
     program = (
+        "from tests.helpers import stored_runs\n"
         "store = stored_runs.Store.open(sys.argv[1], stored_runs.MANIFEST)\n"
         "for shard in range(int(sys.argv[2]), 6, 2):\n"
         "    store.write(shard, stored_runs.tables_of(shard), f'rows {shard}')"
     )
-    commands = [command(program, tmp_path / "run", index) for index in range(2)]
-    running = [subprocess.Popen(item, stdout=subprocess.DEVNULL) for item in commands]
-    assert [process.wait() for process in running] == [0, 0]
+    running = [Fork(run_program, program, tmp_path / "run", index) for index in range(2)]
+    assert [fork.ended().code for fork in running] == [0, 0]
     finished(tmp_path / "run")
     assert bytes_of(tmp_path / "run") == bytes_of(tmp_path / "calm")
 

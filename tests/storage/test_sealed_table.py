@@ -1,7 +1,6 @@
 """Sealed files: parquet that anybody can read, every byte proved, and bombs refused before they go off."""
 
 import json
-import subprocess
 from dataclasses import asdict
 
 import pyarrow as pa
@@ -11,7 +10,8 @@ import pytest
 from attnfaith.errors import StorageError
 from attnfaith.storage import sealed_table
 from attnfaith.storage.run_store import Store
-from tests.helpers.stored_runs import ERASURE, bytes_of, command, finished, tables_of
+from tests.faults.children import forked, run_program
+from tests.helpers.stored_runs import ERASURE, bytes_of, finished, tables_of
 
 WHO = sealed_table.ShardIdentity("run", "erasure", 3, "rows", ("erasure", "texts"))
 
@@ -86,7 +86,7 @@ def test_a_sealed_bomb_is_refused_in_little_memory(tmp_path):
         "except sealed_table.StorageError as error:\n    print(error)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
-    done = subprocess.run(command(program, tmp_path), capture_output=True, text=True)
+    done = forked(run_program, program, tmp_path)
     harmless, message, grown = done.stdout.splitlines()
     assert harmless == "300"
     assert "the texts of the column 'text' take 100,000,000,000 bytes; expected at most" in message
