@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnfaith.errors import InputError, NumericalError, StorageError
-from attnfaith.training import fit, resumable
+from attnfaith.training import DeceptiveAttention, GumbelSoftmax, MaskedFineTuning, WordPrediction, fit, resumable
 from attnfaith.training.recipes import learning_rate_at
 from tests.helpers.training_data import rows, same, small, weights
 
@@ -66,6 +66,31 @@ def test_a_training_that_broke_off_gives_the_same_weights(step, whole, often, mo
     once_more, same_history = trained(checkpoint_dir=tmp_path)  # it is finished: nothing is trained
     assert same(whole[0], once_more)
     assert same_history.epochs == history.epochs
+
+
+@pytest.mark.parametrize(
+    "objectives",
+    [
+        [GumbelSoftmax(), WordPrediction()],
+        [MaskedFineTuning(hide="attention_mask"), DeceptiveAttention(["a"])],
+    ],
+    ids=["random states", "keyed draws"],
+)
+def test_what_objectives_draw_is_continued(objectives, often, monkeypatch, tmp_path):
+    expected, history = trained(objectives=objectives)
+    break_off(monkeypatch, STEPS + 3, tmp_path, objectives=objectives)
+    again, continued = trained(objectives=objectives, checkpoint_dir=tmp_path)
+    assert same(expected, again)
+    assert continued.epochs == history.epochs
+
+
+def test_refused_arguments_claim_no_folder(tmp_path):
+    for options in ({"optimizer": "sgd"}, {"weight_decay": -1}, {"objectives": [DeceptiveAttention(["zzz"])]}):
+        with pytest.raises(InputError):
+            trained(checkpoint_dir=tmp_path / "new", **options)
+        with pytest.raises(InputError):
+            trained(checkpoint_dir=tmp_path, **options)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_validation_and_with_seldom_checkpoints(monkeypatch, tmp_path):
