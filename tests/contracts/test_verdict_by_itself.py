@@ -7,6 +7,7 @@ import attnfaith as af
 from attnfaith.tiny_models import tiny_model
 from tests.helpers import commands
 from tests.helpers import tokenizers as tokenizers
+from tests.helpers.installed_families import and_others
 
 pytestmark = pytest.mark.filterwarnings("ignore:The scores of .* are inexact")  # few steps
 
@@ -64,9 +65,7 @@ def compare(results):
         assert other.verdict.parts["other rankings"] != first.verdict.parts["other rankings"]
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in ("bert", "FLAN") else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
-)
+@pytest.mark.parametrize("name", and_others(["bert", "FLAN", "HAN"], ["llama", "t5"]))
 def test_alone_with_all_rankings_and_with_a_user_ranking(name, tmp_path):
     evaluator, data = MODELS[name](tmp_path), SENTENCES if name == "HAN" else ROWS
     level = "input" if name == "HAN" else "both"  # a user's ranking has a score for each token
@@ -85,7 +84,7 @@ def test_alone_with_all_rankings_and_with_a_user_ranking(name, tmp_path):
     assert len(told) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.families
 def test_on_a_real_transformer(data_dir):
     evaluator = af.Evaluator(data_dir / "models" / "minilm-sst2")
     texts = pd.read_parquet(data_dir / "sst2-dev.parquet")
