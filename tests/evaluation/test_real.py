@@ -8,8 +8,6 @@ import attnfaith as af
 from attnfaith.training.fitting import fit
 from attnfaith.training.recipes import recipe
 
-pytestmark = pytest.mark.slow
-
 
 def figure(summary, name, level, ranking, ranking_level="attention", other=""):
     rows = summary[
@@ -24,6 +22,7 @@ def figure(summary, name, level, ranking, ranking_level="attention", other=""):
     return rows.iloc[0]
 
 
+@pytest.mark.slow
 def test_the_two_levels_of_a_fine_tuned_transformer_differ_and_the_verdict_says_so(data_dir):
     evaluator = af.Evaluator(data_dir / "models" / "minilm-sst2")
     texts = pd.read_parquet(data_dir / "sst2-test.parquet").sample(40, random_state=0)
@@ -75,6 +74,7 @@ def trained(sentiment, name):
     return DONE[name]
 
 
+@pytest.mark.examples
 def test_on_a_recurrent_encoder_gradient_times_attention_flips_first_and_random_is_last(sentiment):
     results, summary = trained(sentiment, "FLANrnn")
     against = "attention/attention"
@@ -97,6 +97,7 @@ def test_on_a_recurrent_encoder_gradient_times_attention_flips_first_and_random_
     assert (fewest.dropna() >= best.minimum_low.reindex(fewest.dropna().index)).all()
 
 
+@pytest.mark.examples
 def test_without_an_encoder_attention_is_nearer_the_gradient(sentiment):
     gaps = {}
     for name in ("FLANrnn", "FLANnoenc"):
