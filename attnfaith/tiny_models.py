@@ -219,7 +219,8 @@ def _tiny_config(config_class: type[PreTrainedConfig], special: dict[str, Any], 
             values[name] = _two_layers(value)
         elif name in ("num_key_value_heads", "num_kv_heads") and value == getattr(default, "num_attention_heads", None):
             values[name] = HEADS  # grouped heads only in families whose default has them: others refuse them
-    if not hasattr(default, "pad_token_id"):  # in Transformers 5.0 some have none, but their models ask for it
+    # in Transformers 5.0 some have none, but their models ask for it; Perceiver never has one, and asks for none
+    if not hasattr(default, "pad_token_id") and config_class.model_type != "perceiver":
         values["pad_token_id"] = SMALL["pad_token_id"]
     if default.is_encoder_decoder:
         values.setdefault("decoder_start_token_id", SMALL["decoder_start_token_id"])

@@ -151,7 +151,9 @@ class Session:
     def opened(self, plan: Plan) -> Iterator[Cut]:
         """A trained model, cut, and run as it was trained."""
         self.prepare([plan])
-        model = AutoModelForSequenceClassification.from_pretrained(self.folder.model(plan.name))
+        model = AutoModelForSequenceClassification.from_pretrained(
+            self.folder.model(plan.name), trust_remote_code=False
+        )
         model = model.to(next(self.cut.model.parameters()).device).eval()
         with self._trainer(plan).as_trained(model):
             yield cut(model)

@@ -132,7 +132,7 @@ class BestEpoch(TrainerCallback):
             "stopped": self.stopped,
             "finished": self.finished,
             "validated": self._validated,
-            "loss": self._loss.cpu(),
+            "loss": self._loss.item(),
             "steps": self._steps,
             "seconds": self.earlier_seconds + time.monotonic() - self._start,
         }
@@ -141,7 +141,7 @@ class BestEpoch(TrainerCallback):
         """Continue from a checkpoint."""
         self.epochs, self.best_epoch, self._best_score = state["epochs"], state["best_epoch"], state["best_score"]
         self.stopped, self.finished, self._validated = state["stopped"], state["finished"], state["validated"]
-        self._loss, self._steps, self.earlier_seconds = state["loss"], state["steps"], state["seconds"]
+        self._loss, self._steps, self.earlier_seconds = torch.tensor(state["loss"]), state["steps"], state["seconds"]
         if self._validated:
             self._kept = safetensors.torch.load_file(self._file(folder))
             self._kept_of = f"of epoch {self.best_epoch}"

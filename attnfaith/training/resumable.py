@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -27,7 +28,7 @@ SECONDS = 30.0
 """The time between two checkpoints within an epoch."""
 COST = 20.0
 """Between two checkpoints is at least this many times the time that the last one took to write."""
-_NAME, _STATE = re.compile(r"checkpoint-([0-9]+)"), "attnfaith_state.pt"
+_NAME, _STATE = re.compile(r"checkpoint-([0-9]+)"), "attnfaith_state.json"
 
 
 def last_checkpoint(folder: Path) -> Path | None:
@@ -75,9 +76,9 @@ class ResumableTrainer(Trainer):
             self.train()
             return False
         with _readable(checkpoint):
-            state = torch.load(checkpoint / _STATE, weights_only=True)
+            state = json.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
             self.best.load_state(state["best"], self._folder)
-            self._resumed_random = state["random"]
+            self._resumed_random = state["random_states"]
         if self.best.finished:  # killed between the last checkpoint and the end
             with _readable(checkpoint):
                 self._load_from_checkpoint(str(checkpoint))
@@ -116,7 +117,8 @@ class ResumableTrainer(Trainer):
                 (written,) = self._staging.glob("checkpoint-*")
                 ended = self.state.global_step % max(1, self.state.max_steps // int(self.args.num_train_epochs)) == 0
                 random_state = _random() if ended else self._random
-                torch.save({"best": self.best.state(), "random": random_state}, written / _STATE)
+                state = {"best": self.best.state(), "random_states": random_state}
+                (written / _STATE).write_text(json.dumps(state), encoding="utf-8")
                 self.best.save(self._folder)
                 for file in written.iterdir():
                     _sync(file)
@@ -194,16 +196,17 @@ def _random() -> dict[str, Any]:
     name, keys, *rest = np.random.get_state()  # noqa: NPY002 (Trainer seeds it)
     return {
         "python": random.getstate(),
-        "numpy": (name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest),
-        "torch": torch.get_rng_state(),
+        "numpy": (name, np.asarray(keys).tolist(), *rest),
+        "torch": torch.get_rng_state().tolist(),
     }
 
 
 def _set_random(state: Mapping[str, Any]) -> None:
+    version, internal, gauss = state["python"]
     name, keys, *rest = state["numpy"]
-    random.setstate(state["python"])
-    np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
-    torch.set_rng_state(state["torch"])
+    random.setstate((version, tuple(internal), gauss))
+    np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))  # noqa: NPY002
+    torch.set_rng_state(torch.tensor(state["torch"], dtype=torch.uint8))
 
 
 def _sync(file: Path) -> None:

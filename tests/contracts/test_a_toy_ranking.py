@@ -216,6 +216,7 @@ def test_the_table_of_the_documentation_is_that_of_the_registry():
 
 DEFINED_BY_NAMES = {
     "demo/sentences.py": "RIVAL",
+    "diagnostics/adversary/examination.py": "RANKINGS: what is compared on the model and its adversary",
     "evaluation/tests/agreement/summary.py": "MEASURES and _INSTEAD: the protocol of Jain & Wallace",
     "evaluation/tests/erasure/flipping_sets.py": "PANEL: the search",
     "evaluation/tests/single_weight/test.py": "RANKINGS: the protocol of Serrano & Smith",

@@ -137,5 +137,14 @@ def test_rationales(judged):
     assert value(judged[0], "rationales", "auprc") > value(judged[0], "rationales", "auprc", ranking="random") + 0.3
 
 
+def test_in_distribution(judged):
+    faithful, ignored = both(judged, "in_distribution", "unusual")
+    assert ignored == 0  # what is left is the same to the classifier as the whole text
+    assert faithful > 0.05
+    faithful, ignored = both(judged, "in_distribution", "median_p")
+    assert ignored > 0.9
+    assert faithful < ignored - 0.3  # erasing moves what the classifier reads
+
+
 def test_every_test_is_here():
     assert {f"test_{name}" for name in tests} <= set(globals())

@@ -122,7 +122,7 @@ ROWS = [{"text": text, "label": 0} for text in commands.texts(4)]
 FOUND = [
     {"explanations": 0.5},
     {"rankings": 1e308},
-    {"tests": None},
+    {"tests": 3},
     {"output_dir": 3},
     {"input_column": {}},
     {"label_mapping": {"LABEL_0": {}}},

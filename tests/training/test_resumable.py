@@ -148,7 +148,7 @@ def test_another_training_is_refused(often, monkeypatch, tmp_path):
 def test_a_damaged_checkpoint_is_an_error(often, monkeypatch, tmp_path):
     break_off(monkeypatch, 6, tmp_path)
     checkpoint = resumable.last_checkpoint(tmp_path)
-    for name in ("attnfaith_state.pt", "optimizer.pt", "model.safetensors"):
+    for name in ("attnfaith_state.json", "optimizer.pt", "model.safetensors"):
         content = (checkpoint / name).read_bytes()
         (checkpoint / name).write_bytes(content[: len(content) // 2])
         with pytest.raises(StorageError, match="train from the start"):

@@ -102,7 +102,7 @@ def test_sentences(judged):
 def test_the_run_can_be_saved_drawn_and_sliced(judged, tmp_path):
     _, results = judged
     loaded = af.load_results(results.save(tmp_path / "run"))
-    assert loaded.tests == {"rationales": {"shares": [0.01, 0.05, 0.1, 0.2, 0.5], "top": None, "form": None}}
+    assert loaded.tests == {"rationales": {"shares": [0.01, 0.05, 0.1, 0.2, 0.5], "top": None, "form": None, "soft": 0}}
     assert loaded.summary().equals(results.summary())
     assert loaded.manifest["run"]["columns"]["rationale"] == "marks"
     for kind in ("curves", "agreement"):

@@ -235,4 +235,4 @@ def test_options_that_cannot_be_are_refused(options, words):
 
 def test_options_may_come_from_a_manifest():
     assert Rationales(shares=[0.1, 0.5]) == Rationales(shares=(0.1, 0.5))
-    assert Rationales(shares=0.5).options == {"shares": (0.5,), "top": None, "form": None}
+    assert Rationales(shares=0.5).options == {"shares": (0.5,), "top": None, "form": None, "soft": 0}
