@@ -2,7 +2,8 @@
 #   make test VENV=/tmp/elsewhere PYTHON=python3.12
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
-JOBS ?= 2
+# One process more than two cores: some tests wait for programs that they start.
+JOBS ?= 3
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.attnfaith-installed

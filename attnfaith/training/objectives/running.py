@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attnfaith.adapters.attention_in_training import AttentionInTraining, FinalAttention
 from attnfaith.errors import InputError
+from attnfaith.parameter_names import parameter
 from attnfaith.text.encoder import TextEncoder
 from attnfaith.training.objectives.objective import Objective, Setting, Step
 from attnfaith.validation import number, short_repr
@@ -26,12 +27,14 @@ def checked_objectives(objectives: Any) -> tuple[Objective, ...]:
     if isinstance(objectives, Objective):
         objectives = (objectives,)
     if not isinstance(objectives, Sequence) or isinstance(objectives, str):
-        raise InputError(f"Expected objectives to be a list of objectives, got {short_repr(objectives)}.")
+        raise InputError(
+            f"Expected {parameter('objectives')} to be a list of objectives, got {short_repr(objectives)}."
+        )
     for objective in objectives:
         if not isinstance(objective, Objective):
             raise InputError(
-                f"Expected objectives to be a list of objectives, such as af.training.Diversity(0.5); one of them is "
-                f"{short_repr(objective)}."
+                f"Expected {parameter('objectives')} to be a list of objectives, such as af.training.Diversity(0.5); "
+                f"one of them is {short_repr(objective)}."
             )
         number(objective.weight, f"weight of {type(objective).__name__}", least=0)
     names = [objective.name for objective in objectives]
