@@ -2,8 +2,7 @@
 #   make test VENV=/tmp/elsewhere PYTHON=python3.12
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
-# One process more than two cores: some tests wait for programs that they start.
-JOBS ?= 3
+JOBS ?= 2
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.attnfaith-installed
