@@ -147,9 +147,6 @@ def diagnose(
         label_mapping=label_mapping,
         subset=subset,
         split=split,
-        score_columns=(),
-        rationale_column=None,
-        tests=(),
     )
     encoder = TextEncoder(tokenizer, base, max_length)
     texts = read_texts(

@@ -108,9 +108,9 @@ def data_options_of(
     second_input_column: Any,
     label_column: Any,
     label_mapping: Any,
-    score_columns: tuple[str, ...],
-    rationale_column: Any,
-    tests: Sequence[Test],
+    score_columns: tuple[str, ...] = (),
+    rationale_column: Any = None,
+    tests: Sequence[Test] = (),
 ) -> DataOptions:
     """Validate the arguments that say which columns and rows are read.
 

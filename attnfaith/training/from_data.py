@@ -135,9 +135,6 @@ def train(
         label_mapping=label_mapping,
         subset=subset,
         split=split,
-        score_columns=(),
-        rationale_column=None,
-        tests=(),
     )
     marked = tuple(objective.column for objective in objectives if objective.column is not None)
     options = dataclasses.replace(options, other_columns=marked)
