@@ -10,15 +10,16 @@ stored says so, with the command.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
 
 import numpy as np
 
+from examples.papers.tables import STORED, command, head, missing, number, per_cent, stored
+from examples.papers.wen_tables import wen, wen_fixed, wen_gumbel, wen_means, wen_twin
+
 DOCS = Path(__file__).parents[2] / "docs"
-STORED = DOCS / "reproductions"
 PAGES = (DOCS / "reproductions.md", DOCS / "concepts" / "judge.md")
 MARK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -39,42 +40,7 @@ SERRANO = {  # table 3 in per cent; table 2 (HANrnn): both, only the top one, on
     "yelp5": ((63.0, 61.0, 58.6, 62.3, 60.7, 58.2), (1.5, 8.9, 1.9, 87.7)),
 }
 SIX = ("HANrnn", "HANconv", "HANnoenc", "FLANrnn", "FLANconv", "FLANnoenc")
-WEN = {"additive": 0.80, "deep": 0.74, "dot": 0.45}  # means over data sets and encoders, 10 runs
-WEN_CELLS = {("BiLSTM", "additive"): 0.92, ("CNN", "additive"): 0.88, ("CNN", "deep"): 0.83, ("BiLSTM", "deep"): 0.80}
 NEAR = 0.05
-
-
-def stored(name):
-    """The results of this name, or None."""
-    path = STORED / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-
-
-def missing(columns, paper, data):
-    """A row that says what to run."""
-    return f"| `{data}` | *not run yet:* `python -m examples.papers.{paper} --data {data}` |" + " |" * (columns - 2)
-
-
-def head(*columns):
-    """The first two lines of a table; a column whose name ends in ">" is of numbers."""
-    yield "| " + " | ".join(column.removesuffix(">") for column in columns) + " |"
-    yield "|" + "|".join("---:" if column.endswith(">") else "---" for column in columns) + "|"
-
-
-def command(results):
-    """What was run, and on what."""
-    about = results["about"]
-    texts = " ".join(str(about[split]) for split in ("train", "dev", "test"))
-    script = f"python -m examples.papers.{about['paper']} --data {about['data']}"
-    return f"training, validation and test texts: `{script} --texts {texts} --epochs {about['epochs']}`"
-
-
-def per_cent(line):
-    return f"{100 * line['value']:.1f} [{100 * line['low']:.1f}, {100 * line['high']:.1f}]"
-
-
-def number(line, digits=2):
-    return f"{line['value']:.{digits}f} [{line['low']:.{digits}f}, {line['high']:.{digits}f}]"
 
 
 def jain_wallace():
@@ -102,16 +68,28 @@ def jain_wallace():
 
 
 def jain_wallace_experiments():
-    yield from head("data", "average gradient", "class", "published>", "found>")
+    """Tau with the gradient where one thing is changed, class by class in one cell."""
+    yield from head(
+        "data", "encoder", "changed", "published>", "found>", "change of the output when shuffled>", "accuracy>"
+    )
     for data, classes in JAIN.items():
         results = stored(f"jain_wallace-{data}")
-        for name, label in (("average/0", "as above"), ("drawn average/0", "words without a vector drawn")):
-            run = results["values"].get(name) if results else None
-            for part, published in classes.items() if run else ():
-                line = run["result"].get(f"gradient {part}")
-                if line:
-                    cells = f"{part.removeprefix('class=')} | {published[1]:.2f} | {number(line['tau'])}"
-                    yield f"| `{data}` | {label} | {cells} |"
+        for name, run in results["values"].items() if results else ():
+            kind, _, change = name.partition("/")
+            if kind == "drawn average" and f"gradient {next(iter(classes))}" in run["result"]:
+                encoder, change = "average", "words without a vector begin with drawn numbers"
+            elif kind.startswith("experiment "):
+                encoder = kind.removeprefix("experiment ")
+            else:
+                continue
+            found, column = run["result"], [encoder for encoder, _ in COLUMNS].index(encoder)
+            taus = [found.get(f"gradient {part}") for part in classes]
+            cells = " / ".join("" if line is None else f"{line['tau']['value']:.2f}" for line in taus)
+            published = " / ".join(f"{values[column]:.2f}" for values in classes.values())
+            yield (
+                f"| `{data}` | {encoder} | {change} | {published} | {cells} | {number(found['median_tvd'])} | "
+                f"{number(found['accuracy'])} |"
+            )
 
 
 def jain_wallace_runs():
@@ -119,7 +97,7 @@ def jain_wallace_runs():
     for data in JAIN:
         results = stored(f"jain_wallace-{data}")
         if results is not None:
-            values = results["values"]
+            values = {name: run for name, run in results["values"].items() if not name.startswith("experiment ")}
             accuracy = [run["result"]["accuracy"] for name, run in values.items() if name.startswith("BiLSTM")]
             found = ", ".join(number(line) for line in accuracy)
             yield f"| `{data}` | {command(results)} | {len(values)} | {JAIN_ACCURACY[data]:.2f} | {found} |"
@@ -138,7 +116,7 @@ def jain_wallace_counterfactual():
         for name, run in results["values"].items() if results else ():
             if name.endswith("/0"):
                 found = run["result"]
-                exact = number(found["js_mean_exact"]) if "js_mean_exact" in found else "(several classes)"
+                exact = number(found["js_mean_exact"]) if "js_mean_exact" in found else "not known exactly"
                 cells = [number(found[figure]) for figure in ("median_tvd", "js_mean")]
                 yield f"| `{data}` | {name[:-2]} | {' | '.join(cells)} | {exact} |"
 
@@ -198,46 +176,36 @@ def serrano_smith_optimum(data):
         yield f"| {preset} | {' | '.join(cells)} | {number(found['skill'])} | {found['verdict']} |"
 
 
-def wen():
-    yield from head(
-        "data",
-        "encoder",
-        "attention",
-        "tau as in the paper>",
-        "corrected for chance, finer clusters>",
-        "informative ranks>",
-        "accuracy>",
-    )
-    runs = []
-    for data in ("sst2", "ag_news", "imdb", "babi1"):
-        results = stored(f"wen-{data}")
-        if results is None:
-            yield missing(7, "wen", data)
-            continue
-        runs += ["", f"`{data}`: run on so many {command(results)}."]
-        for name, run in results["values"].items():
-            found, (encoder, attention, normaliser) = run["result"], name.split("/")
-            if normaliser == "softmax":
-                informative = f"{found['informative']['value']:.0f} of {found['ranks']['value']:.0f}"
-                yield (
-                    f"| `{data}` | {encoder} | {attention} | {number(found['paper']['weighted_kendall'])} | "
-                    f"{number(found['weighted_kendall_corrected'])} | {informative} | {number(found['accuracy'])} |"
-                )
-        if len(results["values"]) < 9:
-            yield missing(7, "wen", data).replace("not run yet", "the other models are not run yet")
-    yield from runs
+DIAGNOSED = {  # of the estimates of a diagnosis, those that the page shows
+    ("uniform", "accuracy"): "accuracy, attention {of}",
+    ("uniform", "accuracy_difference"): "difference",
+    ("seeds", "jsd"): "divergence of attention between seeds (median, nats){of}",
+    ("seeds", "jsd_uniform"): "from uniform attention",
+    ("seeds", "tvd"): "distance of outputs between seeds (TVD){of}",
+    ("probe", "accuracy"): "accuracy of a classifier of single words, weights: {of}",
+    ("adversary", "tvd"): "distance of outputs (TVD), {of}",
+    ("adversary", "jsd"): "divergence of attention (mean, nats), {of}",
+    ("adversary", "accuracy"): "accuracy, {of}",
+}
 
 
 def wiegreffe_pinter():
-    yield from head("data", "diagnostic", "estimate", "of", "found>")
-    for data in ("sst2", "imdb"):
-        results = stored(f"wiegreffe_pinter-{data}")
-        if results is None:
-            yield missing(5, "wiegreffe_pinter", data)
-            continue
-        for row in results["values"]["diagnosis"]["result"]["estimates"]:
-            if row["value"] is not None and row["low"] is not None:
-                yield f"| `{data}` | {row['diagnostic']} | {row['figure']} | {row['of']} | {number(row, 3)} |"
+    sets = ("sst2", "imdb")
+    every = {data: stored(f"wiegreffe_pinter-{data}") for data in sets}
+    yield from head("diagnostic", "estimate", *(f"`{data}`>" for data in sets))
+    rows = {}
+    for data, results in every.items():
+        for row in results["values"]["diagnosis"]["result"]["estimates"] if results else ():
+            of, key = row["of"] or "", (row["diagnostic"], row["figure"])
+            shown = key in DIAGNOSED and row["value"] is not None and not np.isnan(row["value"])
+            if shown and not (of.startswith("seed ") or (of == "uniform" and key[0] == "adversary")):
+                rows.setdefault((key[0], DIAGNOSED[key].format(of=of)), {})[data] = number(row, 3)
+    for (diagnostic, label), cells in rows.items():
+        yield f"| {diagnostic} | {label} | {' | '.join(cells.get(data, '') for data in sets)} |"
+    yield from (missing(4, "wiegreffe_pinter", data) for data, results in every.items() if not results)
+    for data, results in every.items():
+        if results:
+            yield from ("", f"`{data}`: run on so many {command(results)}.")
 
 
 def pruthi():
@@ -321,6 +289,10 @@ TABLES = {
     "serrano_smith_optimum-imdb": lambda: serrano_smith_optimum("imdb"),
     "serrano_smith_optimum-yelp5": lambda: serrano_smith_optimum("yelp5"),
     "wen": wen,
+    "wen_means": wen_means,
+    "wen_gumbel": wen_gumbel,
+    "wen_fixed": wen_fixed,
+    "wen_twin": wen_twin,
     "wiegreffe_pinter": wiegreffe_pinter,
     "pruthi": pruthi,
     "judge-rankings": lambda: judge("rankings"),

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 import transformers
+from transformers import AutoTokenizer
 
 import attnfaith as af
 from attnfaith.demo.corpus import Review, reviews
@@ -110,7 +111,7 @@ def _table(name: str, split: str) -> pd.DataFrame | None:
         ("babi1", "train"): ["babi1_10k-train"],
         ("babi2", "train"): ["babi2_10k-train"],
         ("snli", "train"): ["cad_nli-train", "snli-dev"],
-        ("snli", "dev"): ["cad_nli-dev"],
+        ("snli", "dev"): [],
         ("imdb_stars", "train"): ["imdb-train"],
         ("imdb_stars", "dev"): [],
         ("imdb_stars", "test"): ["imdb-test"],
@@ -125,8 +126,8 @@ def _table(name: str, split: str) -> pd.DataFrame | None:
         table = table[table["label"].isin([0, 2])].assign(label=lambda rows: rows["label"] // 2)
     if name == "imdb_stars":  # 1 to 4 and 7 to 10: eight classes in the place of the paper's ten
         table = table.assign(label=table["stars"].astype(int).map({1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 9: 6, 10: 7}))
-    if "premise" in table:
-        table = table.rename(columns={"premise": "text"})
+    if "premise" in table:  # the papers count neutral, contradiction, entailment
+        table = table.rename(columns={"premise": "text"}).assign(label=table["label"].map({1: 0, 2: 1, 0: 2}))
     columns = [name for name in ("text", "hypothesis", "question", "label", "impermissible") if name in table]
     return table[columns]
 
@@ -148,6 +149,27 @@ def glove(tokenizer: Any) -> af.models.WordVectors | None:
     return af.models.load_vectors(
         folder / "vectors-top40k.float16.npy", folder / "words-top40k.txt", only=set(tokenizer.get_vocab())
     )
+
+
+def fresh(
+    preset: str,
+    texts: Texts,
+    *,
+    seed: int,
+    tokenizer: Any,
+    vectors: af.models.WordVectors | None,
+    dataset: str | None = None,
+    **settings: Any,
+) -> Any:
+    """A preset before training, with pretrained vectors if there are any."""
+    torch.manual_seed(seed)
+    if vectors is not None:
+        settings["embedding_size"] = vectors.matrix.shape[1]
+    settings = {"num_labels": texts.labels, "query": texts.second is not None} | settings
+    model = af.models.from_preset(preset, tokenizer=tokenizer, dataset=dataset, **settings)
+    if vectors is not None:
+        model.set_word_vectors(tokenizer, vectors)
+    return model
 
 
 @dataclass
@@ -210,19 +232,16 @@ class Work:
         dataset: str | None = None,
         settings: dict[str, Any] | None = None,
         name: str | None = None,
+        begin: Callable[[Any], None] | None = None,
         **model_settings: Any,
     ) -> Path:
-        """Train a preset on texts, once; returns the folder of model and tokenizer."""
+        """Train a preset on texts, once; returns the folder of model and tokenizer. ``begin`` may change the model."""
         folder = self.folder / "models" / f"{name or preset}-{seed}"
         if (folder / "history.json").exists():
             return folder
-        torch.manual_seed(seed)
-        if vectors is not None:
-            model_settings["embedding_size"] = vectors.matrix.shape[1]
-        model_settings = {"num_labels": texts.labels, "query": texts.second is not None} | model_settings
-        model = af.models.from_preset(preset, tokenizer=tokenizer, dataset=dataset, **model_settings)
-        if vectors is not None:
-            model.set_word_vectors(tokenizer, vectors)
+        model = fresh(preset, texts, seed=seed, tokenizer=tokenizer, vectors=vectors, dataset=dataset, **model_settings)
+        if begin is not None:
+            begin(model)
         columns = {"second_text_column": texts.second} if texts.second else {}
         options = recipe(preset, dataset=dataset) | (settings or {})
         history = fit(model, tokenizer, texts.train, texts.dev, epochs=epochs, seed=seed, **columns, **options)
@@ -232,9 +251,13 @@ class Work:
         print(f"{folder.name}: epoch {history.best_epoch}, {history.seconds:.0f} s", flush=True)
         return folder
 
-    def judge(self, model: Path, texts: Texts, *, run: str = "run", **options: Any) -> af.Results:
-        """Evaluate a trained model on the test texts, once."""
-        return af.Evaluator(model, device="cpu").compute(
+    def judge(self, model: Path, texts: Texts, *, run: str = "run", loaded: Any = None, **options: Any) -> af.Results:
+        """Evaluate a trained model on the test texts, once; ``loaded`` is the model as it is to be run."""
+        if loaded is None:
+            evaluator = af.Evaluator(model, device="cpu")
+        else:
+            evaluator = af.Evaluator(loaded, AutoTokenizer.from_pretrained(model))
+        return evaluator.compute(
             texts.test,
             second_input_column=texts.second,
             output_dir=self.folder / "runs" / f"{model.name}-{run}",
@@ -263,7 +286,21 @@ class Study:
     vectors: af.models.WordVectors | None
     model_settings: dict[str, Any]
 
-    def train(self, preset: str, *, seed: int = 0, name: str | None = None, **settings: Any) -> Path:
+    def fresh(self, preset: str, *, seed: int = 0) -> Any:
+        """A preset before training."""
+        return fresh(
+            preset, self.texts, seed=seed, tokenizer=self.tokenizer, vectors=self.vectors, **self.model_settings
+        )
+
+    def train(
+        self,
+        preset: str,
+        *,
+        seed: int = 0,
+        name: str | None = None,
+        begin: Callable[[Any], None] | None = None,
+        **settings: Any,
+    ) -> Path:
         """Train a preset, once; returns its folder."""
         return self.work.train(
             preset,
@@ -274,6 +311,7 @@ class Study:
             vectors=self.vectors,
             settings={"patience": None} | settings,
             name=name,
+            begin=begin,
             **self.model_settings,
         )
 

@@ -6,8 +6,10 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from examples.papers import jain_wallace, page, pruthi, serrano_smith, shared, wen, wiegreffe_pinter
+import attnfaith as af
+from examples.papers import jain_wallace, page, pruthi, serrano_smith, shared, tables, wen, wiegreffe_pinter
 
 SCRIPTS = {"jain_wallace": jain_wallace, "serrano_smith": serrano_smith, "wen": wen, "pruthi": pruthi}
 FIGURES = {"jain_wallace": 6, "serrano_smith": 8, "wen": 2, "pruthi": 1}
@@ -45,6 +47,52 @@ def test_a_script_writes_its_figures_and_tables_and_computes_nothing_twice(name,
 
 
 @pytest.mark.examples
+def test_the_ablations_train_what_they_say_and_leave_the_rest(tmp_path, monkeypatch):
+    results = run(wen, tmp_path, monkeypatch, "--ablations", "--texts", "120", "30", "40")
+    folder = tmp_path / "wen-demo"
+    fixed, kept = ("fixed attention, untrained", "fixed attention, trained"), ("fixed representations", "adversary")
+    assert set(results["values"]) == {f"BiLSTM/additive/{name}" for name in ("softmax", *fixed, *kept)}
+    twin = results["values"]["BiLSTM/additive/adversary"]["result"]
+    assert 0 <= twin["tvd"]["value"] <= 1
+    assert 0 < twin["jsd"]["value"] <= np.log(2)
+    assert (folder / "adversary.png").exists()
+    models = {
+        name: wen.load(folder / "models" / f"{wen.PRESET}{name}-0").state_dict()
+        for name in ("", "-fixed-representations", "-fixed-untrained", "-fixed-trained")
+    }
+    usual = models.pop("")
+    for name, weights in models.items():
+        changed = {key.partition(".")[0] for key in usual if not bool((weights[key] == usual[key]).all())}
+        assert ("encoder" in changed, "attention" in changed) == (name != "-fixed-representations", True), name
+        assert ("embeddings" in changed) == (name != "-fixed-representations"), name
+    attention = {}
+    for name in ("", "-fixed-trained", "-fixed-untrained"):
+        stored = folder / "runs" / f"{wen.PRESET}{name}-0-information-paper" / "information_by_rank.parquet"
+        attention[name] = pd.read_parquet(stored)["mean_weight"].to_numpy()
+    assert np.allclose(attention["-fixed-trained"], attention[""], atol=1e-6)
+    assert not np.allclose(attention["-fixed-untrained"], attention[""], atol=1e-4)
+
+
+@pytest.mark.examples
+def test_a_divergence_that_is_not_known_exactly_is_left_out(tmp_path):
+    texts = shared.read("demo", (40, 10, 30))
+    for split in shared.SPLITS:
+        table = getattr(texts, split)
+        table["label"] = [number % 3 for number in range(len(table))]
+    tokenizer = af.models.WordTokenizer.train(texts.words(), min_count=1)
+    model = af.models.from_preset("JW-average-additive", num_labels=3, tokenizer=tokenizer, embedding_size=8)
+    with torch.no_grad():
+        model.classifier.weight.mul_(30)
+        model.embeddings.weight.mul_(30)
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "model")
+    found = jain_wallace.results_of(tmp_path / "model", texts, shared.Work(tmp_path, {}), steps=5)
+    assert "js_mean_exact" not in found
+    assert found["js_mean"]["texts"] == 30
+    assert "gradient all" in found
+
+
+@pytest.mark.examples
 def test_the_diagnosis_is_stored_with_its_figures(tmp_path, monkeypatch):
     results = run(wiegreffe_pinter, tmp_path, monkeypatch, "--texts", "60", "20", "20")
     folder = tmp_path / "wiegreffe_pinter-demo"
@@ -79,10 +127,12 @@ def test_real_data_are_read_as_the_papers_have_them(tmp_path, monkeypatch):
     assert set(texts.words()) <= even  # World and Business: every second row
 
     pairs = rows.rename(columns={"text": "premise", "title": "hypothesis"}).assign(label=[0, 1, 2, 0] * 10)
-    for name in ("cad_nli-train", "cad_nli-dev", "snli-dev", "snli-test"):
+    for name in ("cad_nli-train", "snli-dev", "snli-test"):
         pairs.to_parquet(tmp_path / f"{name}.parquet")
-    texts = shared.read("snli", (100, 100, 10))
-    assert (texts.second, texts.labels, len(texts.train), len(texts.test)) == ("hypothesis", 3, 80, 10)
+    texts = shared.without_punctuation(shared.read("snli", (100, 100, 10)))
+    assert (texts.second, texts.labels, len(texts.train), len(texts.test)) == ("hypothesis", 3, 72, 10)
+    premises = dict(zip(pairs["premise"].str.replace(",", ""), pairs["label"], strict=True))
+    assert [premises[text] for text in texts.test["text"]] == [{0: 1, 1: 2, 2: 0}[y] for y in texts.test["label"]]
 
 
 def test_without_real_data_a_name_is_refused(monkeypatch):
@@ -101,7 +151,7 @@ def test_the_pages_are_made_from_what_is_stored():
 
 
 def test_what_is_not_stored_is_said_with_its_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "STORED", tmp_path)
+    monkeypatch.setattr(tables, "STORED", tmp_path)
     for name, table in page.TABLES.items():
         lines = [line for line in table() if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1, name
@@ -110,7 +160,7 @@ def test_what_is_not_stored_is_said_with_its_command(tmp_path, monkeypatch):
 
 
 def test_a_difference_of_more_than_five_hundredths_is_marked(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "STORED", tmp_path)
+    monkeypatch.setattr(tables, "STORED", tmp_path)
     tau = {"tau": {"value": 0.34, "low": 0.3, "high": 0.4, "texts": 9}}
     values = {f"BiLSTM/{seed}": {"result": {"gradient class=0": tau, "gradient class=1": tau}} for seed in range(2)}
     (tmp_path / "jain_wallace-ag_news.json").write_text(json.dumps({"values": values}))
