@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import AutoTokenizer, PreTrainedConfig
 
+if TYPE_CHECKING:
+    from transformers import TrainingArguments
+
 if TYPE_CHECKING or dataclasses.is_dataclass(PreTrainedConfig):
     FieldConfig = PreTrainedConfig  # since 5.4, every configuration is a dataclass
 else:
@@ -37,6 +40,19 @@ def register_tokenizer(config_class: type[PreTrainedConfig], tokenizer_class: ty
         from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
         TOKENIZER_MAPPING_NAMES.setdefault(config_class.model_type, tokenizer_class.__name__)
+
+
+def grouped_by_length(arguments_class: type[TrainingArguments]) -> dict[str, Any]:
+    """Return the arguments of a training whose batches have texts of like length.
+
+    Example:
+        >>> from transformers import TrainingArguments
+        >>> arguments = TrainingArguments("folder", **grouped_by_length(TrainingArguments))
+    """
+    names = {field.name for field in dataclasses.fields(arguments_class)}
+    if "train_sampling_strategy" in names:  # newer than 5.0
+        return {"train_sampling_strategy": "group_by_length"}
+    return {"group_by_length": True}
 
 
 def option_names(config_class: type[PreTrainedConfig]) -> set[str]:

@@ -182,6 +182,17 @@ def points(figure: SummaryValue) -> str:
     return f"{value} points" if math.isnan(size.low) else f"{value} points [{low}, {high}]"
 
 
+def signed_points(figure: SummaryValue) -> str:
+    """Format a difference of two shares in percentage points, with its sign.
+
+    Example:
+        >>> signed_points(SummaryValue(-0.028, -0.061, 0.006))
+        '-2.8 points [-6.1, +0.6]'
+    """
+    value, low, high = (f"{100 * number:+.1f}" for number in (figure.value, figure.low, figure.high))
+    return f"{value} points" if math.isnan(figure.low) else f"{value} points [{low}, {high}]"
+
+
 def listed(words: Iterable[str]) -> str:
     """Join words with commas and "and".
 

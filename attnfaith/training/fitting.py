@@ -36,6 +36,7 @@ from attnfaith.training.one_answer import compare_with_one_answer
 from attnfaith.training.recipes import learning_rate_at, make_optimizer
 from attnfaith.training.restore_state import restore_after_training
 from attnfaith.training.resumable import ResumableTrainer
+from attnfaith.transformers_versions import grouped_by_length
 from attnfaith.validation import number, share, whole_number
 
 
@@ -234,7 +235,7 @@ def fit(
             per_device_train_batch_size=batch_size,
             per_device_eval_batch_size=4 * batch_size,
             max_grad_norm=max_grad_norm or 0.0,
-            train_sampling_strategy="group_by_length",
+            **grouped_by_length(TrainingArguments),
             eval_strategy="no" if held_out is None else "epoch",
             logging_strategy="epoch",
             logging_nan_inf_filter=False,

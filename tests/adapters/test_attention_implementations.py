@@ -11,7 +11,7 @@ from transformers.masking_utils import eager_mask
 import attnfaith as af
 from attnfaith.tiny_models import model_types, tiny_model
 from tests.helpers.comparing import QUICK, REFUSED, assert_close, assert_same, inputs_of, keeps_of
-from tests.helpers.installed_families import and_others
+from tests.helpers.installed_families import and_others, need_interface
 
 OWN = "sharp"
 NOT_OWN = {"bloom", "mpnet", "deberta-v2", "xlnet"}
@@ -70,6 +70,7 @@ def families():
 @pytest.mark.parametrize("family", families())
 def test_an_attention_function_of_the_owner(family, sharp):
     model = tiny_model(family)
+    need_interface(model)
     inputs = inputs_of(model)
     with torch.no_grad():
         plain = model(**inputs).logits
@@ -128,6 +129,7 @@ def as_kernel(function):
 @pytest.mark.parametrize("family", ["bert", "llama", "bart", "modernbert", "gemma2"])
 def test_a_kernel_is_replaced_if_the_replacement_is_proved_equal(family):
     plain = tiny_model(family, attn_implementation="eager")
+    need_interface(plain)
     inputs = inputs_of(plain)
     model = tiny_model(family, attn_implementation="eager")
     with registered(as_kernel(hidden(1.0)), eager_mask, "kernel"):

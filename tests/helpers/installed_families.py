@@ -1,5 +1,6 @@
 """Families by name, on every version of Transformers: an older one does not have all that the tests name."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 import transformers
 from packaging.version import Version
+from torch import nn
 
 from attnfaith.tiny_models import model_types
 
@@ -35,6 +37,12 @@ def and_others(quick: Iterable[str], names: Iterable[str]) -> list[Any]:
     """The quick families, and every other of the names under the ``families`` marker: for `make test-families`."""
     quick = list(quick)
     return [*quick, *(pytest.param(name, marks=pytest.mark.families) for name in names if name not in quick)]
+
+
+def need_interface(model: nn.Module) -> None:
+    """Skip a test on the attention interface where an older Transformers computes the family's attention without it."""
+    if is_older() and not hasattr(sys.modules[type(model).__module__], "ALL_ATTENTION_FUNCTIONS"):
+        pytest.skip(f"in this Transformers, {type(model).__name__} does not use the attention interface")
 
 
 def is_older() -> bool:

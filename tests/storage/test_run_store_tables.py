@@ -29,7 +29,8 @@ def test_what_is_written_is_read(tmp_path):
         None if i // SIZE == 2 else i * 2**40 for i in kept
     ]
     np.testing.assert_array_equal(erasure["fraction"], [i / 3 for i in kept])
-    assert [str(kind) for kind in erasure.dtypes] == ["int64", "str", "Int64", "float64"]
+    kinds = [str(kind) for kind in erasure.dtypes]
+    assert kinds in [["int64", text, "Int64", "float64"] for text in ("str", "string")]  # pandas 3 and 2
     assert str(texts["correct"].dtype) == "boolean"
 
 

@@ -63,15 +63,15 @@ def test_left_padding_is_not_mixed_with_counted_positions():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_lengths_are_not_mixed_where_padding_decides_between_equal_keys(dtype):
+@pytest.mark.parametrize(("family", "mixed"), [("axk2", False), ("llama", True)])
+def test_lengths_are_not_mixed_where_padding_decides_between_equal_keys(family, mixed, dtype):
     """The index of AXK2 scores all keys 0 for a query that is the zero vector, and `topk` takes others in other widths.
 
     It is no matter of precision: the logits move by their scale.
     """
     tokenizer = word_piece(SHORT)
     tokenizer.padding_side = "left"
-    for family, mixed in (("axk2", False), ("llama", True)):
-        assert TextEncoder(tokenizer, tiny_model(family, dtype=dtype)).mixes_lengths is mixed
+    assert TextEncoder(tokenizer, tiny_model(family, dtype=dtype)).mixes_lengths is mixed
 
 
 def test_only_what_the_model_names_is_given():

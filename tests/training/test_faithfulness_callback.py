@@ -41,7 +41,10 @@ def bert():
     return model, tokenizers.word_piece([row["text"] for row in ROWS]), 0.01
 
 
-MODELS = {"flan": (flan, {}), "bert": (bert, {}), "checkpointing": (bert, {"activation_checkpointing": True})}
+CHECKPOINTING = (
+    "activation_checkpointing" if hasattr(TrainingArguments, "activation_checkpointing") else "gradient_checkpointing"
+)
+MODELS = {"flan": (flan, {}), "bert": (bert, {}), "checkpointing": (bert, {CHECKPOINTING: True})}
 
 
 def trained(name, folder, callback, **options):

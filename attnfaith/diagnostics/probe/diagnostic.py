@@ -20,7 +20,7 @@ from attnfaith.diagnostics.probe.mlp import Guided, predict, train_probe
 from attnfaith.diagnostics.session import Plan, Session
 from attnfaith.diagnostics.texts import PARTS
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.estimates.lookup import percent, points
+from attnfaith.estimates.lookup import percent, points, signed_points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +86,7 @@ class Probe(Diagnostic):
         elif gain.high < 0:
             conclusion = f"worse than uniform weights by {points(gain)}: it marks words that say little without context"
         else:
-            conclusion = f"not clearly different from uniform weights ({points(gain)})"
+            conclusion = f"not clearly different from uniform weights ({signed_points(gain)})"
         lines = [
             f"Imposed on a classifier without context, the attention of the model gives "
             f"{figures.get('accuracy', MODEL)} accuracy, {conclusion}."

@@ -14,7 +14,7 @@ from attnfaith.diagnostics.accuracy import by_kind, quantities
 from attnfaith.diagnostics.base import Diagnostic, Figures, Tables, diagnostics, estimates
 from attnfaith.diagnostics.retraining import describe
 from attnfaith.diagnostics.session import Plan, Session
-from attnfaith.estimates.lookup import percent, points
+from attnfaith.estimates.lookup import percent, points, signed_points
 from attnfaith.estimates.quantities import Number
 from attnfaith.functional.statistics import sign_test
 from attnfaith.training.objectives.fixed_attention import FixedAttention
@@ -113,10 +113,7 @@ class Uniform(Diagnostic):
         else:
             # a resampled interval has no width where no text differs: by the rule of three 3 / n of others may
             settled = max(-difference.low, difference.high, 3 / difference.texts) <= LITTLE
-            conclusion = (
-                f"no clear difference ({100 * difference.value:+.1f} points [{100 * difference.low:+.1f}, "
-                f"{100 * difference.high:+.1f}]): "
-            ) + (
+            conclusion = f"no clear difference ({signed_points(difference)}): " + (
                 "this task gives attention little to do, and can hardly show whether it explains"
                 if settled
                 else "whether this task needs attention, more test texts would tell"

@@ -108,19 +108,18 @@ def test_a_model_learns_that_a_hole_tells_nothing():
     train, found = rows(96), {}
     for objectives in ((), (MaskedFineTuning(),)):
         model, tokenizer = small("FLANrnn")
-        history = fit(
-            model, tokenizer, train, HELD_OUT, learning_rate=0.03, epochs=5, batch_size=16, objectives=objectives
-        )
-        assert history.best["validation_accuracy"] == 1
+        fit(model, tokenizer, train, learning_rate=0.01, epochs=8, batch_size=16, objectives=objectives)
         telling, losses = tokenizer.convert_tokens_to_ids([TELLING[0], TELLING[2]]), []
         for row in HELD_OUT:
             inputs = tokenizer(row["text"], return_tensors="pt")
+            with torch.no_grad():
+                assert model(**inputs).logits.argmax() == row["label"]
             inputs["attention_mask"] = (~torch.isin(inputs["input_ids"], torch.tensor(telling))).long()
             with torch.no_grad():
                 logits = model(**inputs).logits
             losses.append(torch.nn.functional.cross_entropy(logits, torch.tensor([row["label"]])))
         found[len(objectives)] = float(torch.stack(losses).mean())
-    assert found[1] < 0.65 * found[0], found
+    assert found[1] < min(0.65 * found[0], 0.75), found
 
 
 def test_marks_and_deletion_are_refused_together():
