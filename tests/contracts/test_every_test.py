@@ -16,6 +16,7 @@ from attnfaith.evaluation.tests.base import tests
 from attnfaith.tiny_models import model_types, tiny_model
 from tests.helpers import commands
 from tests.helpers import tokenizers as tokenizers
+from tests.helpers.installed_families import and_others
 from tests.helpers.small_runs import KINDS, QUICK, ROWS, TEXTS, computed, evaluator_of
 
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
@@ -176,11 +177,8 @@ def test_from_a_shell(name, folder, tmp_path):
     commands.refused(wrong, 2, f"There is no option '{name}.colour'.")
 
 
-SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("llama", "t5")]
-
-
 @pytest.mark.filterwarnings("ignore:The scores of .* are inexact")
-@pytest.mark.parametrize("family", ["FLANnoenc", "HANrnn", "bert", *SLOWER])
+@pytest.mark.parametrize("family", and_others(["FLANnoenc", "HANrnn", "bert"], ["llama", "t5"]))
 def test_a_model_that_asks_for_gradients_of_its_inputs_is_evaluated(family):
     """As Trainer and PEFT leave models, with checkpointing of activations: all default tests, the same numbers."""
     words = af.models.WordTokenizer.train([" ".join(commands.WORDS)], min_count=1)

@@ -26,7 +26,8 @@ def figure(summary, name, level, ranking, ranking_level="attention", other=""):
 def test_the_two_levels_of_a_fine_tuned_transformer_differ_and_the_verdict_says_so(data_dir):
     evaluator = af.Evaluator(data_dir / "models" / "minilm-sst2")
     texts = pd.read_parquet(data_dir / "sst2-test.parquet").sample(40, random_state=0)
-    results = evaluator.compute(texts, rankings=["attention", "attention/gradient", "gradient_x_attention"])
+    rankings = ["attention", "attention/gradient", "gradient_x_attention"]
+    results = evaluator.compute(texts, tests=["erasure"], rankings=rankings)
     summary = results.summary()
 
     def value(name, level, ranking, ranking_level="attention"):

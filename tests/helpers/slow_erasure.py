@@ -36,6 +36,7 @@ class Slow:
 
     def __init__(self, batch, level):
         self.batch, self.level, self.decision = batch, level, batch.config.decision
+        self._logits, self._scores = {}, {}  # what has been asked before: a text without these items, a ranking
         self.special = batch.config.settings.special_ids
         self.affine = batch.config.cut.adapter.mechanism == "pooled"
         self.ids = batch.inputs["input_ids"].tolist()
@@ -68,8 +69,12 @@ class Slow:
         return len(self.erasable(text)) - (self.level == "input" and self.affine)
 
     def logits(self, text, removed):
-        kept = [item for item in self.items[text] if item not in removed]
-        return (self._attention if self.level == "attention" else self._input)(text, kept, len(removed))
+        asked = text, frozenset(removed)
+        if asked not in self._logits:
+            kept = [item for item in self.items[text] if item not in removed]
+            compute = self._attention if self.level == "attention" else self._input
+            self._logits[asked] = compute(text, kept, len(removed))
+        return self._logits[asked]
 
     def _attention(self, text, kept, _):
         capture = self.batch.capture
@@ -112,7 +117,10 @@ class Slow:
 
     def orders(self, ranking, text):
         """Highest first; turned round where that is how the decision can change."""
-        result = methods[ranking.level, ranking.name].run(self.batch.request).values[text].tolist()
+        asked = ranking.level, ranking.name
+        if asked not in self._scores:
+            self._scores[asked] = methods[asked].run(self.batch.request).values.tolist()
+        result = self._scores[asked][text]
         signs = [1.0]
         if ranking.signed and self.decision.kind == "regression":
             signs = [1.0, -1.0]

@@ -20,7 +20,6 @@ from tests.independent.families import (
     UNCOVERED,
     covered,
     family_of,
-    slowly,
 )
 from tests.independent.passes import mechanism_of
 from tests.independent.texts import LENGTHS, ids_of, rows_of, tokenizer_of
@@ -109,7 +108,7 @@ def test_padding_on_the_left(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("special", ["include", "protect"])
 @pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("name", and_others(["bert"], ["llama", "bart", "qwen3_moe"]))
+@pytest.mark.parametrize("name", and_others([], ["bert", "llama", "t5", "gpt_oss", "bart", "qwen3_moe"]))
 def test_every_combination(name, side, special):
     family, seen = family_of(name), Seen()
     for batch_size, protect_deciding in ((1, False), (3, True), (8, False), (8, True)):
@@ -133,7 +132,9 @@ def test_other_kinds_of_decision(name, kind):
 
 
 @pytest.mark.filterwarnings("ignore:The scores of .* are inexact")
-@pytest.mark.parametrize("name", ["bert", *slowly("llama", "t5", "gpt_oss", "deberta-v2", "eurobert", "longformer")])
+@pytest.mark.parametrize(
+    "name", and_others(["bert"], ["llama", "t5", "gpt_oss", "deberta-v2", "eurobert", "longformer"])
+)
 def test_the_smallest_set_lies_between_its_bounds(name):
     family = family_of(name)
     short = [number for number, text in enumerate(family.texts) if len(text.ids) <= 6]
