@@ -17,6 +17,7 @@ class Registry(dict[Key, Value]):
 
     Args:
         noun: what one entry is called in error messages ("method", "adapter", "test").
+        listing: what lists the names, for messages, where there are too many to quote.
 
     Example:
         >>> shapes = Registry("shape")
@@ -30,9 +31,16 @@ class Registry(dict[Key, Value]):
         attnfaith.errors.InputError: There is no shape 'sqare'. Did you mean 'square'? Known: 'square'. [unknown-name]
     """
 
-    def __init__(self, noun: str) -> None:
+    def __init__(self, noun: str, listing: str = "") -> None:
         super().__init__()
-        self.noun = noun
+        self.noun, self.listing = noun, listing
+
+    @property
+    def where(self) -> str:
+        """A sentence that gives the names, or says what lists them."""
+        if self.listing:
+            return f"{self.listing} lists all {len(self)}."
+        return f"Known: {', '.join(sorted(repr(name) for name in self)) or 'none'}."
 
     def register(self, key: Key) -> Callable[[Value], Value]:
         """Return a decorator that files its argument under ``key``; a key that is taken is refused."""
@@ -46,7 +54,6 @@ class Registry(dict[Key, Value]):
         return file
 
     def __missing__(self, key: Key) -> Value:
-        names = ", ".join(sorted(repr(name) for name in self)) or "none"
         raise InputError(
-            f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} Known: {names}.", code="unknown-name"
+            f"There is no {self.noun} {short_repr(key)}.{did_you_mean(key, self)} {self.where}", code="unknown-name"
         )

@@ -10,7 +10,7 @@ import torch
 
 import attnfaith as af
 from benchmarks import _sst as sst
-from benchmarks import jain_wallace
+from benchmarks import in_distribution, jain_wallace
 from benchmarks._sst import BASE, Bench, name_of, words_of
 
 WORDS = ["a", "fine", "dull", "film", "the", "plot", "is", "was"]
@@ -132,3 +132,14 @@ def test_the_texts_are_as_many_as_in_the_paper(data_dir: Path) -> None:
     texts = Bench(data_dir, data_dir).texts(BASE)
     counts = {split: tuple(texts[split]["label"].value_counts().sort_index()) for split in ("train", "test")}
     assert counts == jain_wallace.COUNTED
+
+
+def test_the_controls_change_what_they_say() -> None:
+    texts = ["one two three four five", "six seven"]
+    changed = in_distribution.replaced(texts, ["x"], seed=0)
+    assert [text.split().count("x") for text in changed] == [3, 1]
+    for text, other in zip(texts, changed, strict=True):
+        assert all(new in (word, "x") for word, new in zip(text.split(), other.split(), strict=True))
+    moved = in_distribution.shuffled(texts, seed=0)
+    assert [sorted(text.split()) for text in moved] == [sorted(text.split()) for text in texts]
+    assert moved[0] != texts[0]

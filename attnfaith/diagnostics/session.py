@@ -43,7 +43,18 @@ class Plan:
     @property
     def name(self) -> str:
         """The name of its folder."""
-        return f"{self.kind}-{self.seed}" if self.weight is None else f"{self.kind}-{self.weight:g}-{self.seed}"
+        return f"{self.kind}-{self.seed}" if self.weight is None else f"{self.kind}-{exact(self.weight)}-{self.seed}"
+
+
+def exact(weight: float) -> str:
+    """A number as short as it can be written without becoming another one.
+
+    Example:
+        >>> exact(0.001), exact(0.12345678)
+        ('0.001', '0.12345678')
+    """
+    short = f"{weight:g}"
+    return short if float(short) == weight else repr(float(weight))
 
 
 @dataclass(eq=False)

@@ -33,7 +33,7 @@ class Preset:
 
 
 MOST_LABELS = 10**6
-PRESETS: Registry[str, Preset] = Registry("preset")
+PRESETS: Registry[str, Preset] = Registry("preset", "attnfaith.models.presets()")
 
 
 def presets() -> list[str]:

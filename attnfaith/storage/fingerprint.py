@@ -1,4 +1,4 @@
-"""Fingerprints of models, tokenizers and rows: hashes that do not depend on process, device or path."""
+"""Fingerprints of models, tokenizers, functions and rows: hashes that do not depend on process, device or path."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterable, Mapping
+from functools import partial
+from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -74,6 +77,66 @@ def fingerprint_tokenizer(tokenizer: Any) -> str:
         if hasattr(pieces, "serialized_model_proto"):
             _add(digest, pieces.serialized_model_proto())
     return digest.hexdigest()
+
+
+def fingerprint_function(function: Any) -> str:
+    """The sha256 of a function, or of an object that can be called: its code, and the values that it holds.
+
+    Held are defaults, closures, what `functools.partial` binds, and the attributes of an object. Globals are not.
+
+    Example:
+        >>> def scaled(factor):
+        ...     return lambda inputs: inputs["input_ids"] * factor
+        >>> fingerprint_function(scaled(2)) == fingerprint_function(scaled(2))
+        True
+        >>> fingerprint_function(scaled(2)) == fingerprint_function(scaled(3))
+        False
+    """
+    digest = hashlib.sha256()
+    _add_part(digest, function, set())
+    return digest.hexdigest()
+
+
+def _add_part(digest: Any, value: Any, seen: set[int]) -> None:
+    """Add a value that a function holds; of an object its class and attributes, once."""
+    if isinstance(value, nn.Module):
+        _add(digest, fingerprint_model(value))
+        return
+    if isinstance(value, Tensor | np.ndarray):
+        _add_value(digest, "array", torch.as_tensor(value))
+        return
+    if value is None or isinstance(value, str | bytes | int | float | complex):
+        _add(digest, type(value).__name__, repr(value))
+        return
+    parts: Iterable[Any]
+    if isinstance(value, CodeType):
+        parts = (value.co_code, value.co_names, value.co_consts)
+    elif isinstance(value, Mapping):
+        parts = [part for item in value.items() for part in item]
+    elif isinstance(value, list | tuple):
+        parts = value
+    elif isinstance(value, set | frozenset):
+        parts = sorted(map(repr, value))
+    elif id(value) in seen:  # it refers to itself
+        return
+    else:
+        seen.add(id(value))
+        parts = _held_by(value)
+    _add(digest, type(value).__qualname__)
+    for part in parts:
+        _add_part(digest, part, seen)
+
+
+def _held_by(value: Any) -> tuple[Any, ...]:
+    """What decides the values of a function, or of an object that can be called."""
+    if isinstance(value, FunctionType):
+        cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
+        return (value.__code__, value.__defaults__, value.__kwdefaults__, cells)
+    if isinstance(value, MethodType):
+        return (value.__func__, value.__self__)
+    if isinstance(value, partial):
+        return (value.func, value.args, value.keywords)
+    return (getattr(type(value).__call__, "__code__", None), getattr(value, "__dict__", None))
 
 
 def fingerprint_rows(rows: Iterable[Row]) -> str:

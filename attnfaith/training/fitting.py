@@ -189,7 +189,7 @@ def fit(
         )  # fmt: skip
 
     rows = read(train, "train")
-    running = RunningObjectives(objectives, rows.setting(model, texts, seed)) if objectives else None
+    running = RunningObjectives(objectives, rows.setting(model, texts, seed), rows.marks) if objectives else None
     held_out = None if validation is None else read(validation, "validation")
     identity: dict[str, Any] = {
         "learning_rate": learning_rate,

@@ -30,7 +30,7 @@ def is_preset(name: Any) -> bool:
     near = "" if not isinstance(name, str) or Path(name).exists() else did_you_mean(name, PRESETS)
     if near:
         raise InputError(
-            f"There is no preset and no folder {short_repr(name)}.{near} Presets: {', '.join(PRESETS)}.",
+            f"There is no preset and no folder {short_repr(name)}.{near} {PRESETS.where}",
             code="unknown-name",
         )
     return False

@@ -140,8 +140,10 @@ def serrano_smith(data):
     if not results["values"]:
         yield missing(11, "serrano_smith", data)
     rows = dict(zip(SIX, published[0], strict=True))
-    rows |= {name: "" for name in results["values"] if name not in rows}
+    rows |= {name: rows[name.partition(",")[0]] for name in results["values"] if name not in rows}
     for preset, accuracy in rows.items():
+        if f"{preset}, rate × 10" in results["values"] and preset not in results["values"]:
+            continue
         if preset not in results["values"]:
             if results["values"]:
                 yield f"| {preset} | {accuracy} | *not run yet* |" + " |" * 8

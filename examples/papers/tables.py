@@ -30,7 +30,8 @@ def command(results):
     about = results["about"]
     texts = " ".join(str(about[split]) for split in ("train", "dev", "test"))
     script = f"python -m examples.papers.{about['paper']} --data {about['data']}"
-    return f"training, validation and test texts: `{script} --texts {texts} --epochs {about['epochs']}`"
+    more = f" {about['options']}" if "options" in about else ""
+    return f"training, validation and test texts: `{script} --texts {texts} --epochs {about['epochs']}{more}`"
 
 
 def per_cent(line):

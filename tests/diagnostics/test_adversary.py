@@ -111,6 +111,14 @@ def test_overlapping_intervals_are_no_proof_of_equal_skill():
         assert says in conclusion(model, SummaryValue(*adversary))
 
 
+def test_lambdas_that_are_close_have_folders_of_their_own():
+    weights = (0.1, 0.12345678, 0.12345679, 1.0, 1e-5, 1 / 3)
+    names = [Plan("adversary", 0, weight).name for weight in weights]
+    assert len(set(names)) == len(weights)
+    assert [float(name.removeprefix("adversary-").removesuffix("-0")) for name in names] == list(weights)
+    assert names[0] == "adversary-0.1-0"
+
+
 def test_a_negative_lambda_is_refused():
     with pytest.raises(InputError, match="lambdas"):
         AdversarialTwin(None, Decision(), -0.1)

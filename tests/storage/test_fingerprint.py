@@ -3,6 +3,7 @@
 import copy
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -12,7 +13,12 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 import attnfaith as af
 from attnfaith.data.source import Row
 from attnfaith.errors import InputError
-from attnfaith.storage.fingerprint import fingerprint_model, fingerprint_rows, fingerprint_tokenizer
+from attnfaith.storage.fingerprint import (
+    fingerprint_function,
+    fingerprint_model,
+    fingerprint_rows,
+    fingerprint_tokenizer,
+)
 
 
 def _bert(**changes):
@@ -207,3 +213,53 @@ def test_rows_that_are_equal_have_one_fingerprint():
     first = [Row(0, "naïve ☕", "b", 1, {"x": (1.0, NAN), "y": (2.0,)}), Row(1, None)]
     other = [Row(7, "naïve ☕", "b", 1, {"y": (2.0,), "x": (1.0, -NAN)}), Row(8, None)]
     assert fingerprint_rows(first) == fingerprint_rows(iter(other))
+
+
+class _Weights:
+    def __init__(self, table):
+        self.table = table
+
+    def __call__(self, inputs):
+        return self.table
+
+
+def _functions():
+    """Functions that differ in one thing each; made anew in each call."""
+
+    def scaled(inputs, *, factor=2):
+        return inputs["input_ids"] * factor
+
+    def closed(factor):
+        return lambda inputs: inputs["input_ids"] * factor
+
+    def listed(inputs):
+        return inputs["input_ids"] if inputs["name"] in {"a", "b"} else 0
+
+    return {
+        "default": scaled,
+        "bound": partial(scaled, factor=3),
+        "bound to another": partial(scaled, factor=4),
+        "closed": closed(2),
+        "closed over another": closed(3),
+        "closed over a tensor": closed(torch.ones(2)),
+        "closed over another tensor": closed(torch.zeros(2)),
+        "closed over a function": closed(closed(1)),
+        "closed over another function": closed(closed(2)),
+        "other code": lambda inputs: inputs["input_ids"] + 2,
+        "another name": lambda inputs: inputs["attention_mask"] + 2,
+        "a set": listed,
+        "an object": _Weights(torch.ones(3)),
+        "another object": _Weights(torch.zeros(3)),
+        "its method": _Weights(torch.ones(3)).__call__,
+    }
+
+
+def test_a_function_is_known_by_its_code_and_what_it_holds():
+    first, again = ({name: fingerprint_function(f) for name, f in _functions().items()} for _ in range(2))
+    assert first == again
+    assert len(set(first.values())) == len(first)
+    program = (
+        "from tests.storage.test_fingerprint import _functions, fingerprint_function\n"
+        "print(*(fingerprint_function(function) for function in _functions().values()))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).split() == list(first.values())

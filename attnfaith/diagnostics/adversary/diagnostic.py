@@ -13,7 +13,7 @@ from attnfaith.diagnostics.adversary.training import adversaries, choose, train_
 from attnfaith.diagnostics.base import Diagnostic, Figures, Tables, diagnostics, estimates
 from attnfaith.diagnostics.outputs import attention_distances, output_distances, uniform_like
 from attnfaith.diagnostics.retraining import describe
-from attnfaith.diagnostics.session import Plan, Session
+from attnfaith.diagnostics.session import Plan, Session, exact
 from attnfaith.estimates.lookup import SummaryValue, decimals
 from attnfaith.estimates.pivot import Array, numbers
 from attnfaith.estimates.quantities import Mean, Median, Number
@@ -148,7 +148,7 @@ class Adversary(Diagnostic):
         if seeds:
             beside = f"other seeds: {_range(seeds)}, {beside}"
         found = (
-            f"The outputs of the adversary with lambda {weight.value:g} are at a mean total variation distance of "
+            f"The outputs of the adversary with {_of(weight)} are at a mean total variation distance of "
             f"{decimals(tvd)} from those of the model, its attention at a mean Jensen-Shannon divergence of "
             f"{decimals(jsd)} nats ({beside})"
         )
@@ -177,11 +177,12 @@ class Adversary(Diagnostic):
 
 
 def _label(plan: Plan) -> str:
-    return f"lambda {plan.weight:g}"
+    assert plan.weight is not None
+    return f"lambda {exact(plan.weight)}"
 
 
 def _of(weight: SummaryValue) -> str:
-    return f"lambda {weight.value:g}"
+    return f"lambda {exact(weight.value)}"
 
 
 def _range(values: list[SummaryValue]) -> str:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnfaith.diagnostics.base import Figures
+from attnfaith.diagnostics.session import exact
 from attnfaith.plots.lettering import TitleBlock, write
 from attnfaith.plots.panels import Target, counted
 from attnfaith.plots.style import ALERT, COLUMN, INK, MUTED, PLAIN, RULE, SMALL, axes, name_axes
@@ -52,7 +53,7 @@ def trade_off(selection: pd.DataFrame, figures: Figures) -> Figure:
             if number < _LABELLED:
                 shift = (5, 3 + 7 * (number % 2))
                 options = {"xycoords": "data", "ha": "left", "va": "bottom"}
-                write(axis, f"{weight:g}", (jsd.value, tvd.value), shift, size=SMALL, **options)
+                write(axis, exact(weight), (jsd.value, tvd.value), shift, size=SMALL, **options)
         jsds, tvds = (np.array([figures.get(name, seed).value for seed in seeds]) for name in ("jsd", "tvd"))
         axis.plot(jsds, tvds, "^", color=ALERT, markersize=4, zorder=3, clip_on=False)
         axis.set_xlim(-0.02, math.log(2) + 0.02)

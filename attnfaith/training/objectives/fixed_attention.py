@@ -13,7 +13,7 @@ from attnfaith.adapters.attention_in_training import AttentionInTraining, Replac
 from attnfaith.adapters.cut import Cut, cut
 from attnfaith.errors import InputError
 from attnfaith.parameter_names import parameter
-from attnfaith.storage.fingerprint import fingerprint_model
+from attnfaith.storage.fingerprint import fingerprint_function, fingerprint_model
 from attnfaith.training.objectives.objective import Objective, Setting
 from attnfaith.validation import short_repr
 
@@ -52,11 +52,11 @@ class FixedAttention(Objective):
             )
 
     def identity(self) -> str:
-        """The objective with its weights: a model by its parameters, a function by its name."""
+        """The objective with its weights: a model by its parameters, a function by its code and what it holds."""
         source = self.weights.model if isinstance(self.weights, Cut) else self.weights
         if isinstance(source, nn.Module):
             source = fingerprint_model(source)
-        return f"{self.name} {source if isinstance(source, str) else getattr(source, '__qualname__', type(source))}"
+        return f"{self.name} {source if isinstance(source, str) else fingerprint_function(source)}"
 
     def replacement(self, state: Any) -> Replace:
         """The function that returns the fixed weights."""

@@ -87,6 +87,10 @@ class MaskedFineTuning(Objective):
             )
         yield _Masking(hiding, setting.texts.special_ids if own else frozenset(), last)
 
+    def deletes(self, state: _Masking) -> bool:
+        """Whether tokens are hidden by deletion."""
+        return state.hiding.hide == "delete"
+
     def change(self, step: Step) -> Mapping[str, Any]:
         """Hide tokens of some texts."""
         masking: _Masking = step.state

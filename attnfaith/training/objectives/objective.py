@@ -138,6 +138,10 @@ class Objective:
         """The function that replaces the final attention; None to leave it. Only one objective may replace it."""
         return None
 
+    def deletes(self, state: Any) -> bool:
+        """Whether `change` deletes tokens, which no objective can mark then."""
+        return False
+
     def change(self, step: Step) -> Mapping[str, Any]:
         """The inputs for the forward pass; called for steps of training only."""
         return step.inputs

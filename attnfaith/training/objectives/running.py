@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -62,16 +62,24 @@ def collate_extras(texts: TextEncoder, rows: Sequence[dict[str, Any]], width: in
     return {ROWS: torch.tensor([row["row"] for row in rows]), MARKS: marks}
 
 
+def _deleted() -> InputError:
+    return InputError(
+        "One objective deletes tokens and another one marks them, which cannot be combined: hide tokens by the "
+        "attention mask or the mask token instead."
+    )
+
+
 class RunningObjectives:
     """Objectives of one training.
 
     Args:
         objectives: from `checked_objectives`.
         setting: what is trained.
+        marked: the numbers of the objectives that mark tokens of the texts.
     """
 
-    def __init__(self, objectives: Sequence[Objective], setting: Setting) -> None:
-        self.objectives, self.setting = objectives, setting
+    def __init__(self, objectives: Sequence[Objective], setting: Setting, marked: Collection[int] = ()) -> None:
+        self.objectives, self.setting, self.marked = objectives, setting, marked
         self.states: list[Any] = [None] * len(objectives)
         self.attention: AttentionInTraining | None = None
 
@@ -90,6 +98,9 @@ class RunningObjectives:
         """Everything that the objectives hold, until the training ends."""
         with ExitStack() as stack:
             self.states = [stack.enter_context(objective.hold(self.setting)) for objective in self.objectives]
+            states = zip(self.objectives, self.states, strict=True)
+            if self.marked and any(objective.deletes(state) for objective, state in states):
+                raise _deleted()
             replacements = {
                 objective.name: replace
                 for objective, state in zip(self.objectives, self.states, strict=True)
@@ -119,10 +130,7 @@ class RunningObjectives:
             steps.append(step)
         for step in steps:  # a batch that became shorter has no marks
             if step.marks is not None and step.marks.shape != tokens.shape:
-                raise InputError(
-                    "One objective deletes tokens and another one marks them, which cannot be combined: hide tokens "
-                    "by the attention mask or the mask token instead."
-                )
+                raise _deleted()
             step.inputs, step.tokens = inputs, tokens
         return inputs, steps
 

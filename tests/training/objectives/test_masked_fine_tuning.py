@@ -7,6 +7,7 @@ from attnfaith.errors import InputError
 from attnfaith.text.encoder import TextEncoder
 from attnfaith.training import DeceptiveAttention, MaskedFineTuning, Objective, fit
 from attnfaith.training.objectives.objective import Setting, Step
+from attnfaith.training.objectives.running import RunningObjectives
 from tests.helpers.training_data import TELLING, rows, same, small, weights
 from tests.training.test_fitting import transformer
 
@@ -122,13 +123,15 @@ def test_a_model_learns_that_a_hole_tells_nothing():
     assert found[1] < min(0.65 * found[0], 0.75), found
 
 
-def test_marks_and_deletion_are_refused_together():
+def test_marks_and_deletion_are_refused_together(monkeypatch):
     model, tokenizer = small("FLANrnn")
     words = ["dreadful", "magnificent"]
-    with pytest.raises(InputError, match="deletes tokens and another one marks"):
-        fit(model, tokenizer, TRAIN, objectives=[MaskedFineTuning(), DeceptiveAttention(words)], **QUICK)
-    bert, tokenizer = made("bert")
     objectives = [MaskedFineTuning(), DeceptiveAttention(words)]
+    with monkeypatch.context() as patch:
+        patch.delattr(RunningObjectives, "steps")  # refused before the first batch
+        with pytest.raises(InputError, match="deletes tokens and another one marks"):
+            fit(model, tokenizer, TRAIN, objectives=objectives, **QUICK)
+    bert, tokenizer = made("bert")
     history = fit(bert, tokenizer, TRAIN, HELD_OUT, objectives=objectives, **QUICK)
     assert 0 < history.best["impermissible_mass"] < 1
 
