@@ -20,6 +20,9 @@ from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums, sums_
 from attnfaith.registry import Registry
 from attnfaith.types import Capture
 
+SUMS = 2**17
+"""The largest number of sums over items that are made at once: few enough for the processor's cache."""
+
 
 @dataclass(frozen=True)
 class Affine:
@@ -97,16 +100,26 @@ class Adapter(ABC):
         return torch.cat(logits, dim=1)[texts, index]
 
     def rerun_prefixes(self, capture: Capture, order: Tensor, start: int, stop: int, room: int) -> Tensor:
-        """The logits ``[B, stop - start, C]`` after removing the first ``start``, ..., ``stop - 1`` items."""
-        affine = self.affine(capture)
+        """The logits ``[..., stop - start, C]`` after removing the first ``start``, ..., ``stop - 1`` items.
+
+        The orders are ``[B, N]``, or several of each text, ``[O, B, N]``.
+        """
+        affine, texts = self.affine(capture), capture.shape[0]
         if affine is None:
             keep = prefix_keeps(order, capture.mask, start, stop)
-            texts = repeat_index(keep.shape[0], keep.shape[1], keep.device)
-            return self.rerun_sets(capture, texts, keep.flatten(0, 1), room).unflatten(0, keep.shape[:2])
+            index = repeat_index(texts, stop - start, keep.device).repeat(keep[..., 0, 0].numel() // texts)
+            return self.rerun_sets(capture, index, keep.flatten(0, -2), room).unflatten(0, keep.shape[:-1])
         assert capture.log_weights is not None
-        mass = capture.weights[:, 0].double().sum(-1)
-        sums = prefix_sums(capture.log_weights[:, 0], mass, affine.contributions, order)
-        return (sums[:, start:stop] + affine.bias.double().unsqueeze(1)).to(capture.logits.dtype)
+        logs, mass = capture.log_weights[:, 0], capture.weights[:, 0].double().sum(-1)
+        bias = affine.bias.double().unsqueeze(1)
+        orders = order.reshape(-1, *order.shape[-2:])
+        logits = capture.logits.new_empty(bias.shape[-1], *orders.shape[:2], stop - start)  # classes first, see below
+        size = max(1, SUMS // (orders[0].numel() * bias.shape[-1]))
+        for piece, part in zip(orders.split(size), logits.split(size, dim=1), strict=True):
+            sums = prefix_sums(logs, mass, affine.contributions, piece)[..., start:stop, :]
+            part.copy_((sums + bias).movedim(-1, 0))
+        # to compare classes with one another is many times as fast as if the classes of each step lay together
+        return logits.movedim(0, -1).view(*order.shape[:-1], stop - start, -1)
 
     def rerun_without_each(self, capture: Capture, room: int) -> Tensor:
         """The logits ``[B, N, C]`` with each item erased by itself; at padding, those of the unchanged text."""

@@ -164,10 +164,11 @@ class Cut:
 
         Args:
             capture: from `capture`.
-            order: ``[B, N]``, each row a permutation of the positions, items first, then padding.
+            order: ``[B, N]``, each row a permutation of the positions, items first, then padding; or several orders of
+                each text, ``[O, B, N]``.
 
         Returns:
-            Logits ``[B, N + 1, C]``; steps past a text's number of items repeat its last step, with no item left.
+            Logits ``[B, N + 1, C]`` or ``[O, B, N + 1, C]``; steps past a text's number of items repeat its last step, with no item left.
 
         Example:
             >>> import attnfaith as af
@@ -181,14 +182,15 @@ class Cut:
         longest = int(capture.lengths.max())
         with inference_state(self.model, gradients=False):
             logits = self.adapter.rerun_prefixes(capture, order, 0, longest + 1, self._room(capture))
-        difference = relative_difference(logits[:, 0], capture.logits, scale_of(capture.logits))
+        difference = relative_difference(logits[..., 0, :], capture.logits, scale_of(capture.logits))
         if difference > 5 * tolerance_of(capture.logits):
             raise NumericalError(
                 f"With nothing removed, the fast path is off by {difference:.1e} of the logits' scale on this batch, "
                 "so it cannot be trusted here. Was the model changed after the capture? Cut and capture again."
             )
-        padding = capture.shape[2] - longest
-        return logits if padding == 0 else torch.cat((logits, logits[:, -1:].expand(-1, padding, -1)), dim=1)
+        if longest == capture.shape[2]:
+            return logits
+        return logits.index_select(-2, torch.arange(capture.shape[2] + 1, device=logits.device).clamp_max(longest))
 
     def _room(self, capture: Capture) -> int:
         """The largest number of candidates to run at once."""

@@ -185,19 +185,23 @@ def check_weights(capture: Capture, weights: Any) -> Tensor:
 
 
 def check_order(capture: Capture, order: Any) -> Tensor:
-    """Check that ``order`` is ``[B, N]``, each row a permutation with padding last; return it on the same device."""
+    """Check that ``order`` is ``[B, N]``, or several of them, ``[O, B, N]``; return it on the same device.
+
+    Each row must be a permutation with padding last.
+    """
     check_capture(capture)
     batch, _, items = capture.shape
     is_integer = isinstance(order, Tensor) and order.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
-    if not isinstance(order, Tensor) or order.shape != (batch, items) or not is_integer:
+    if not isinstance(order, Tensor) or order.dim() > 3 or order.shape[-2:] != (batch, items) or not is_integer:
         actual = f"{order.dtype} {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
         raise InputError(f"Expected order as positions of shape [batch, items] = [{batch}, {items}], got {actual}.")
     order = order.to(capture.mask.device).long()
     positions = torch.arange(items, device=order.device)
-    inside = bool(((order >= 0) & (order < items)).all())
-    if not inside or not bool(torch.zeros_like(order).scatter_(1, order, 1).all()):
+    inside = not order.numel() or 0 <= int(order.min()) <= int(order.max()) < items
+    if not inside or not bool(torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, True).all()):
         raise InputError(f"Each row of order must hold every position 0..{items - 1} once.")
-    if not torch.equal(capture.mask.gather(1, order), positions < capture.lengths.unsqueeze(-1)):
+    is_item = positions < capture.lengths.unsqueeze(-1)
+    if not torch.equal(capture.mask.expand_as(order).gather(-1, order), is_item.expand_as(order)):
         raise InputError("order must list the items first and padding last. Sort scores with padding at -inf.")
     return order
 

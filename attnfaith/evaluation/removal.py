@@ -160,6 +160,9 @@ class AttentionEraser(Eraser):
     def __init__(self, batch: Batch) -> None:
         mask, erasable = batch.capture.mask, batch.erasable(self.level)
         super().__init__(batch, mask, erasable, mask & ~erasable)
+        self.affine = batch.config.cut.adapter.affine(batch.capture) is not None
+        if self.affine:  # all steps come at once
+            self.first = mask.shape[1]
 
     @property
     def weights(self) -> Tensor:
@@ -172,11 +175,11 @@ class AttentionEraser(Eraser):
 
     def evaluate(self, orders: RemovalOrders) -> Evaluate:
         """Cumulative sums if the tail is affine, else sets."""
-        cut, capture = self.batch.config.cut, self.batch.capture
-        if cut.adapter.affine(capture) is None:
+        if not self.affine:
             return super().evaluate(orders)
-        parts = orders.orders.split(len(capture.mask))
-        return from_prefixes(torch.cat([cut.prefixes(capture, part) for part in parts]))
+        cut, capture = self.batch.config.cut, self.batch.capture
+        of_each_text = orders.orders.unflatten(0, (-1, len(capture.mask)))
+        return from_prefixes(cut.prefixes(capture, of_each_text).flatten(0, 1))
 
 
 class TokenEraser(Eraser):

@@ -84,17 +84,33 @@ class Decision:
         if self.kind == "multilabel":
             sign = torch.where(self.labels_on(before), 1.0, -1.0).to(after)
             return (sign * (after - self.threshold)).amin(-1)
-        values = self.classes(after)
-        index = self.predict(before).unsqueeze(-1).expand(*values.shape[:-1], 1)
-        return values.gather(-1, index).squeeze(-1) - values.scatter(-1, index, -torch.inf).amax(-1)
+        values, decided = self.classes(after).movedim(-1, 0), self.predict(before)
+        own = values.gather(0, decided.expand(values.shape[1:]).unsqueeze(0)).squeeze(0)
+        is_own = torch.arange(len(values), device=values.device).view(-1, *[1] * (values.dim() - 1)) == decided
+        return own - values.masked_fill(is_own, -torch.inf).amax(0)
 
     def flips(self, before: Tensor, after: Tensor) -> Tensor:
         """Whether logits ``[..., C]`` give another decision than ``before``; the first class wins a tie."""
-        if self.kind == "regression":
-            return self.margin(before, after) < 0
+        return self.flips_and_margins(before, after)[0]
+
+    def flips_and_margins(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        """Both `flips` and `margin` of the same logits; flips are read off the margins, which costs half as much.
+
+        Example:
+            >>> before, after = torch.tensor([2.0, 0.0]), torch.tensor([[1.0, 3.0], [1.0, 1.0]])
+            >>> Decision().flips_and_margins(before, after)
+            (tensor([ True, False]), tensor([-2.,  0.]))
+        """
+        margins = self.margin(before, after)
         if self.kind == "multilabel":
-            return (self.labels_on(before) != self.labels_on(after)).any(-1)
-        return self.predict(before) != self.predict(after)
+            return (self.labels_on(before) != self.labels_on(after)).any(-1), margins
+        flips = margins < 0
+        if self.kind != "regression":
+            unclear = ~flips & ~(margins > 0)  # a tie, or undefined
+            if bool(unclear.any()):
+                was = self.predict(before).expand(margins.shape)
+                flips[unclear] = was[unclear] != self.predict(after.expand(*margins.shape, -1)[unclear])
+        return flips, margins
 
     def labels_on(self, logits: Tensor) -> Tensor:
         """For "multilabel", the labels predicted, ``[..., C]`` bool."""

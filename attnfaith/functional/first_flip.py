@@ -184,14 +184,15 @@ def _follow(
         chunk = steps[running, start:stop]
         valid = chunk > 0
         after = evaluate(running, chunk)
-        if not bool((after.isfinite().all(-1) | ~valid).all()):
+        if not _all_finite(after) and not bool((after.isfinite().all(-1) | ~valid).all()):
             raise NumericalError("With some items removed, the model's logits are not finite.")
         base = original[running].unsqueeze(1)
-        flipped = decision.flips(base, after) & valid
+        flipped, margins = decision.flips_and_margins(base, after)
+        flipped = flipped & valid
         any_flip = flipped.any(1)
         end = torch.where(any_flip, flipped.int().argmax(1), valid.sum(1) - 1)
         last_column = end.unsqueeze(1)
-        margins = decision.margin(base, after).double().abs()
+        margins = margins.double().abs()
         # steps after the flip do not count: how many of them are evaluated depends on the pace
         columns = torch.arange(stop - start, device=steps.device)
         before_flip = valid & ((columns < last_column) | ~any_flip.unsqueeze(1))
@@ -206,6 +207,12 @@ def _follow(
         active &= ~settled(flips)
         start = stop
     return _Path(flips, removed, previous, index, logits, flip_margin, margin)
+
+
+def _all_finite(values: Tensor) -> bool:
+    """Whether all values are finite; the extremes are found faster than a look at each value, and NaN is one."""
+    low, high = values.aminmax()
+    return bool(low.isfinite() & high.isfinite())
 
 
 def _pace(done: int, orders: int, *, first: int, growth: float, room: float) -> int:
@@ -236,7 +243,14 @@ def _earliest(removal: RemovalOrders, path: _Path) -> Tensor:
 
 def from_prefixes(prefixes: Tensor) -> Evaluate:
     """Look steps up in logits that are all computed already, ``[L, N + 1, C]``."""
-    return lambda running, steps: prefixes[running.unsqueeze(1), steps]
+
+    def evaluate(running: Tensor, steps: Tensor) -> Tensor:
+        first = torch.arange(1, steps.shape[1] + 1, device=steps.device)
+        if len(running) == len(prefixes) and bool(((steps == first) | (steps == 0)).all()):
+            return prefixes[:, 1 : steps.shape[1] + 1]  # the first steps of every order, without a copy
+        return prefixes[running.unsqueeze(1), steps]
+
+    return evaluate
 
 
 def from_sets(removal: RemovalOrders, run: Callable[[Tensor, Tensor], Tensor]) -> Evaluate:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.functional.decision import Decision
+from attnfaith.functional.ranking import sorted_values, stable_order
 
 
 @dataclass(frozen=True)
@@ -72,42 +73,43 @@ def optimum(
     """
     exact = torch.promote_types(weights.dtype, torch.float64)
     weights, contributions, bias = weights.to(exact), contributions.to(exact), bias.to(exact)
+    texts = torch.arange(len(mask), device=bias.device)
     mass = weights.sum(-1)
     weighted = mask & (weights > 0)
     kept_always = torch.zeros_like(mask) if fixed is None else weighted & fixed
     removable = weighted & ~kept_always
-    index = prediction[:, None, None]
-    against = contributions - contributions.gather(-1, index.expand(*contributions.shape[:-1], 1))
-    offset = bias - bias.gather(-1, index[:, 0])
-    margins = weights.unsqueeze(-1) * (mass[:, None, None] * against + offset.unsqueeze(1))  # m_i^c
-    fixed_sum = margins.masked_fill(~kept_always.unsqueeze(-1), 0.0).sum(1, keepdim=True)
-    margins = margins.masked_fill(~removable.unsqueeze(-1), torch.inf)
-    ordered = margins.sort(dim=1, stable=True).values  # most negative first
+    by_class = contributions.permute(2, 0, 1).contiguous()  # C first from here on: sums and sorts run over items
+    against = by_class - by_class[prediction, texts]
+    offset = (bias - bias.gather(-1, prediction.unsqueeze(-1))).T
+    margins = weights * (mass.unsqueeze(-1) * against + offset.unsqueeze(-1))  # m_i^c
+    margins_kept = margins.masked_fill(~removable, torch.inf)
+    ordered = sorted_values(margins_kept)  # most negative first
     # summed from the end: the total minus what was removed would cancel, and the sign of a small remainder decides
-    kept_sums = ordered.masked_fill(ordered == torch.inf, 0.0).flip(1).cumsum(1).flip(1)  # after k removals
+    kept_sums = ordered.masked_fill(ordered == torch.inf, 0.0).flip(-1).cumsum(-1).flip(-1)  # after k removals
     count = removable.sum(-1)
     classes = torch.arange(bias.shape[-1], device=bias.device)
-    earlier = classes < prediction.unsqueeze(-1)
-    after = torch.cat((kept_sums, torch.zeros_like(kept_sums[:, :1])), dim=1) + fixed_sum
-    moved = (after > 0) | ((after == 0) & earlier.unsqueeze(1))
-    steps = torch.arange(after.shape[1], device=bias.device)
+    earlier = (classes < prediction.unsqueeze(-1)).T
+    after = torch.cat((kept_sums, torch.zeros_like(kept_sums[..., :1])), dim=-1)
+    if bool(kept_always.any()):
+        after += margins.masked_fill(~kept_always, 0.0).permute(1, 2, 0).contiguous().sum(1).T.unsqueeze(-1)
+    moved = (after > 0) | ((after == 0) & earlier.unsqueeze(-1))
     by_bias = (offset > 0) | ((offset == 0) & earlier)  # everything removed: the sum of m is 0, but the bias decides
-    nothing_left = (steps == count.unsqueeze(-1)) & ~kept_always.any(-1, keepdim=True)
-    moved = torch.where(nothing_left.unsqueeze(-1), by_bias.unsqueeze(1), moved)
-    moved &= (steps[:, None] > 0) & (steps[None, :, None] <= count[:, None, None])
-    moved &= (classes != prediction.unsqueeze(-1)).unsqueeze(1)
-    never = after.shape[1]
-    sizes = torch.where(moved.any(1), moved.int().argmax(1), never)
-    size, label = sizes.min(-1)
+    nothing_left = ~kept_always.any(-1)
+    at_end = moved[:, texts, count]
+    moved[:, texts, count] = torch.where(nothing_left, by_bias, at_end)
+    steps = torch.arange(after.shape[-1], device=bias.device)
+    moved &= (steps > 0) & (steps <= count.unsqueeze(-1))
+    moved[prediction, texts] = False
+    never = after.shape[-1]
+    sizes = torch.where(moved.any(-1), moved.int().argmax(-1), never)
+    size, label = sizes.min(0)
     flips = size < never
-    runner_up = (bias + (weights.unsqueeze(-1) * contributions).sum(1)).scatter(-1, index[:, 0], -torch.inf).argmax(-1)
-    label = torch.where(flips, label, runner_up)
-    keyed = margins.gather(-1, label[:, None, None].expand(*margins.shape[:2], 1)).squeeze(-1)
+    logits = (bias + (weights.unsqueeze(-1) * contributions).sum(1)).scatter(-1, prediction.unsqueeze(-1), -torch.inf)
+    label = torch.where(flips, label, logits.argmax(-1))
     # removable items by margin, then items without weight, items that are never erased, and padding
     never_erased = torch.zeros_like(mask) if fixed is None else mask & fixed
-    group = (~removable).int() + never_erased.int() + 2 * (~mask).int()
-    order = keyed.argsort(dim=-1, stable=True)
-    order = order.gather(-1, group.gather(-1, order).argsort(dim=-1, stable=True))
+    group = (~removable).long() + never_erased.long() + 2 * (~mask).long()
+    order = stable_order(-margins_kept[label, texts], group)
     return Optimum(torch.where(flips, size, 0), flips, label, order)
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
+
+POSITION_BITS = 29
+"""Of the 64 bits by which positions are sorted, those of the position itself: enough for half a billion."""
 
 
 def order_of(scores: Tensor, mask: Tensor, rest: Sequence[Tensor] = ()) -> Tensor:
@@ -26,28 +30,57 @@ def order_of(scores: Tensor, mask: Tensor, rest: Sequence[Tensor] = ()) -> Tenso
         >>> order_of(torch.tensor([[0.1, 0.7, 0.1, 9.0]]), torch.tensor([[True, True, True, False]]))
         tensor([[1, 0, 2, 3]])
     """
-    keyed = scores.double()
-    undefined = keyed.isnan() & mask
-    keyed = keyed.nan_to_num(0.0, torch.inf, -torch.inf)
-    order = keyed.argsort(dim=-1, descending=True, stable=True)
-    return order_by_group(order, (mask & ~undefined, undefined, *(rest or (~mask,))))
+    scores = scores if scores.is_floating_point() else scores.double()
+    undefined = scores.isnan() & mask
+    groups = torch.zeros_like(mask, dtype=torch.long)
+    for number, group in enumerate(rest or (~mask,), start=2):
+        groups = torch.where(group, number, groups)
+    return stable_order(scores.nan_to_num(0.0, torch.inf, -torch.inf), groups + undefined)
 
 
-def order_by_group(order: Tensor, groups: Sequence[Tensor]) -> Tensor:
-    """Reorder ``[..., N]`` so that the first group comes first, then the second ...; stable within each group.
+def stable_order(values: Tensor, groups: Tensor) -> Tensor:
+    """Sort positions by group, then by descending value, then by position; faster than several stable sorts.
+
+    Group, value and position are packed into one integer, and integers are sorted without their indices. There is room
+    for a value in single precision only, so texts in which rounding hid a difference are sorted again in full.
+
+    Args:
+        values: ``[..., N]``, none undefined.
+        groups: ``[..., N]``, from 0 to 3, of the same shape.
+
+    Returns:
+        ``[..., N]``, each row a permutation.
 
     Example:
-        >>> even = torch.tensor([[True, False, True, False]])
-        >>> order_by_group(torch.tensor([[3, 2, 1, 0]]), (even, ~even))
-        tensor([[2, 0, 3, 1]])
+        >>> stable_order(torch.tensor([0.5, 0.7, 0.5, 0.9]), torch.tensor([0, 0, 0, 1]))
+        tensor([1, 0, 2, 3])
     """
-    ranks = torch.empty_like(order)
-    start = torch.zeros_like(order[..., :1])
-    for group in groups:
-        inside = group.expand_as(order).gather(-1, order)
-        ranks = torch.where(inside, start + inside.cumsum(-1) - 1, ranks)
-        start = start + inside.sum(-1, keepdim=True)
-    return torch.empty_like(order).scatter_(-1, ranks, order)
+    bits = (values.float() + 0.0).view(torch.int32)  # -0.0 becomes 0.0
+    ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    keys = ((groups << 32) + (2**31 - 1) - ascending) << POSITION_BITS
+    keys += torch.arange(values.shape[-1], device=values.device)
+    keys = sorted_values(keys)
+    order = keys & (2**POSITION_BITS - 1)
+    if values.dtype == torch.float64:
+        in_order, group = values.gather(-1, order), keys >> (POSITION_BITS + 32)
+        wrong = ((in_order[..., 1:] > in_order[..., :-1]) & (group[..., 1:] == group[..., :-1])).any(-1)
+        if bool(wrong.any()):
+            exact = values[wrong].argsort(dim=-1, descending=True, stable=True)
+            by_group = groups[wrong].gather(-1, exact).argsort(dim=-1, stable=True)
+            order[wrong] = exact.gather(-1, by_group)
+    return order
+
+
+def sorted_values(values: Tensor) -> Tensor:
+    """The values in ascending order along the last dimension; several times as fast as a sort with indices.
+
+    Example:
+        >>> sorted_values(torch.tensor([3, 1, 2]))
+        tensor([1, 2, 3])
+    """
+    if values.device.type == "cpu":  # torch moves indices along, also where nobody asks for them
+        return torch.from_numpy(np.sort(values.detach().numpy()))
+    return values.sort(dim=-1).values
 
 
 def ranks_of(order: Tensor) -> Tensor:

@@ -206,8 +206,6 @@ class Erasure(Test):
         columns = _columns(eraser, best, stacked)
         flipped_sets = prefix_set(stacked, torch.where(best.flips, best.removed, 0))
         batch.erased[eraser.level] = Erased(tuple(rankings), best.flips, flipped_sets, smallest.sets)
-        decided = decision_cells(batch.config.decision, batch.logits)
-        target = batch.target.tolist()
         all_scores = torch.stack([scores[index].double() for index in indices])
         if record is not None:
             with batch.profile.part(PROFILED):
@@ -215,30 +213,31 @@ class Erasure(Test):
                     step_rows(eraser, rankings, all_scores, stacked, best, chosen, record),
                     smallest_rows(eraser, smallest.sets),
                 ]
-        undefined = (all_scores.isnan() & eraser.erasable).sum(-1).tolist()
         ranking_orders = orders[[owner.index(index) for index in indices]]
-        ties = count_ties(all_scores, eraser.erasable, ranking_orders).tolist()
-        rows: Columns = {name: [] for name, _ in COLUMNS}
-        for text in texts:
-            for position, ranking in enumerate(rankings):
-                values = {
-                    "text_id": batch.rows[text].number,
-                    "ranking": ranking.name,
-                    "ranking_level": ranking.level,
-                    "erase_level": eraser.level,
-                    "prediction": decided[text],
-                    "target": target[text],
-                    "gold": to_cell(batch.rows[text].label),
-                    "ties": ties[position][text],
-                    "undefined": undefined[position][text],
-                    "minimum_low": smallest.low[text],
-                    "minimum_high": smallest.high[text],
-                    "flippable": smallest.flippable[text],
-                    **{name: column[position][text] for name, column in columns.items()},
-                }
-                for name, value in values.items():
-                    rows[name].append(value)
-        return rows
+        columns |= {
+            "ties": count_ties(all_scores, eraser.erasable, ranking_orders).tolist(),
+            "undefined": (all_scores.isnan() & eraser.erasable).sum(-1).tolist(),
+        }
+        decided = decision_cells(batch.config.decision, batch.logits)
+        by_text = {
+            "text_id": [row.number for row in batch.rows],
+            "items": eraser.counts.tolist(),
+            "prediction": decided,
+            "target": batch.target.tolist(),
+            "gold": [to_cell(row.label) for row in batch.rows],
+            "minimum_low": smallest.low,
+            "minimum_high": smallest.high,
+            "flippable": smallest.flippable,
+        }
+        by_ranking = {
+            "ranking": [ranking.name for ranking in rankings],
+            "ranking_level": [ranking.level for ranking in rankings],
+            "erase_level": [eraser.level] * len(rankings),
+        }
+        # the rankings of a text one after the other
+        rows = {name: [values[text] for text in texts for _ in rankings] for name, values in by_text.items()}
+        rows |= {name: values * len(texts) for name, values in by_ranking.items()}
+        return rows | {name: [line[text] for text in texts for line in lines] for name, lines in columns.items()}
 
     def _search(self, eraser: Eraser, orders: Tensor, flips: FirstFlips, informed: Tensor) -> FlippingSets:
         sizes = torch.where(flips.flips, flips.removed, eraser.items.shape[1] + 1)
@@ -329,7 +328,6 @@ def _columns(eraser: Eraser, result: FirstFlips, orders: Tensor) -> dict[str, li
         ]
 
     return {
-        "items": counts.expand_as(removed).tolist(),
         "removed": where_flipped(removed.tolist()),
         "fraction": fraction.tolist(),
         "mass": mass.tolist(),
