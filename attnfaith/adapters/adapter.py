@@ -16,7 +16,7 @@ from attnfaith.adapters.embeddings import read_vectors, run_on_vectors
 from attnfaith.adapters.forward_pass import logits_of
 from attnfaith.adapters.positions import index_within_text, repeat_index
 from attnfaith.errors import UnsupportedModelError
-from attnfaith.functional.erasure import erase, prefix_keeps, prefix_sums, sums_without_each
+from attnfaith.functional.erasure import erase, prefix_keeps, sums_from_the_end, sums_without_each
 from attnfaith.registry import Registry
 from attnfaith.types import Capture
 
@@ -111,28 +111,31 @@ class Adapter(ABC):
             return self.rerun_sets(capture, index, keep.flatten(0, -2), room).unflatten(0, keep.shape[:-1])
         assert capture.log_weights is not None
         logs, mass = capture.log_weights[:, 0], capture.weights[:, 0].double().sum(-1)
-        bias = affine.bias.double().unsqueeze(1)
-        orders = order.reshape(-1, *order.shape[-2:])
-        logits = capture.logits.new_empty(bias.shape[-1], *orders.shape[:2], stop - start)  # classes first, see below
-        size = max(1, SUMS // (orders[0].numel() * bias.shape[-1]))
-        for piece, part in zip(orders.split(size), logits.split(size, dim=1), strict=True):
-            sums = prefix_sums(logs, mass, affine.contributions, piece)[..., start:stop, :]
-            part.copy_((sums + bias).movedim(-1, 0))
-        # to compare classes with one another is many times as fast as if the classes of each step lay together
-        return logits.movedim(0, -1).view(*order.shape[:-1], stop - start, -1)
+        bias = affine.bias.double().T.unsqueeze(1).unsqueeze(-1)
+        kept = order.reshape(-1, *order.shape[-2:]).flip(-1)
+        # classes first: to compare them with one another is then many times as fast
+        logits = capture.logits.new_empty(len(bias), *kept.shape[:2], kept.shape[2] + 1)
+        logits[..., :1] = bias
+        size = max(1, SUMS // (kept[0].numel() * len(bias)))
+        for piece, part in zip(kept.split(size), logits.split(size, dim=1), strict=True):
+            part[..., 1:] = sums_from_the_end(logs, mass, affine.contributions, piece) + bias
+        steps = logits.flip(-1)[..., start:stop].movedim(0, -1)
+        return steps if order.dim() > 2 else steps[0]
 
     def rerun_without_each(self, capture: Capture, room: int) -> Tensor:
         """The logits ``[B, N, C]`` with each item erased by itself; at padding, those of the unchanged text."""
         mask, affine = capture.mask, self.affine(capture)
-        logits = capture.logits.unsqueeze(1).repeat(1, mask.shape[1], 1)
+        logits = capture.logits.unsqueeze(1).expand(-1, mask.shape[1], -1)
         if affine is not None:
             assert capture.log_weights is not None
             total = capture.weights[:, 0].double().sum(-1)
             sums = sums_without_each(capture.log_weights[:, 0], total, affine.contributions)
-            return torch.where(mask.unsqueeze(-1), (sums + affine.bias.double().unsqueeze(1)).to(logits.dtype), logits)
+            without = (sums + affine.bias.double().unsqueeze(1)).to(logits.dtype)
+            return without if bool(mask.all()) else torch.where(mask.unsqueeze(-1), without, logits)
         text, item = mask.nonzero(as_tuple=True)
         keep = mask[text]
         keep[torch.arange(len(item), device=item.device), item] = False
+        logits = logits.clone()
         logits[text, item] = self.rerun_sets(capture, text, keep, room)
         return logits
 

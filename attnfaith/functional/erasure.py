@@ -72,12 +72,30 @@ def prefix_sums(log_weights: Tensor, mass: Tensor, values: Tensor, order: Tensor
         order: ``[..., B, N]``, items in the order of removal, padding last.
 
     Returns:
-        ``[..., B, N + 1, D]`` float64, in memory D first; the last row, and every row without items, is zero.
+        ``[..., B, N + 1, D]`` float64; the last row, and every row without items, is zero.
 
     Example:
         >>> logs = torch.tensor([[0.5, 0.5]]).log()
         >>> prefix_sums(logs, torch.ones(1), torch.tensor([[[2.0], [4.0]]]), torch.tensor([[1, 0]])).flatten()
         tensor([3., 2., 0.], dtype=torch.float64)
+    """
+    means = sums_from_the_end(log_weights, mass, values, order.flip(-1))
+    return torch.nn.functional.pad(means, (1, 0)).flip(-1).movedim(0, -1)
+
+
+def sums_from_the_end(log_weights: Tensor, mass: Tensor, values: Tensor, kept_order: Tensor) -> Tensor:
+    """The weighted mean of the values with the first 1, 2, ..., N items of an order kept.
+
+    Along the last dimension, with D first, everything is several times as fast as with D numbers at a time.
+
+    Args:
+        log_weights: as for `prefix_sums`.
+        mass: as for `prefix_sums`.
+        values: as for `prefix_sums`.
+        kept_order: ``[..., B, N]``, orders of removal from their ends: padding first, then the items that stay longest.
+
+    Returns:
+        ``[D, ..., B, N]`` float64; zero as long as no item is kept.
     """
     logs, values = log_weights.double(), values.double()
     texts, items, width = values.shape
@@ -86,19 +104,17 @@ def prefix_sums(log_weights: Tensor, mass: Tensor, values: Tensor, order: Tensor
     spread = top.squeeze(-1) - logs.masked_fill(~finite, torch.inf).amin(-1).nan_to_num(posinf=0.0)
     shares = (logs - top).exp().unsqueeze(-1)
     joined = torch.cat((shares, shares * values), dim=-1).flatten(0, 1)
-    from_the_end = order.flip(-1) + items * torch.arange(texts, device=order.device).unsqueeze(-1)
-    # sums along the last dimension, and whole texts for each of D, are several times as fast as D numbers at a time
-    ordered = joined.index_select(0, from_the_end.flatten()).view(-1, items, width + 1).permute(2, 0, 1)
+    index = (kept_order + items * torch.arange(texts, device=logs.device).unsqueeze(-1)).flatten()
+    ordered = joined.index_select(0, index).view(-1, items, width + 1).permute(2, 0, 1)
     sums = ordered.contiguous().cumsum(-1)
-    means = (sums[1:] / sums[:1]).unflatten(1, order.shape[:-1])
+    means = (sums[1:] / sums[:1]).unflatten(1, kept_order.shape[:-1])
     for text in (finite.any(-1) & (spread > 600)).nonzero().flatten().tolist():  # exp(-745) is 0 in float64
-        earlier = torch.ones(items, items, dtype=torch.bool, device=logs.device).tril()
-        for index in itertools.product(*(range(size) for size in order.shape[:-2])):
-            chosen = order[*index, text].flip(-1)
-            kept_logs = logs[text, chosen].masked_fill(~earlier, -torch.inf)
+        first = torch.ones(items, items, dtype=torch.bool, device=logs.device).tril()
+        for index in itertools.product(*(range(size) for size in kept_order.shape[:-2])):
+            chosen = kept_order[*index, text]
+            kept_logs = logs[text, chosen].masked_fill(~first, -torch.inf)
             means[:, *index, text] = (torch.softmax(kept_logs, dim=-1) @ values[text, chosen]).T
-    means = means.nan_to_num(0.0) * mass.double().unsqueeze(-1)
-    return torch.cat((torch.zeros_like(means[..., :1]), means), dim=-1).flip(-1).movedim(0, -1)
+    return means.nan_to_num(0.0) * mass.double().unsqueeze(-1)
 
 
 def sums_without_each(log_weights: Tensor, mass: Tensor, values: Tensor) -> Tensor:
@@ -124,14 +140,16 @@ def sums_without_each(log_weights: Tensor, mass: Tensor, values: Tensor) -> Tens
     logs, values = log_weights.double(), values.double()
     top = logs.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
     shares = (logs - top).exp()
-    joined = torch.cat((shares.unsqueeze(-1), shares.unsqueeze(-1) * values), dim=-1)
-    before = torch.nn.functional.pad(joined.cumsum(1), (0, 0, 1, 0))[:, :-1]
-    after = torch.nn.functional.pad(joined.flip(1).cumsum(1).flip(1), (0, 0, 0, 1))[:, 1:]
+    joined = torch.cat((shares.unsqueeze(0), shares * values.movedim(-1, 0)))  # D first, as in `sums_from_the_end`
+    before = torch.nn.functional.pad(joined.cumsum(-1), (1, 0))[..., :-1]
+    after = torch.nn.functional.pad(joined.flip(-1).cumsum(-1).flip(-1), (0, 1))[..., 1:]
     sums = before + after
-    means = (sums[..., 1:] / sums[..., :1]).nan_to_num(0.0, 0.0, 0.0)
-    other_items = (logs > -torch.inf).sum(1, keepdim=True) - (logs > -torch.inf).long()
-    for text, item in ((sums[..., 0] < 1e-250) & (other_items > 0)).nonzero().tolist():
-        kept_logs = logs[text].clone()
-        kept_logs[item] = -torch.inf
-        means[text, item] = torch.softmax(kept_logs, dim=-1) @ values[text]
-    return means * mass.double()[:, None, None]
+    means = (sums[1:] / sums[:1]).nan_to_num(0.0, 0.0, 0.0)
+    underflown = sums[0] < 1e-250
+    if bool(underflown.any()):
+        other_items = (logs > -torch.inf).sum(1, keepdim=True) - (logs > -torch.inf).long()
+        for text, item in (underflown & (other_items > 0)).nonzero().tolist():
+            kept_logs = logs[text].clone()
+            kept_logs[item] = -torch.inf
+            means[:, text, item] = torch.softmax(kept_logs, dim=-1) @ values[text]
+    return (means * mass.double().unsqueeze(-1)).movedim(0, -1)

@@ -189,8 +189,9 @@ def _follow(
         base = original[running].unsqueeze(1)
         flipped, margins = decision.flips_and_margins(base, after)
         flipped = flipped & valid
-        any_flip = flipped.any(1)
-        end = torch.where(any_flip, flipped.int().argmax(1), valid.sum(1) - 1)
+        any_flip, first_flip = flipped.byte().max(1)  # the first of several
+        any_flip = any_flip.bool()
+        end = torch.where(any_flip, first_flip, valid.sum(1) - 1)
         last_column = end.unsqueeze(1)
         margins = margins.double().abs()
         # steps after the flip do not count: how many of them are evaluated depends on the pace

@@ -110,11 +110,12 @@ class SingleWeight(Test):
         near = (edges.double() <= eraser.tolerance.unsqueeze(1)).cpu().numpy()
         weights, decided = batch.weights.cpu().numpy(), decision_cells(decision, batch.logits)
         tops = [_tops(eraser, Ranking(name, LEVEL), divergence).tolist() for name in RANKINGS]
-        sums = [(values * eraser.erasable.cpu().numpy()).sum(1) for values in (moved, flips)]
+        erasable = eraser.erasable.cpu().numpy()
+        sums = [(values * erasable).sum(1) for values in (moved, flips)]
+        numbers = (eraser.items.cumsum(1) - 1).cpu().numpy()  # an item's place among the text's own
         rows: Columns = {name: [] for name, _ in COLUMNS}
         for text, row in enumerate(batch.rows):
-            number = eraser.items[text].cumsum(0).sub(1).tolist()  # an item's place among the text's own
-            indices = eraser.erasable[text].nonzero().flatten().cpu().numpy()
+            indices, number = erasable[text].nonzero()[0], numbers[text]
             for name, top in zip(RANKINGS, (line[text] for line in tops), strict=True) if len(indices) >= 2 else ():
                 pool = indices if self.reference == "released-code" else indices[indices != top]
                 drawn = int(pool[self._draw(len(pool), batch, text, name)])
@@ -129,8 +130,8 @@ class SingleWeight(Test):
                     "items": len(indices),
                     "prediction": decided[text],
                     "gold": to_cell(row.label),
-                    "top": number[top],
-                    "drawn": number[drawn],
+                    "top": int(number[top]),
+                    "drawn": int(number[drawn]),
                     "delta_js": float(moved[text, top] - moved[text, drawn]),
                     "delta_attention": float(weights[text, top] - weights[text, drawn]),
                     "top_flips": bool(flips[text, top]),
@@ -166,6 +167,9 @@ class SingleWeight(Test):
 def _tops(eraser: AttentionEraser, ranking: Ranking, divergence: Tensor) -> Tensor:
     """The top item of each text, ``[B]``; with two directions, the item whose removal changes the output more."""
     batch = eraser.batch
-    scores = toward_change(batch, ranking, batch.scores(ranking, eraser.level))
-    ends = eraser.order(torch.stack(scores))[..., 0].T
+    scores = batch.scores(ranking, eraser.level)
+    directed = toward_change(batch, ranking, scores)
+    if len(directed) == 1 and directed[0] is scores:
+        return eraser.order_by(ranking)[:, 0]  # the erasure test may have this order already
+    ends = eraser.order(torch.stack(directed))[..., 0].T
     return ends.gather(1, divergence.gather(1, ends).argmax(1, keepdim=True)).squeeze(1)
