@@ -20,7 +20,7 @@ from attnfaith.functional.erasure import erase, prefix_keeps, sums_from_the_end,
 from attnfaith.registry import Registry
 from attnfaith.types import Capture
 
-SUMS = 2**17
+SUMS = 2**18
 """The largest number of sums over items that are made at once: few enough for the processor's cache."""
 
 

@@ -168,7 +168,8 @@ class Cut:
                 each text, ``[O, B, N]``.
 
         Returns:
-            Logits ``[B, N + 1, C]`` or ``[O, B, N + 1, C]``; steps past a text's number of items repeat its last step, with no item left.
+            Logits ``[B, N + 1, C]`` or ``[O, B, N + 1, C]``; steps past a text's number of items repeat its last step,
+            with no item left.
 
         Example:
             >>> import attnfaith as af
@@ -178,7 +179,10 @@ class Cut:
             >>> cut.prefixes(capture, capture.weights.mean(1).argsort(descending=True)).shape
             torch.Size([1, 5, 3])
         """
-        order = check_order(capture, order)
+        return self.prefixes_of_orders(capture, check_order(capture, order))
+
+    def prefixes_of_orders(self, capture: Capture, order: Tensor) -> Tensor:
+        """`prefixes` for orders that are known to be permutations."""
         longest = int(capture.lengths.max())
         with inference_state(self.model, gradients=False):
             logits = self.adapter.rerun_prefixes(capture, order, 0, longest + 1, self._room(capture))

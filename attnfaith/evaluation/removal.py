@@ -161,7 +161,7 @@ class AttentionEraser(Eraser):
         mask, erasable = batch.capture.mask, batch.erasable(self.level)
         super().__init__(batch, mask, erasable, mask & ~erasable)
         self.affine = batch.config.cut.adapter.affine(batch.capture) is not None
-        if self.affine:  # all steps come at once
+        if self.affine:  # all steps are computed in any case
             self.first = mask.shape[1]
 
     @property
@@ -179,7 +179,7 @@ class AttentionEraser(Eraser):
             return super().evaluate(orders)
         cut, capture = self.batch.config.cut, self.batch.capture
         of_each_text = orders.orders.unflatten(0, (-1, len(capture.mask)))
-        return from_prefixes(cut.prefixes(capture, of_each_text).flatten(0, 1))
+        return from_prefixes(cut.prefixes_of_orders(capture, of_each_text).flatten(0, 1))
 
 
 class TokenEraser(Eraser):

@@ -70,10 +70,11 @@ def integrate_paths(
     start = torch.linspace(0, 1, FEWEST_POINTS, dtype=torch.float64, device=device).repeat(texts)
     numbers, slopes = evaluate(torch.arange(texts, device=device).repeat_interleave(FEWEST_POINTS), start)
     rounding = 8 * torch.finfo(numbers.dtype).eps
-    numbers, slopes = numbers.double(), slopes.double()
+    numbers, slopes = numbers.double(), slopes.to(torch.float64, copy=True)
     # A norm has no derivative at a zero vector. A single point does not count in an integral, but NaN would spread; the
     # error of the first piece shows what is missing, and halving makes it small.
-    slopes = torch.where((start == 0).unsqueeze(-1) & ~slopes.isfinite(), 0.0, slopes)
+    at_start = slopes[::FEWEST_POINTS]
+    slopes[::FEWEST_POINTS] = torch.where(at_start.isfinite(), at_start, 0.0)
 
     first = torch.arange(texts * FEWEST_POINTS, device=device).view(texts, -1)[:, :-1:2].flatten()
     nodes = torch.stack((first, first + 1, first + 2), dim=-1)  # of each piece: its start, middle and end

@@ -39,6 +39,10 @@ def test_prefixes_equal_the_linear_layer_on_the_kept_items(name, query):
             attended = sum(w * v for w, v in zip(kept, seen.values[text], strict=True))
             expected[text, removed] = weight @ attended + bias + (seen.offset[text] if query else 0)
     assert_close(cut.prefixes(capture, order), expected.detach(), 1e-10)
+    other = capture.mask.int().argsort(dim=-1, descending=True, stable=True)
+    together = cut.prefixes(capture, torch.stack((order, other)))
+    assert torch.equal(together[0], cut.prefixes(capture, order))
+    assert torch.equal(together[1], cut.prefixes(capture, other))
 
 
 class Drawing(nn.Module):

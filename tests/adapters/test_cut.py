@@ -93,6 +93,18 @@ def test_prefixes_equal_reruns_that_remove_one_item_at_a_time(cut_family):
     assert_same(logits, torch.stack(steps, 1), capture.logits, cut_family.tolerance)
 
 
+def test_several_orders_at_once_equal_each_by_itself(cut_family):
+    cut, capture, order = cut_family.cut, cut_family.capture, orders_of(cut_family.capture)
+    items = torch.arange(order.shape[1]) < capture.lengths.unsqueeze(1)
+    turned = torch.where(
+        items, order.gather(1, (capture.lengths.unsqueeze(1) - 1 - torch.arange(len(order[0]))) % len(order[0])), order
+    )
+    together = cut.prefixes(capture, torch.stack((order, turned, order)))
+    assert torch.equal(together[0], together[2])
+    for logits, one in zip(together, (order, turned, order), strict=True):
+        assert_same(logits, cut.prefixes(capture, one), capture.logits, cut_family.tolerance)
+
+
 def test_prefixes_of_short_texts_repeat_their_last_step(cut_family):
     capture = cut_family.capture
     logits = cut_family.cut.prefixes(capture, orders_of(capture))

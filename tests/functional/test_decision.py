@@ -41,6 +41,25 @@ def test_multiclass_in_closed_form(logits):
     torch.testing.assert_close(decision.probabilities(logits).sum(-1), torch.ones(4, 3, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("kind", ["multiclass", "sigmoid"])
+def test_flips_are_other_predictions_also_at_ties_and_where_undefined(kind, generator):
+    classes = 1 if kind == "sigmoid" else 3
+    before, after = (torch.randint(-1, 2, (60, size, classes), generator=generator).float() for size in (1, 4))
+    after[torch.rand(after.shape, generator=generator) < 0.1] = torch.nan
+    after[torch.rand(after.shape, generator=generator) < 0.1] = torch.inf
+    decision = Decision(kind)
+    flips, margins = decision.flips_and_margins(before, after)
+    assert torch.equal(flips, decision.predict(before) != decision.predict(after))
+    torch.testing.assert_close(margins, decision.margin(before, after), equal_nan=True)
+    for text, candidate in torch.cartesian_prod(torch.arange(60), torch.arange(4)).tolist():
+        row, decided = decision.classes(after[text, candidate]).tolist(), int(decision.predict(before[text, 0]))
+        others = [value for index, value in enumerate(row) if index != decided]
+        if all(map(math.isfinite, row)):
+            assert float(margins[text, candidate]) == row[decided] - max(others)
+    assert flips.any()
+    assert not flips.all()
+
+
 def test_the_first_class_wins_a_tie():
     assert Decision().predict(torch.tensor([[1.0, 2.0, 2.0], [3.0, 3.0, 3.0]])).tolist() == [1, 0]
     assert Decision("sigmoid").predict(torch.tensor([[0.0], [1e-9], [-1e-9]])).tolist() == [0, 1, 0]

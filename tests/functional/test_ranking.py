@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from attnfaith.functional.ranking import count_ties, order_of, ranks_of
+from attnfaith.functional.ranking import count_ties, order_of, ranks_of, stable_order
 
 NAN = math.nan
 
@@ -70,6 +70,19 @@ def test_nearly_equal_doubles_are_distinguished():
 def test_whole_numbers_beyond_single_precision_are_distinguished():
     scores = torch.tensor([[2**24, 2**24 + 1, 2**24]])
     assert order_of(scores, torch.ones(1, 3, dtype=torch.bool)).tolist() == [[1, 0, 2]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e200])
+def test_groups_and_values_too_close_for_single_precision(dtype, scale, generator):
+    """As in a sort in Python, also where all values round to the same number in single precision, or to infinity."""
+    values = torch.randn(40, 30, generator=generator, dtype=torch.float64) * scale
+    values = ((1 + values if scale < 1 else values).round(decimals=10)).to(dtype).nan_to_num()
+    values[:, ::5] = values[:, 1:2]  # ties
+    groups = torch.randint(0, 4, (40, 30), generator=generator)
+    for line, group, order in zip(values.tolist(), groups.tolist(), stable_order(values, groups).tolist(), strict=True):
+        keys = [(of, -value, index) for index, (of, value) in enumerate(zip(group, line, strict=True))]
+        assert order == [index for _, _, index in sorted(keys)]
 
 
 def test_ranks_and_orders_are_each_other_s_inverse(generator):

@@ -105,8 +105,9 @@ class SingleWeight(Test):
         before = batch.logits.unsqueeze(1)
         divergence = decision.divergence(before, without).double()
         moved = divergence.cpu().numpy()
-        flips = decision.flips(before, without).cpu().numpy()
-        edges = torch.minimum(decision.margin(before, without).abs(), decision.margin(before, before).abs())
+        flipped, margins = decision.flips_and_margins(before, without)
+        flips = flipped.cpu().numpy()
+        edges = torch.minimum(margins.abs(), decision.margin(before, before).abs())
         near = (edges.double() <= eraser.tolerance.unsqueeze(1)).cpu().numpy()
         weights, decided = batch.weights.cpu().numpy(), decision_cells(decision, batch.logits)
         tops = [_tops(eraser, Ranking(name, LEVEL), divergence).tolist() for name in RANKINGS]
