@@ -155,7 +155,7 @@ def test_what_is_not_stored_is_said_with_its_command(tmp_path, monkeypatch):
     for name, table in page.TABLES.items():
         lines = [line for line in table() if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1, name
-        if not name.endswith(("_runs", "_counterfactual", "_experiments")):
+        if not name.endswith(("_runs", "_counterfactual")):
             assert "python -m" in "\n".join(table()), name
 
 
