@@ -2,8 +2,8 @@
 # # Your own Transformer in five minutes
 #
 # You have fine-tuned a text classifier. Its attention weights can be drawn over the words of a text, and the picture
-# looks like an explanation. Is it one? This notebook fine-tunes a small BERT, puts that question to it, and reads the
-# answer.
+# looks like an explanation. Is it one? This notebook fine-tunes a small ModernBERT, puts that question to it, and reads
+# the answer.
 #
 # The idea of the test: **hide the most attended words, one after the other, until the decision flips.** If attention
 # knows what decides, the decision flips soon. If not, attention does no better than words in a random order.
@@ -14,7 +14,13 @@
 import re
 
 import torch
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizer, Trainer, TrainingArguments
+from transformers import (
+    BertTokenizer,
+    ModernBertConfig,
+    ModernBertForSequenceClassification,
+    Trainer,
+    TrainingArguments,
+)
 
 import attnfaith as af
 from attnfaith.demo.corpus import short_reviews
@@ -27,7 +33,7 @@ from attnfaith.demo.corpus import short_reviews
 
 # %%
 LABELS = {0: "negative", 1: "positive"}
-rows = short_reviews(2_400)
+rows = short_reviews(5_120)
 test, train = rows[:120], rows[120:]
 
 for row in test[:3]:
@@ -36,8 +42,8 @@ for row in test[:3]:
 # %% [markdown]
 # ## Model and training
 #
-# A BERT with two narrow layers, trained from scratch with the `Trainer` of Transformers. Its vocabulary is the words of
-# the reviews.
+# A ModernBERT with two narrow layers, trained from scratch with the `Trainer` of Transformers. The first layer sees
+# four words to either side, the second the whole text. The vocabulary is the words of the reviews.
 
 # %%
 words = sorted({word for row in train for word in re.findall(r"\w+|[^\w\s]", row["text"].lower())})
@@ -45,17 +51,23 @@ special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 tokenizer = BertTokenizer(vocab={token: number for number, token in enumerate([*special, *words])})
 
 torch.manual_seed(0)
-model = BertForSequenceClassification(
-    BertConfig(
+model = ModernBertForSequenceClassification(
+    ModernBertConfig(
         vocab_size=len(tokenizer),
         hidden_size=32,
         num_hidden_layers=2,
+        layer_types=["sliding_attention", "full_attention"],
+        local_attention=8,
         num_attention_heads=4,
         intermediate_size=64,
         max_position_embeddings=128,
         initializer_range=0.1,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
+        norm_eps=1e-2,
+        pad_token_id=tokenizer.pad_token_id,
+        cls_token_id=tokenizer.cls_token_id,
+        sep_token_id=tokenizer.sep_token_id,
+        bos_token_id=None,
+        eos_token_id=None,
         id2label=LABELS,
     )
 )
@@ -64,8 +76,8 @@ model = BertForSequenceClassification(
 arguments = TrainingArguments(
     "training",
     num_train_epochs=4,
-    learning_rate=3e-3,
-    per_device_train_batch_size=16,
+    learning_rate=5e-3,
+    per_device_train_batch_size=32,
     logging_strategy="epoch",
     save_strategy="no",
     report_to=[],
@@ -123,7 +135,7 @@ text = test[1]["text"]
 af.Attributor(model, tokenizer, method="attention", level="input")(text)
 
 # %%
-af.Attributor(model, tokenizer, method="lrp", level="input")(text)
+af.Attributor(model, tokenizer, method="lrp", level="attention")(text)
 
 # %% [markdown]
 # ## What to conclude, and what not

@@ -9,8 +9,10 @@
 # of the **input** level looks at the whole model. This notebook adds one of each.
 
 # %%
+import re
+
 import torch
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertTokenizer, ModernBertConfig, ModernBertForSequenceClassification
 
 import attnfaith as af
 from attnfaith.demo.corpus import short_reviews
@@ -19,29 +21,36 @@ from attnfaith.training import fit
 # %% [markdown]
 # ## A model to explain
 #
-# A small BERT, trained for some seconds on generated reviews. **Yours:** any classifier and its tokenizer from
+# A small ModernBERT, trained for some seconds on generated reviews. **Yours:** any classifier and its tokenizer from
 # `from_pretrained`.
 
 # %%
-rows = short_reviews(2_000)
-test, validation, train = rows[:80], rows[80:200], rows[200:]
-tokenizer = af.models.WordTokenizer.train([row["text"] for row in train], min_count=1)
+rows = short_reviews(5_200)
+test, validation, train = rows[:80], rows[80:400], rows[400:]
+words = sorted({word for row in train for word in re.findall(r"\w+|[^\w\s]", row["text"].lower())})
+special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+tokenizer = BertTokenizer(vocab={token: number for number, token in enumerate([*special, *words])})
 
 torch.manual_seed(0)
-config = BertConfig(
+config = ModernBertConfig(
     vocab_size=len(tokenizer),
     hidden_size=32,
     num_hidden_layers=2,
+    layer_types=["sliding_attention", "full_attention"],
+    local_attention=8,
     num_attention_heads=4,
     intermediate_size=64,
     max_position_embeddings=128,
     initializer_range=0.1,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
+    norm_eps=1e-2,
     pad_token_id=tokenizer.pad_token_id,
+    cls_token_id=tokenizer.cls_token_id,
+    sep_token_id=tokenizer.sep_token_id,
+    bos_token_id=None,
+    eos_token_id=None,
 )
-model = BertForSequenceClassification(config)
-history = fit(model, tokenizer, train, validation, learning_rate=3e-3, batch_size=16, epochs=4)
+model = ModernBertForSequenceClassification(config)
+history = fit(model, tokenizer, train, validation, learning_rate=5e-3, warmup=0.1, epochs=4)
 print(f"accuracy: {history.best['validation_accuracy']:.2f}")
 
 # %% [markdown]

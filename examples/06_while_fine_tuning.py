@@ -13,7 +13,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizer, Trainer, TrainingArguments
+from transformers import (
+    BertTokenizer,
+    ModernBertConfig,
+    ModernBertForSequenceClassification,
+    Trainer,
+    TrainingArguments,
+)
 
 import attnfaith as af
 from attnfaith.demo.corpus import short_reviews
@@ -21,11 +27,11 @@ from attnfaith.demo.corpus import short_reviews
 # %% [markdown]
 # ## A model and its data
 #
-# A small BERT and generated reviews. **Yours:** a model and a tokenizer from `from_pretrained`, and data from
+# A small ModernBERT and generated reviews. **Yours:** a model and a tokenizer from `from_pretrained`, and data from
 # `load_dataset`.
 
 # %%
-rows = short_reviews(2_200)
+rows = short_reviews(5_000)
 validation, train = rows[:200], rows[200:]
 
 words = sorted({word for row in train for word in re.findall(r"\w+|[^\w\s]", row["text"].lower())})
@@ -38,17 +44,23 @@ def encoded(rows):
 
 
 torch.manual_seed(0)
-model = BertForSequenceClassification(
-    BertConfig(
+model = ModernBertForSequenceClassification(
+    ModernBertConfig(
         vocab_size=len(tokenizer),
         hidden_size=32,
         num_hidden_layers=2,
+        layer_types=["sliding_attention", "full_attention"],
+        local_attention=8,
         num_attention_heads=4,
         intermediate_size=64,
         max_position_embeddings=128,
         initializer_range=0.1,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
+        norm_eps=1e-2,
+        pad_token_id=tokenizer.pad_token_id,
+        cls_token_id=tokenizer.cls_token_id,
+        sep_token_id=tokenizer.sep_token_id,
+        bos_token_id=None,
+        eos_token_id=None,
     )
 )
 
@@ -61,9 +73,9 @@ model = BertForSequenceClassification(
 # %%
 arguments = TrainingArguments(
     "training",
-    num_train_epochs=5,
-    learning_rate=3e-3,
-    per_device_train_batch_size=16,
+    num_train_epochs=4,
+    learning_rate=5e-3,
+    per_device_train_batch_size=32,
     eval_strategy="epoch",
     logging_strategy="epoch",
     save_strategy="no",

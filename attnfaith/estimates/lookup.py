@@ -96,7 +96,7 @@ class SummaryLookup:
     def against_control(self, level: str, key: Key) -> str:
         """Compare a ranking with a random order: it removes significantly less ("better"), more ("worse"), or neither.
 
-        Attention and a ranking that a user brought are compared by the paired interval of the mean difference in the
+        Attention and a ranking of the user are compared by the paired interval of the mean difference in the
         share removed. It is the one test that was planned for them. Other rankings are exploratory: they also need a
         sign test, corrected for the number of pairs, at the level of the interval.
         """

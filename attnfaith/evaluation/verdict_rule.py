@@ -28,6 +28,8 @@ NEAR_CHANCE = 0.25
 
 _POWER = 1 + 0.8416 / 1.9600
 """How much wider than its own half-width a 95 % interval must fit, to be clear of a limit four times in five."""
+_SO_MANY = 100_000
+"""No verdict advises more texts than this."""
 
 
 class Label(StrEnum):
@@ -122,17 +124,17 @@ def judge(figures: SummaryLookup, level: str, key: Key | None) -> Judgement:
 def texts_needed(skill: SummaryValue, limit: float, texts: int) -> float:
     """The approximate number of texts for the interval of skill to exclude a limit with a power of 80 %.
 
-    Rounded up to two digits; inf where skill lies at the limit.
+    Rounded up to two digits; inf where skill lies at the limit, or so near to it that more than 100,000 were needed.
 
     Example:
-        >>> texts_needed(SummaryValue(0.45, 0.4, 0.5), 0.5, 100), texts_needed(SummaryValue(0.5, 0.4, 0.6), 0.5, 100)
+        >>> texts_needed(SummaryValue(0.45, 0.4, 0.5), 0.5, 100), texts_needed(SummaryValue(0.499, 0.4, 0.6), 0.5, 100)
         (210, inf)
     """
     distance = abs(skill.value - limit)
     half = skill.high - skill.value if skill.value < limit else skill.value - skill.low
-    if distance < 1e-9:
+    needed = max(texts + 1, texts * (_POWER * half / distance) ** 2) if distance > 0 else math.inf
+    if needed > _SO_MANY:
         return math.inf
-    needed = max(texts + 1, texts * (_POWER * half / distance) ** 2)
     unit = 10 ** max(0, math.floor(math.log10(needed)) - 1)
     return math.ceil(needed / unit) * unit
 

@@ -91,7 +91,7 @@ def verdict_sentences(
     other = _values_at(figures, facts, others[0], judged[others[0]]) if others else None
     key = figures.key_of(level, "attention")
     too_short, late = (
-        figures.get(level, name, at) for name, at in (("too_short", _NONE), ("flipped_at_all", key or _NONE))
+        figures.get(level, name, at) for name, at in (("too_short", _NONE), ("flipped_only_at_end", key or _NONE))
     )
     shared = {**here, "other": other, "tolerance": facts.get("tolerance"), "hidden": _hidden(facts)}
     return {

@@ -51,7 +51,9 @@ def slow(rows, level, key, *, paper=False):
         lows.append(min(lower, removed))
         highs.append(min(upper, removed))
     result |= {
-        "flipped_at_all": mean([float(not row["censored"] and row["removed"] == row["items"]) for row in selected]),
+        "flipped_only_at_end": mean(
+            [float(not row["censored"] and row["removed"] == row["items"]) for row in selected]
+        ),
         "median_fraction": median([INF if row["censored"] else row["fraction"] for row in selected]),
         "mean_fraction": mean([1.0 if row["censored"] else row["fraction"] for row in selected]),
         "beats_reference": mean([float(size(row) < (row["minimum_high"] or INF)) for row in selected]),

@@ -292,7 +292,9 @@ def test_a_table_fits_a_terminal_without_breaking_a_number():
 
 def test_excluded_texts_are_counted():
     facts = {"aside": {"empty": 3, "the logits are NaN": 1}, "truncated": 1200, "special_tokens": True}
-    result = judged(level(level_too_short=(7.0, NAN, NAN), flipped_at_all=(0.12, 0.1, 0.14)), **facts).parts["texts"]
+    result = judged(level(level_too_short=(7.0, NAN, NAN), flipped_only_at_end=(0.12, 0.1, 0.14)), **facts).parts[
+        "texts"
+    ]
     assert result[:-1] == (
         "7 texts were not judged: they have fewer than two words.",
         "3 texts were set aside: empty.",

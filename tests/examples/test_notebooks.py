@@ -10,8 +10,9 @@ from examples import build
 
 CLAIMS = {
     "01": """
-        assert results.verdict.label in ("unfaithful", "unfaithful or partly", "partly")
-        assert "LRP" in str(results) and results.verdict.level == "input"
+        assert results.verdict.label in ("partly", "partly or faithful", "faithful")
+        assert results.table()["correct"].mean() > 0.85 and results.verdict.level == "input"
+        assert "LRP (attention level) does better" in str(results)
     """,
     "02": """
         assert history.best["validation_accuracy"] > 0.9
@@ -29,12 +30,14 @@ CLAIMS = {
         assert "yours" in str(af.cut(gated, example=batch_of(test[:4]))) and gated_results.verdict.level == "attention"
     """,
     "05": """
+        assert history.best["validation_accuracy"] > 0.87
         judged = set(results.table("erasure")["ranking"])
         assert {"positive_attention", "smooth_gradient", "attention", "random"} <= judged
         assert not results.table("erasure").query("ranking == 'smooth_gradient'")["undefined"].any()
     """,
     "06": """
-        assert log["eval_attention_efficiency"].iloc[-1] > 0.2 and len(log) == 5
+        assert log["eval_attention_efficiency"].iloc[-1] > 0.2 and len(log) == 4
+        assert log["eval_accuracy"].iloc[-1] > 0.85
     """,
     "07": """
         assert results.verdict.label in ("unfaithful or partly", "partly", "partly or faithful")

@@ -23,7 +23,7 @@ FACTS = {
 }
 OWN = {
     "never_flipped": (0.1, 0.08, 0.12),
-    "flipped_at_all": (0.01, 0.0, 0.02),
+    "flipped_only_at_end": (0.01, 0.0, 0.02),
     "mean_fraction": (0.41, 0.38, 0.44),
     "efficiency": (0.3, 0.28, 0.32),
     "skill": (0.2, 0.16, 0.24),

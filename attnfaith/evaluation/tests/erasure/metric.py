@@ -34,7 +34,7 @@ class DecisionFlip(Metric):
         - too_short: those with fewer than two items, which are set aside.
         - undefined: those of which the first flip is not known.
         - never_flipped: the share of texts whose decision never flips.
-        - flipped_at_all: the share of those that flip with everything removed, and not before.
+        - flipped_only_at_end: the share of those that flip with everything removed, and not before.
         - median_fraction: of the items, removed at the flip; inf, "not reached", where fewer than half of the texts
           flip.
         - mean_fraction: the same as a mean; a text that never flips counts as 1.

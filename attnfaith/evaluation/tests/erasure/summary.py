@@ -63,7 +63,7 @@ def removals(removed: Array, items: Array, *, keys: Sequence[Key] = (NONE,), not
     run, fraction = ~np.isnan(removed), removed / items[:, None]
     result: tuple[Quantity, ...] = (
         Share("never_flipped", np.where(run, np.isinf(removed), np.nan), keys=keys),
-        Share("flipped_at_all", np.where(run, removed == items[:, None], np.nan), keys=keys, note=note),
+        Share("flipped_only_at_end", np.where(run, removed == items[:, None], np.nan), keys=keys, note=note),
         Median("median_fraction", fraction, keys=keys, note=note, not_reached=NOT_REACHED),
         Mean("mean_fraction", np.minimum(fraction, 1.0), keys=keys, note=note),
     )
@@ -85,7 +85,7 @@ def quantities_at(grid: ErasureMatrix, *, paper: bool = False) -> list[Quantity]
     flags = (np.where(grid.present, values, np.nan) for values in grid.flags.values())
     result = [
         never,
-        by_name["flipped_at_all"],
+        by_name["flipped_only_at_end"],
         Share("beats_reference", better, keys=keys, note=note, by_search=True),
         *(Share(name, values, keys=keys, note=note) for name, values in zip(grid.flags, flags, strict=True)),
         by_name["median_fraction"],
@@ -176,7 +176,7 @@ def _pairs(
 ) -> Iterator[dict[str, Any]]:
     """Every ordered pair of rankings.
 
-    The comparisons of attention, and of rankings that a user brought, with the random order are planned: they stand by
+    The comparisons of attention, and of the rankings of a user, with the random order are planned: they stand by
     themselves. Holm's correction is for all other pairs of the level, so that it does not reach the planned ones.
     """
     note = PAPER if paper else ""
@@ -235,7 +235,8 @@ def quantities(erasure: pd.DataFrame, reference: str | None = None) -> Iterator[
     Shares and fractions are between 0 and 1. Shares have Wilson's intervals, medians those of order statistics, all
     else percentile intervals from one set of bootstrap resamples of the texts. For each level and ranking:
 
-    - ``never_flipped``: the share of texts whose decision never flips; ``flipped_at_all``: only with everything removed
+    - ``never_flipped``: the share of texts whose decision never flips; ``flipped_only_at_end``: of those whose decision
+      flips only with everything removed
     - ``median_fraction``: of the items removed at the flip; inf, "not reached", where fewer than half of the texts flip
     - ``mean_fraction``: the same as a mean; a text that never flips counts as 1
     - ``mean_mass``: of the original weight removed, over the texts that flip

@@ -86,8 +86,9 @@ def information_figure(summary: pd.DataFrame, *, group: str = ALL, path: str | P
         path: Where to write it.
     """
     target = Target(path)
-    figure = PaperFigure.of_width(COLUMN, 3.5)
-    upper, lower = figure.subplots(2, 1, height_ratios=[2.2, 1])
+    measured = _measured(_of_group(summary, group))
+    figure = PaperFigure.of_width(COLUMN, 3.5 if measured else 2.3)
+    upper, lower = figure.subplots(2, 1, height_ratios=[2.2, 1] if measured else [0.4, 1])
     information(summary, upper, group=group)
     attention_by_rank(summary, lower, group=group)
     upper.set_xlabel("")

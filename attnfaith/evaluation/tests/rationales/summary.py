@@ -285,9 +285,11 @@ def sentences(figures: SummaryLookup, facts: Mapping[str, Any]) -> Iterator[str]
     soft, soft_by_chance = ([figures.get(level, name, item) for name in SOFT] for item in (key, control))
     if soft[0].known:
         yield (
-            "With parts of embeddings removed as their scores say, from 0 (no effect) to 1 (as with all of them zero): "
-            f"attention's soft comprehensiveness is {_number(soft[0])}, a random order's {_number(soft_by_chance[0])}; "
-            f"its soft sufficiency is {_number(soft[1])}, a random order's {_number(soft_by_chance[1])}."
+            "When parts of each token's embedding are set to zero at random, more of them the higher its score, "
+            f"attention's soft comprehensiveness is {_number(soft[0])}, a random order's {_number(soft_by_chance[0])} "
+            "(1: as if all were zero). When they are fewer the higher its score, its soft sufficiency is "
+            f"{_number(soft[1])}, a random order's {_number(soft_by_chance[1])} (1: no effect). "
+            "For both, higher is better."
         )
     if values["token_f1"].known:
         share = figures.get(level, "rationale_share")

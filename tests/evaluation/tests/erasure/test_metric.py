@@ -15,7 +15,7 @@ from attnfaith.functional.ranking import order_of
 from attnfaith.metrics import DecisionFlip
 from tests.helpers.metric_runs import INTERVALS, agree, summary_of, texts_of
 
-FIGURES = ("never_flipped", "flipped_at_all", "median_fraction", "mean_fraction")
+FIGURES = ("never_flipped", "flipped_only_at_end", "median_fraction", "mean_fraction")
 DECISIONS = [[0, 1, 1, 0], [1, 1], [0, 1, 1, 1], [2, 0], [0], [], [1, 1, 0]]
 BEFORE = [0, 1, 0, 2, 0, 1, 1]
 
@@ -26,7 +26,7 @@ def test_figures_of_a_hand_made_case():
     assert result["too_short"] == 2
     assert result["undefined"] == 0
     assert result["never_flipped"] == pytest.approx(1 / 5)
-    assert result["flipped_at_all"] == pytest.approx(2 / 5)
+    assert result["flipped_only_at_end"] == pytest.approx(2 / 5)
     assert result["median_fraction"] == 1
     assert result["mean_fraction"] == pytest.approx((1 / 2 + 1 + 1 / 2 + 1 + 1) / 5)
     removed = result["per_text"]["removed"]
