@@ -18,6 +18,7 @@ from attnfaith.adapters.self_check import relative_difference, scale_of, toleran
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.evaluation.deciding_token import NEVER, attends_by_position, why_protected
 from attnfaith.evaluation.hiding_trials import MODEL_ERRORS, Trial, failed_trial, same_logits
+from attnfaith.functional.padding import pass_sizes
 from attnfaith.parameter_names import parameter
 
 WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
@@ -28,6 +29,7 @@ WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
 - delete: taken out, so that the rest moves up.
 """
 BUDGET = 2048  # tokens in one pass through the model, so that activations stay in the processor's cache
+OVERHEAD = 32  # what a pass costs on a processor besides its tokens, in tokens
 
 
 @dataclass(frozen=True)
@@ -82,17 +84,15 @@ class Hiding:
         present = torch.where(self._left_out(tokens.sum(1)).unsqueeze(1), stays, tokens)
         lengths = present.sum(1)
         order = lengths.argsort(descending=True, stable=True)
+        ordered = lengths[order].tolist()
+        # without padding a pass has texts of one length; an accelerator has room for more than a pass of one length
+        overhead = 0 if self.pad is None else OVERHEAD if tokens.device.type == "cpu" else budget
+        sizes = pass_sizes(ordered, budget=budget, overhead=overhead)
         parts = []
-        start = 0
         with inference_state(self.cut.model, gradients=False):
-            while start < len(order):
-                width = int(lengths[order[start]])
-                size = max(1, budget // width)
-                if self.pad is None:
-                    size = min(size, int((lengths[order[start:]] == width).sum()))
-                rows = order[start : start + size]
+            for rows in order.split(sizes):
+                width = int(lengths[rows[0]])
                 parts.append(self._run(inputs, deciding, texts[rows], present[rows], keep[rows], stays[rows], width))
-                start += size
         logits = torch.cat(parts)
         return torch.empty_like(logits).index_copy_(0, order, logits)
 

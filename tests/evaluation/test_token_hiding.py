@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.adapters.pass_count import count_passes
 from attnfaith.errors import InputError
 from attnfaith.evaluation.token_hiding import WAYS, hiding_for
 from attnfaith.tiny_models import tiny_model
@@ -135,3 +136,16 @@ def test_hiding_leaves_the_model_as_it_was():
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+
+
+def test_short_texts_are_not_padded_to_long_ones():
+    _, inputs, deciding, hiding = prepared("bert", lengths=LONG)
+    proved = hiding.proved(inputs, deciding)
+    tokens = inputs["attention_mask"].bool()
+    short = torch.zeros_like(tokens)
+    short[:, :3] = True
+    texts = torch.tensor([0, 1] * 20)
+    keep = torch.cat((tokens[[0, 1] * 10], short[[0, 1] * 10]))
+    with count_passes() as count:
+        proved.run(inputs, deciding, texts, keep)
+    assert (count.rows, count.positions) == (40, 10 * sum(LONG) + 20 * 3)
