@@ -53,6 +53,20 @@ def select_texts(inputs: Mapping[str, Any], batch: int, texts: Tensor) -> dict[s
     }
 
 
+def first_positions(inputs: Mapping[str, Any], length: int, width: int) -> dict[str, Any]:
+    """The first positions of a batch's inputs ``[B, L, ...]``; what has no positions stays as it is.
+
+    Args:
+        inputs: the inputs.
+        length: L.
+        width: how many positions stay.
+    """
+    return {
+        name: value[:, :width] if isinstance(value, Tensor) and value.dim() > 1 and value.shape[1] == length else value
+        for name, value in inputs.items()
+    }
+
+
 def select_positions(tensor: Tensor, dims: Dims, rows: Tensor) -> Tensor | None:
     """Select each text's positions ``rows`` ``[B, R]`` along every "N" dimension of a tensor.
 

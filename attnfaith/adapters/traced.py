@@ -16,7 +16,8 @@ from attnfaith.adapters.attention_watch import AttentionCall, AttentionWatch
 from attnfaith.adapters.call_path import CallPath, TracedRun
 from attnfaith.adapters.embeddings import run_on_vectors
 from attnfaith.adapters.forward_pass import attended_items, check_attended, mix_logits, observe, read_rows
-from attnfaith.adapters.positions import repeat_index, repeat_inputs, select_positions, select_query_rows
+from attnfaith.adapters.positions import repeat_index, repeat_inputs, select_positions, select_query_rows, select_texts
+from attnfaith.adapters.self_check import relative_difference, scale_of, tolerance_of
 from attnfaith.adapters.tail import FULL_FORWARD, LAST_BLOCK, ONE_POSITION, TracedState, run_tail
 from attnfaith.errors import UnsupportedModelError
 from attnfaith.functional.erasure import erase
@@ -68,6 +69,7 @@ class TracedAdapter(Adapter):
         self.needed_leaves = all_tensors if needed_leaves is None else needed_leaves
         self.rows_second = rows_second
         self.reasons: Mapping[str, str] = {}
+        self._same_gradient: bool | None = None  # of `logits_on` and of the whole model; None before it was tried
 
     def with_tail(self, tail: str, **changes: Any) -> TracedAdapter:
         """The same cut with another tail, or other settings."""
@@ -127,10 +129,12 @@ class TracedAdapter(Adapter):
             state=self.for_tail(state),
         )
 
-    def _needed_tensors(self, call: int, leaves: Sequence[Any]) -> list[Tensor | None]:
+    def _needed_tensors(self, call: int, leaves: Sequence[Any], *, detached: bool = True) -> list[Tensor | None]:
         """The leaves of a cached call's result that the logits depend on; None for all others."""
         needed = self.needed_leaves.get(call, ())
-        return [leaf.detach() if index in needed else None for index, leaf in enumerate(leaves)]
+        return [
+            None if index not in needed else leaf.detach() if detached else leaf for index, leaf in enumerate(leaves)
+        ]
 
     def for_tail(self, state: TracedState) -> TracedState:
         """Reduce a state for the tail at full length to what this tail reads."""
@@ -254,6 +258,39 @@ class TracedAdapter(Adapter):
         """Stop the forward pass at the attention, and run the tail on the deciding rows alone."""
         if self.tail != ONE_POSITION or self.every_row or self.heads is not None:
             return super().logits_at(rows, inputs, vectors)
+        return self._from_attention(rows, inputs, vectors)
+
+    def logits_on(self, rows: tuple[Tensor, Tensor], inputs: Mapping[str, Any], vectors: Tensor) -> Tensor:
+        """As `logits_at`, once both ways were seen to have the same gradient, on the first text that this is given."""
+        if self.tail != ONE_POSITION or self.every_row or self.heads is not None:
+            return super().logits_on(rows, inputs, vectors)
+        if self._same_gradient is None:
+            self._same_gradient = self._has_same_gradient(rows, inputs, vectors)
+        return self._from_attention(rows, inputs, vectors) if self._same_gradient else self.forward_on(vectors, inputs)
+
+    def _has_same_gradient(self, rows: tuple[Tensor, Tensor], inputs: Mapping[str, Any], vectors: Tensor) -> bool:
+        """Whether the tail on the deciding rows of one text has the logits, and their gradient, of the whole model."""
+        text = vectors.detach().flatten(1).norm(dim=1).argmax().view(1)  # at zero vectors a gradient may not exist
+        single, leaf = select_texts(inputs, len(vectors), text), vectors[text].detach().requires_grad_()
+        found = []
+        for run in (
+            lambda: self.forward_on(leaf.clone(), single),
+            lambda: self._from_attention((rows[0][text], rows[1][text]), single, leaf.clone()),
+        ):
+            try:
+                logits = run()
+                found.append((logits.detach(), torch.autograd.grad(mix_logits(logits), leaf)[0]))
+            except (RuntimeError, ValueError, LookupError, TypeError, AttributeError):
+                if not found:
+                    raise
+                return False
+        (logits, gradient), (fast_logits, fast_gradient) = found
+        tolerance = tolerance_of(logits)
+        same = relative_difference(fast_logits, logits, scale_of(logits)) <= tolerance
+        return same and relative_difference(fast_gradient, gradient, scale_of(gradient.flatten(1))) <= tolerance
+
+    def _from_attention(self, rows: tuple[Tensor, Tensor], inputs: Mapping[str, Any], vectors: Tensor | None) -> Tensor:
+        """Run the model up to the attention, and the tail on the deciding rows; with a graph where gradients are on."""
         attentions: list[AttentionCall] = []
         stored: dict[int, list[Any]] = {}
 
@@ -277,7 +314,7 @@ class TracedAdapter(Adapter):
             row_mask=rows[1],
             values=values,
             context=None,
-            cached={call: self._needed_tensors(call, leaves) for call, leaves in stored.items()},
+            cached={call: self._needed_tensors(call, leaves, detached=False) for call, leaves in stored.items()},
             shapes={},
         )
         context = attentions[0].distributions(rows[0])[0].to(values.dtype) @ values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from attnfaith.adapters.embeddings import read_vectors
 from attnfaith.adapters.inference_state import inference_state
-from attnfaith.adapters.positions import repeat_index, repeat_inputs, select_texts
+from attnfaith.adapters.positions import first_positions, repeat_index, repeat_inputs, select_texts
 from attnfaith.errors import InputError
 
 if TYPE_CHECKING:  # a request keeps what these functions compute
@@ -72,18 +73,28 @@ def derivatives_on_path(
     Returns:
         ``[M]`` and ``[M, L]``.
     """
-    numbers, derivatives = [], []
+    tokens, adapter = request.tokens, request.cut.adapter
+    rows = adapter.deciding_rows(request.capture)
+    order = tokens.sum(1)[texts].argsort(descending=True, stable=True)  # texts of one length go together
+    numbers, derivatives = [], vectors.new_zeros(len(texts), vectors.shape[1])
     with inference_state(request.cut.model), torch.backends.cudnn.flags(enabled=False):  # see `vector_gradient`
-        for index, point in zip(texts.split(request.settings.chunk), points.split(request.settings.chunk), strict=True):
-            path = difference[index]
-            leaf = (vectors[index] - (1 - point).to(vectors)[:, None, None] * path).requires_grad_()
-            with request.rules():
-                logits = request.cut.adapter.forward_on(leaf.clone(), select_texts(request.inputs, len(vectors), index))
+        for chosen in order.split(request.settings.chunk):
+            index = texts[chosen]
+            width = int(tokens[index].any(0).nonzero().max()) + 1  # all behind it is padding
+            inputs = first_positions(select_texts(request.inputs, len(vectors), index), tokens.shape[1], width)
+            path = difference[index, :width]
+            leaf = (vectors[index, :width] - (1 - points[chosen]).to(vectors)[:, None, None] * path).requires_grad_()
+            if request.rules is nullcontext:
+                logits = adapter.logits_on((rows[0][index], rows[1][index]), inputs, leaf.clone())
+            else:
+                with request.rules():
+                    logits = adapter.forward_on(leaf.clone(), inputs)
             number = request.decision.quantity(logits, request.target.to(logits.device)[index], request.output)
             (gradient,) = torch.autograd.grad(number.sum(), leaf)
             numbers.append(number.detach())
-            derivatives.append((gradient * path).sum(-1))
-    return torch.cat(numbers), torch.cat(derivatives)
+            derivatives[chosen, :width] = (gradient * path).sum(-1)
+    joined = torch.cat(numbers)
+    return torch.empty_like(joined).index_copy_(0, order, joined), derivatives
 
 
 def pieces(request: Request, count: int) -> Iterator[slice]:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import attnfaith as af
+from attnfaith.adapters.pass_count import count_passes
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.attribution.integrated_gradients import LARGE_GAP, LEAST_DIFFERENCE, MOST_POINTS, TOLERANCE
 from attnfaith.attribution.method import methods
@@ -114,16 +115,54 @@ def test_how_many_run_together_changes_nothing(gate, level, chunk):
 
 def test_the_model_runs_as_often_as_is_said(gate, monkeypatch):
     attributor = Attributor(gate, method="integrated_gradients", level="input", target=1)
-    rows, forward = [], gate.adapter.forward_on
+    rows, forward = [], gate.adapter.logits_on
 
-    def counted(vectors, inputs):
+    def counted(deciding, inputs, vectors):
         rows.append(len(vectors))
-        return forward(vectors, inputs)
+        return forward(deciding, inputs, vectors)
 
-    monkeypatch.setattr(gate.adapter, "forward_on", counted)
+    monkeypatch.setattr(gate.adapter, "logits_on", counted)
     scores = attributor.score(INPUTS)[1]
     assert sum(rows) == int(scores.passes.sum())
     assert rows[:2] == [16, 27 - 16]  # points of several texts go together
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_the_tail_on_the_deciding_token_has_the_gradient_of_the_whole_model(family, monkeypatch):
+    done = in_double(family)
+    fast = as_needed(done.cut, done.inputs, "input")
+    assert done.cut.adapter._same_gradient
+    monkeypatch.setattr(done.cut.adapter, "_same_gradient", False)
+    slow = as_needed(done.cut, done.inputs, "input")
+    assert torch.equal(fast.passes, slow.passes)
+    assert float(slow.values.abs().max()) > 1e-4
+    torch.testing.assert_close(fast.values, slow.values, rtol=1e-8, atol=1e-8 * float(slow.values.abs().max()))
+
+
+def test_a_tail_with_another_gradient_is_not_used(monkeypatch):
+    done = in_double("bert")
+    adapter = done.cut.adapter
+    expected = as_needed(done.cut, done.inputs, "input")
+
+    def wrong(rows, inputs, vectors):
+        return adapter.forward_on(2 * vectors - vectors.detach(), inputs)  # the same logits, twice the gradient
+
+    monkeypatch.setattr(adapter, "_from_attention", wrong)
+    for known in (None, True):
+        monkeypatch.setattr(adapter, "_same_gradient", known)
+        equal = torch.allclose(as_needed(done.cut, done.inputs, "input").values, expected.values, rtol=1e-8)
+        assert equal == (known is None)
+
+
+def test_points_of_short_texts_are_not_padded_to_the_longest():
+    done = in_double("bert")
+    attributor = Attributor(done.cut, method="integrated_gradients", level="input")
+    lengths = done.inputs["attention_mask"].sum(1)
+    assert len(lengths.unique()) > 1
+    attributor.score(done.inputs, chunk=1)  # with it the tail is tried
+    with count_passes() as count:
+        scores = attributor.score(done.inputs, chunk=1)[1]
+    assert count.positions == int((scores.passes * lengths).sum()) + done.inputs["input_ids"].numel()  # and the capture
 
 
 @pytest.mark.parametrize("level", LEVELS)
