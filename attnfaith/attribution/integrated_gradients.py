@@ -26,6 +26,7 @@ from attnfaith.parameter_names import parameter
 
 TAILS = 4  # a tail costs at most 1 / TAILS of a pass through the model
 TOLERANCE = 0.02  # points are added until the completeness gap is below this share of the difference explained
+TOLERANCE_AT_INPUT = 0.05  # the same where each point is a pass through the whole model
 LARGE_GAP = 0.05  # a gap above this share of the difference explained is reported as inexact
 LEAST_DIFFERENCE = 1e-2  # both shares are of this number where the difference explained is smaller
 MOST_POINTS = 129
@@ -58,7 +59,8 @@ def integrated_at_attention(request: Request) -> Scores:
     capture, steps = request.capture, request.settings.steps
     size = max(1, TAILS * request.settings.chunk // capture.shape[0])
     if steps is None:
-        return _as_needed(request, partial(_derivatives_at_attention, request, size), capture.mask, capture.weights)
+        derivatives = partial(_derivatives_at_attention, request, size)
+        return _as_needed(request, derivatives, capture.mask, capture.weights, TOLERANCE)
     points, parts = (tensor.to(capture.weights) for tensor in gauss_legendre(steps))
     values = (capture.weights * mean_gradient(request, points, parts, size)).sum(1)
     without_attention = request.cut.rerun(capture, weights=torch.zeros_like(capture.weights).unsqueeze(1))[:, 0]
@@ -74,7 +76,7 @@ def integrated_at_input(request: Request) -> Scores:
     difference = torch.where(request.tokens.unsqueeze(-1), vectors - start, 0)  # padding stays as it is
     if steps is None:
         derivatives = partial(derivatives_on_path, request, vectors, difference)
-        return _as_needed(request, derivatives, request.tokens, vectors)
+        return _as_needed(request, derivatives, request.tokens, vectors, TOLERANCE_AT_INPUT)
     points, parts = (tensor.to(vectors) for tensor in gauss_legendre(steps))
     total = torch.zeros_like(vectors)
     for piece in pieces(request, len(points)):
@@ -86,12 +88,12 @@ def integrated_at_input(request: Request) -> Scores:
     return request.scores(values, request.tokens, **completeness)
 
 
-def _as_needed(request: Request, derivatives: Evaluate, mask: Tensor, reference: Tensor) -> Scores:
+def _as_needed(request: Request, derivatives: Evaluate, mask: Tensor, reference: Tensor, tolerance: float) -> Scores:
     """Scores with as many points on the path of each text as completeness needs; ``reference`` has their dtype."""
     integrals = integrate_paths(
         derivatives,
         len(mask),
-        tolerance=TOLERANCE,
+        tolerance=tolerance,
         least_change=LEAST_DIFFERENCE,
         most_points=MOST_POINTS,
         device=mask.device,

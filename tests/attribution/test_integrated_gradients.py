@@ -9,12 +9,19 @@ from torch import nn
 import attnfaith as af
 from attnfaith.adapters.pass_count import count_passes
 from attnfaith.attribution.attributor import Attributor
-from attnfaith.attribution.integrated_gradients import LARGE_GAP, LEAST_DIFFERENCE, MOST_POINTS, TOLERANCE
+from attnfaith.attribution.integrated_gradients import (
+    LARGE_GAP,
+    LEAST_DIFFERENCE,
+    MOST_POINTS,
+    TOLERANCE,
+    TOLERANCE_AT_INPUT,
+)
 from attnfaith.attribution.method import methods
 from attnfaith.functional.path_integral import FEWEST_POINTS
 from tests.helpers.methods import alone, assert_scores, families, in_double, items, tolerance_for
 
 LEVELS = ("attention", "input")
+TOLERANCES = {"attention": TOLERANCE, "input": TOLERANCE_AT_INPUT}
 pytestmark = pytest.mark.filterwarnings("ignore:The scores of integrated gradients are inexact")
 
 
@@ -33,7 +40,7 @@ def test_scores_are_complete_unless_reported_and_a_batch_is_its_texts(family, le
     together = as_needed(done.cut, done.inputs, level)
     whole = (together.values.sum(-1) + together.gap).abs().clamp_min(LEAST_DIFFERENCE)
     finished = together.passes < MOST_POINTS / 2
-    assert ((together.gap.abs() <= TOLERANCE * whole * (1 + 1e-6)) | ~finished).all()
+    assert ((together.gap.abs() <= TOLERANCES[level] * whole * (1 + 1e-6)) | ~finished).all()
     assert torch.equal(together.inexact, together.gap.abs() > LARGE_GAP * whole)
     assert ((together.passes >= FEWEST_POINTS) & (together.passes <= MOST_POINTS)).all()
     for text in range(len(done.inputs["input_ids"])):
@@ -80,7 +87,7 @@ def gate():
 def test_a_text_with_a_jump_on_its_path_gets_more_points(gate, level):
     scores = as_needed(gate, INPUTS, level, target=1)
     assert scores.passes[0] == FEWEST_POINTS
-    assert (scores.passes[1:] > 2 * FEWEST_POINTS).all()
+    assert (scores.passes[1:] > 1.5 * FEWEST_POINTS).all()
     assert not scores.inexact.any()
     fixed = as_needed(gate, INPUTS, level, target=1, steps=12)
     assert fixed.inexact[1:].any()
@@ -101,7 +108,7 @@ def test_a_text_is_the_integral_of_a_dense_rule(gate):
             (gradient,) = torch.autograd.grad(logits.softmax(-1)[:, 1].sum(), path)
             total += (gradient * vectors).sum(-1).sum(0) / count
         off = (ours[text, : len(total)] - total).abs().sum()
-        assert off <= 2 * TOLERANCE * total.sum().abs().clamp_min(LEAST_DIFFERENCE)
+        assert off <= 2 * TOLERANCE_AT_INPUT * total.sum().abs().clamp_min(LEAST_DIFFERENCE)
 
 
 @pytest.mark.parametrize("level", LEVELS)
