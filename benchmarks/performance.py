@@ -1,6 +1,7 @@
 """What an evaluation costs, as ratios within one run; the figures are stored, and make docs/performance.md.
 
 python -m benchmarks.performance
+python -m benchmarks.performance --only precision,scaling
 python -m benchmarks.performance --size full --only default,length
 python -m benchmarks.performance --page
 
@@ -30,7 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="usual", help="how much is measured")
     parser.add_argument("--small", action="store_const", const="small", dest="size", help="short for --size small")
-    parser.add_argument("--only", help=f"parts with commas, out of {', '.join(PARTS)}")
+    dear = [name for name, part in PARTS.items() if part.dear]
+    parser.add_argument(
+        "--only",
+        help=f"parts with commas, out of {', '.join(PARTS)}; by default all but {', '.join(dear)}, or, full, all",
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
         "--cpu-time",
@@ -40,7 +45,8 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=STORE, help="where figures are kept, part by part")
     parser.add_argument("--page", type=Path, nargs="?", const=PAGE, help="measure nothing; write the page")
     options = parser.parse_args()
-    chosen = options.only.split(",") if options.only else list(PARTS)
+    by_default = [name for name, part in PARTS.items() if options.size == "full" or not part.dear]
+    chosen = options.only.split(",") if options.only else by_default
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     if options.page is not None:

@@ -40,6 +40,8 @@ def test_the_parts_of_a_run_add_up_to_it(tiny):
     counted = sum(cost.positions for cost in found.parts.values())
     assert counted == passes.positions - cutting.positions
     assert found.positions == counted - found.parts["the trial on one text"].positions > 0
+    seconds = found.seconds - found.parts["the trial on one text"].seconds
+    assert found.throughput == pytest.approx(found.positions / seconds * found.plain / found.tokens)
     assert found.tokens == 3 * 8
     assert found.flipped == 0  # nothing flips this model
     assert found.passes == found.positions / 24
@@ -92,6 +94,28 @@ def test_the_command_writes_the_page_without_measuring(tmp_path, monkeypatch, ca
     with pytest.raises(SystemExit):
         performance.main()
     assert "there is no part defualt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], ["cheap"]), (["--size", "full"], ["cheap", "costly"]), (["--only", "costly"], ["costly"])],
+)
+def test_dear_parts_are_measured_where_they_are_named_and_other_figures_stay(
+    arguments, expected, tmp_path, monkeypatch, capsys
+):
+    made = {
+        name: parts.Part(name, name, lambda size, name=name: iter([Row(f"new {name}", 1.0)]), dear=name == "costly")
+        for name in ("cheap", "costly")
+    }
+    monkeypatch.setattr(performance, "PARTS", made)
+    for name in ("set_verbosity_error", "disable_progress_bar"):  # they would be silent in later tests too
+        monkeypatch.setattr(performance.logging, name, lambda: None)
+    store = tmp_path / "figures.json"
+    keep({name: [Row(f"old {name}", 2.0)] for name in made}, "usual", store)
+    monkeypatch.setattr("sys.argv", ["performance", "--threads", "1", "--store", str(store), *arguments])
+    performance.main()
+    works = {name: rows[0].work for name, _, rows in kept(store)}
+    assert works == {name: f"{'new' if name in expected else 'old'} {name}" for name in made}
 
 
 def test_a_library_that_is_absent_or_fails_is_a_row_with_the_reason(tiny, monkeypatch):

@@ -110,10 +110,10 @@ def sums_from_the_end(log_weights: Tensor, mass: Tensor, values: Tensor, kept_or
     means = (sums[1:] / sums[:1]).unflatten(1, kept_order.shape[:-1])
     for text in (finite.any(-1) & (spread > 600)).nonzero().flatten().tolist():  # exp(-745) is 0 in float64
         first = torch.ones(items, items, dtype=torch.bool, device=logs.device).tril()
-        for index in itertools.product(*(range(size) for size in kept_order.shape[:-2])):
-            chosen = kept_order[*index, text]
+        for place in itertools.product(*(range(size) for size in kept_order.shape[:-2])):
+            chosen = kept_order[*place, text]
             kept_logs = logs[text, chosen].masked_fill(~first, -torch.inf)
-            means[:, *index, text] = (torch.softmax(kept_logs, dim=-1) @ values[text, chosen]).T
+            means[:, *place, text] = (torch.softmax(kept_logs, dim=-1) @ values[text, chosen]).T
     return means.nan_to_num(0.0) * mass.double().unsqueeze(-1)
 
 

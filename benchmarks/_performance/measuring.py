@@ -76,8 +76,8 @@ class Measured:
 
     @property
     def throughput(self) -> float:
-        """Positions a second, over those of plain inference."""
-        return (self.positions / self.seconds) / (self.tokens / self.plain)
+        """Positions a second, over those of plain inference; the trial on one text is in neither of the two."""
+        return (self.positions / (self.seconds - self.parts[TRIAL].seconds)) / (self.tokens / self.plain)
 
 
 def measured(material: Material, **options: Any) -> Measured:

@@ -12,11 +12,13 @@ HEAD = """# Performance
 What an evaluation costs, as *ratios within one run*: to plain inference of the same texts with the same model on the
 same threads, or to another library at the same work. A ratio means much the same on every machine; seconds do not.
 `make bench`, from a clone, measures smaller forms of what is shown here in less than half an hour. These commands
-measure the full form, which takes some hours, and write this page:
+measure figures and write this page; those that were not measured again stay as they were. The first takes some ten
+minutes on two cores, the others more; `--size full` takes hours.
 
 ```sh
-python -m benchmarks.performance --size full
-make bench-peers SIZE=full  # beside libraries that attnfaith does not need, in an environment of their own
+python -m benchmarks.performance
+python -m benchmarks.performance --only precision,scaling
+make bench-peers  # beside libraries that attnfaith does not need, in an environment of their own
 python -m benchmarks.performance --page
 ```
 

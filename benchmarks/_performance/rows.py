@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-STORE = Path("build/performance.json")
+STORE = Path(__file__).parent / "figures.json"
+"""The figures of the page of the documentation."""
 NOT_MEASURED = "not measured"
 
 
