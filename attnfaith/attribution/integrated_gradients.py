@@ -75,7 +75,7 @@ def integrated_at_input(request: Request) -> Scores:
     start = baseline_vectors(request, vectors)
     difference = torch.where(request.tokens.unsqueeze(-1), vectors - start, 0)  # padding stays as it is
     if steps is None:
-        derivatives = partial(derivatives_on_path, request, vectors, difference)
+        derivatives = partial(_derivatives_at_input, request, vectors, difference)
         return _as_needed(request, derivatives, request.tokens, vectors, TOLERANCE_AT_INPUT)
     points, parts = (tensor.to(vectors) for tensor in gauss_legendre(steps))
     total = torch.zeros_like(vectors)
@@ -100,6 +100,21 @@ def _as_needed(request: Request, derivatives: Evaluate, mask: Tensor, reference:
     )
     completeness = _completeness(integrals.change.to(reference), integrals.values.to(reference), mask, MOST_POINTS)
     return request.scores(integrals.values.to(reference), mask, passes=integrals.points, **completeness)
+
+
+def _derivatives_at_input(
+    request: Request, vectors: Tensor, difference: Tensor, texts: Tensor, points: Tensor
+) -> tuple[Tensor, Tensor]:
+    """See `derivatives_on_path`; the text itself, point 1, is known from the capture and the gradient at the input."""
+    whole = points == 1
+    numbers = request.quantity(request.capture.logits)[texts]
+    derivatives = (request.token_gradients * difference).sum(-1)[texts]
+    if not bool(whole.all()):
+        inside = ~whole
+        numbers[inside], derivatives[inside] = derivatives_on_path(
+            request, vectors, difference, texts[inside], points[inside]
+        )
+    return numbers, derivatives
 
 
 def _derivatives_at_attention(request: Request, size: int, texts: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
