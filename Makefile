@@ -59,6 +59,8 @@ test-quick: $(STAMP)  ## those of `make test` without the slow ones
 	$(PYTEST) -m "not slow and not families and not examples"
 
 # Where other packages meet this one: models, tokenizers, data, features, tables, kernels, plots and the command line.
+# About a quarter of an hour on two cores. Left out are slow tests, and folders whose code goes through the same calls
+# (diagnostics, estimates, explanations, report) or is about numbers and damage rather than versions (independent, faults).
 OLDEST ?= .venv-oldest
 OLDEST_TESTS ?= tests/test_survey.py tests/adapters tests/attribution tests/cli tests/contracts tests/data tests/demo \
 	tests/evaluation tests/functional tests/metrics tests/models tests/plots tests/storage tests/text tests/training \
