@@ -13,6 +13,7 @@ from attnfaith.evaluation.token_hiding import hiding_for
 from attnfaith.tiny_models import tiny_model
 from tests.helpers.comparing import inputs_of
 from tests.helpers.hiding_by_hand import TEXTS, assert_hidden, prepared
+from tests.helpers.installed_families import is_older
 from tests.helpers.removal_batches import MASK_ID, cut_of, model_of, one_of
 
 HARD = [("deberta", None), ("deberta-v2", None), ("gemma2", None), ("mistral", "eager"), ("modernbert", "eager")]
@@ -70,6 +71,9 @@ def leaks(cut, hiding):
 @pytest.mark.parametrize(("family", "attention"), HARD)
 def test_a_deciding_token_that_would_read_what_is_hidden_is_protected(family, attention):
     cut, hiding = hard_hiding(family, attention)
+    if is_older() and not hiding.protects:
+        assert leaks(cut, hiding)[0] < 1e-5
+        pytest.skip("in this Transformers, the family's deciding token reads nothing that is hidden")
     assert (hiding.hide, hiding.protects) == ("attention_mask", True)
     assert "never hidden" in hiding.notes[0]
     leak, effect = leaks(cut, hiding)

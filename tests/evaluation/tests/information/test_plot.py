@@ -91,6 +91,7 @@ def test_what_was_not_measured_is_noted_and_attention_is_drawn():
     assert unreadable(figure) == []
 
 
+@pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation")  # pandas 2, where a column has no value
 def test_a_reason_stands_in_the_panel_of_a_head():
     item = refused("99 texts of 14 items or more are too few: 100 are needed").assign(group="1")
     summary = summarise(
