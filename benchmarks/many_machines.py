@@ -30,6 +30,7 @@ import torch
 
 import attnfaith as af
 from attnfaith.evaluation.run_manifest import finish
+from attnfaith.evaluation.stored_texts import SCHEMAS
 from attnfaith.storage.manifest import shards_of, unfinished
 from attnfaith.storage.run_store import Store
 from attnfaith.storage.table_files import TEXTS
@@ -89,6 +90,8 @@ def repeated(results: af.Results, size: int, folder: Path) -> None:
     tables = {name: results._store.table(name) for name in (TEXTS, *results.tests)}
     schemas = {name: results._store.schema(name) for name in tables}
     count = len(tables[TEXTS])
+    # stored texts are a fixed number, however many there are; empty tables take their place
+    empty = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
     first_ids = {name: table["text_id"].to_numpy() for name, table in tables.items()}
     for part in (1, 2):
         manifest = {**unfinished(results.manifest), "rows": size, "shard_size": SHARD}
@@ -98,7 +101,7 @@ def repeated(results: af.Results, size: int, folder: Path) -> None:
             ids = np.arange(shard * SHARD, min((shard + 1) * SHARD, size))
             store.write(
                 shard,
-                {name: _repeated(tables[name], first_ids[name], ids, count, schemas[name]) for name in tables},
+                empty | {name: _repeated(tables[name], first_ids[name], ids, count, schemas[name]) for name in tables},
                 f"rows {shard}",
             )
         finish(store, results.ran, seed=0, quiet=True)

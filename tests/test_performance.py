@@ -7,7 +7,7 @@ import pytest
 
 import attnfaith as af
 from attnfaith.adapters.pass_count import count_passes
-from benchmarks import performance
+from benchmarks import many_machines, performance
 from benchmarks._performance import material, page, parts, peers, point
 from benchmarks._performance.measuring import Parts, measured
 from benchmarks._performance.parts import PARTS, Size, exponent
@@ -151,6 +151,16 @@ def test_runs_in_processes_of_their_own(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["point", json.dumps([{"material": chosen, "rankigns": []}]), "1"])
     with pytest.raises(TypeError, match="unexpected keyword"):
         point.main()
+
+
+@pytest.mark.slow
+def test_results_are_repeated_to_a_larger_run_that_can_be_merged(tiny, tmp_path):
+    rows = [{"text": text} for text in tiny.texts]
+    evaluator = af.Evaluator(tiny.model, tiny.tokenizer)
+    few = {"rankings": ["attention"], "level": "attention", "tests": ["erasure"], "n_resamples": 9}
+    many_machines.repeated(evaluator.compute(rows, output_dir=tmp_path / "small", quiet=True, **few), 300, tmp_path)
+    assert all(cost(tmp_path).seconds > 0 for cost in many_machines.STEPS.values())
+    assert len(af.load_results(tmp_path / "all").table("erasure")) == 300 * 2
 
 
 def test_what_a_process_of_its_own_failed_with_is_said(tmp_path, monkeypatch):
