@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 STORED = Path(__file__).parents[2] / "docs" / "reproductions"
@@ -39,4 +40,6 @@ def per_cent(line):
 
 
 def number(line, digits=2):
+    if math.isnan(line["value"]):
+        return "undefined"
     return f"{line['value']:.{digits}f} [{line['low']:.{digits}f}, {line['high']:.{digits}f}]"

@@ -56,7 +56,8 @@ def wen():
             continue
         if not models:
             continue
-        runs += ["", f"`{data}`: run on so many {command(stored(f'wen-{data}'))}."]
+        more = "" if data in WEN_NINE else ", with `--ablations`"
+        runs += ["", f"`{data}`: run on so many {command(stored(f'wen-{data}'))}{more}."]
         for (encoder, attention, _), found in models.items():
             informative = f"{found['informative']['value']:.0f} of {found['ranks']['value']:.0f}"
             yield (
@@ -78,6 +79,7 @@ def wen_means():
     every = {("all", attention): published for attention, published in WEN.items()}
     for (encoder, attention), published in (every | WEN_CELLS).items():
         chosen = [value for name, value in taus.items() if name[2] == attention and encoder in ("all", name[1])]
+        chosen = [value for value in chosen if not np.isnan(value)]
         if chosen:
             cells = f"{np.mean(chosen):.2f} | {min(chosen):.2f} to {max(chosen):.2f} | {len(chosen)}"
         else:

@@ -168,3 +168,32 @@ def test_a_difference_of_more_than_five_hundredths_is_marked(tmp_path, monkeypat
     assert first.endswith("| 0.36 | 0.34 | 0.30 to 0.40 | -0.02 |")
     assert second.endswith("| 0.42 | 0.34 | 0.30 to 0.40 | -0.08 ! |")
     assert np.isclose(page.NEAR, 0.05)
+
+
+def test_how_much_tau_falls_and_rises_is_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "STORED", tmp_path)
+
+    def model(tau):
+        line = {"value": tau, "low": tau, "high": tau, "texts": 9}
+        other = dict.fromkeys(("accuracy", "weighted_kendall_corrected", "informative", "ranks"), line | {"value": 1.0})
+        return {"result": other | {"paper": {"weighted_kendall": line}}}
+
+    taus = {
+        "BiLSTM/additive/softmax": 1.0,
+        "BiLSTM/additive/fixed attention, untrained": 0.25,
+        "BiLSTM/dot/softmax": 0.5,
+        "BiLSTM/dot/gumbel": 0.75,
+        "CNN/dot/softmax": 0.5,
+        "MLP/dot/softmax": float("nan"),
+        "CNN/dot/gumbel": 0.25,
+    }
+    about = {"paper": "wen", "data": "sst2", "train": 1, "dev": 1, "test": 1, "epochs": 1}
+    results = {"about": about, "values": {name: model(tau) for name, tau in taus.items()}}
+    (tmp_path / "wen-sst2.json").write_text(json.dumps(results))
+    (fixed,) = (line for line in page.wen_fixed() if "of an untrained model" in line)
+    assert "| +0.71 | +0.75 | 1.00 [1.00, 1.00] | 0.25 [0.25, 0.25] |" in fixed
+    gumbel = "\n".join(page.wen_gumbel())
+    assert "| BiLSTM | dot | 0.50 [0.50, 0.50] | 0.75 [0.75, 0.75] | +0.25 |" in gumbel
+    assert "dot 1 of 2 (published: 25 of 33)" in gumbel
+    assert "| `sst2` | MLP | dot | undefined | 1.00 [nan, nan] |" in "\n".join(page.wen())
+    assert "| all | dot | 0.45 | 0.50 | 0.50 to 0.50 | 2 |" in list(page.wen_means())
