@@ -20,6 +20,8 @@ from attnfaith.parameter_names import option_names
 
 FAILED, WRONG, STORAGE = 1, 2, 3
 """0 is for what went well; usage errors are 2 too."""
+OTHER_NAMES = dict.fromkeys(("--limit", "--max-samples", "--num-samples", "--sample"), "--max-texts")
+"""Options of other tools, and the option of attnfaith that does the same."""
 
 
 class ErrorReportingGroup(TyperGroup):
@@ -57,10 +59,14 @@ class ErrorReportingGroup(TyperGroup):
 
 @contextmanager
 def _visible_refusals() -> Iterator[None]:
-    """Escape control characters in the messages of typer, which repeat the input."""
+    """Escape control characters in the messages of typer, which repeat the input, and name the option that is meant."""
     try:
         yield
     except Exception as error:
+        meant = OTHER_NAMES.get(getattr(error, "option_name", ""))
+        command = getattr(getattr(error, "ctx", None), "command", None)
+        if meant and any(meant in parameter.opts for parameter in getattr(command, "params", ())):
+            error.possibilities = [meant]  # type: ignore[attr-defined]
         if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
             error.message = visible(error.message, "\n")  # type: ignore[attr-defined]
         raise

@@ -64,6 +64,14 @@ def test_errors_are_one_plain_message_and_an_exit_code(error, code, monkeypatch)
     assert (result.exit_code, result.stdout, result.stderr) == (code, "", f"Error: {error}\n")
 
 
+@pytest.mark.parametrize(("command", "told"), [("evaluate", True), ("explain", False)])
+def test_an_option_of_other_tools_is_answered_with_ours_where_the_command_has_it(command, told):
+    refused = run(command, "model", "data", "--limit", "5")
+    assert refused.exit_code == 2
+    assert "No such option: --limit" in refused.stderr
+    assert ("--max-texts" in refused.stderr) == told
+
+
 def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
     monkeypatch.setattr("attnfaith.evaluation.results.load_results", lambda path: 1 / 0)
     result = run("compare", "a", "b")
