@@ -52,7 +52,7 @@ test: $(STAMP)  ## every test but those below, the slow ones too, and every exam
 test-families: $(STAMP)  ## the tests of `make test` that are drawn over families of models, on all the other families
 	$(PYTEST) -m families tests
 
-test-examples: $(STAMP)  ## execute the notebooks, the scripts of the papers (in their small form) and the demo, and check what they say
+test-examples: $(STAMP)  ## run the notebooks, the scripts of the papers and the benchmarks (in their small form), the demo, and several processes, and check them
 	$(PYTEST) -m examples tests
 
 test-quick: $(STAMP)  ## those of `make test` without the slow ones

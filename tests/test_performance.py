@@ -137,7 +137,7 @@ def test_a_library_that_is_absent_or_fails_is_a_row_with_the_reason(tiny, monkey
     assert slower.holds == "yes"
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 def test_runs_in_processes_of_their_own(monkeypatch, capsys):
     chosen = {"kind": "bert", "shape": "tiny", "length": 8, "count": 3}
     few = {"rankings": ["attention"], "level": "attention", "n_resamples": 9}
@@ -153,7 +153,7 @@ def test_runs_in_processes_of_their_own(monkeypatch, capsys):
         point.main()
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 def test_results_are_repeated_to_a_larger_run_that_can_be_merged(tiny, tmp_path):
     rows = [{"text": text} for text in tiny.texts]
     evaluator = af.Evaluator(tiny.model, tiny.tokenizer)
@@ -172,7 +172,7 @@ def test_what_a_process_of_its_own_failed_with_is_said(tmp_path, monkeypatch):
         point.in_a_process([{"material": {}}], threads=1)
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["precision", "length", "networks"])
 def test_a_part_in_its_small_form(name):

@@ -120,6 +120,18 @@ def config_value(config: Any, *names: str) -> Any:
     return None
 
 
+def hidden_width(model: nn.Module) -> int | None:
+    """How wide the hidden states of a model are, by its configuration; None if it does not say.
+
+    Example:
+        >>> from attnfaith.tiny_models import tiny_model
+        >>> hidden_width(tiny_model("bert"))
+        32
+    """
+    width = config_value(getattr(model, "config", None), "hidden_size", "d_model", "n_embd", "dim")
+    return width if isinstance(width, int) and width > 0 else None
+
+
 def position_limit(model: nn.Module) -> int | None:
     """The largest number of tokens that a model takes, by its configuration and position tables; None without limit.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import nn
 
-from attnfaith.adapters.dummy_inputs import config_value
+from attnfaith.adapters.dummy_inputs import hidden_width
 from attnfaith.evaluation.batch import RunConfig
 from attnfaith.evaluation.rankings import Ranking
 from attnfaith.evaluation.tests.base import Test
@@ -45,9 +45,7 @@ class TextCost:
         )
         needed = {name for test in tests for name in test.needs} - {test.name for test in tests}
         tests = [*tests, *(registered[name]() for name in sorted(needed))]
-        stated = getattr(model, "config", None)
-        width = None if stated is None else config_value(stated, "hidden_size", "d_model", "n_embd", "dim")
-        return cls(config, tests, 2.0 * weights, width if isinstance(width, int) and width > 0 else None)
+        return cls(config, tests, 2.0 * weights, hidden_width(model))
 
     def forward(self, tokens: int) -> float:
         """One forward pass of a text, in tokens; long texts cost more, since the attention grows with their square."""
@@ -59,8 +57,7 @@ class TextCost:
         Decisions that flip early need fewer.
         """
         found = {"capture": 1.0}
-        rankings = dict.fromkeys(ranking for listed in self.config.rankings.values() for ranking in listed)
-        for ranking in rankings:
+        for ranking in dict.fromkeys(self._rankings):
             found[str(ranking)] = _passes_of(ranking, tokens)
         for test in self.tests:
             found[test.name] = test.passes(self.config, tokens)
@@ -69,24 +66,28 @@ class TextCost:
     def work(self, lengths: Sequence[int]) -> float:
         """The work on the texts of a batch, in tokens of a forward pass.
 
-        For the capture and the rankings they are padded to one length. Tests put the texts that they change into
-        batches of their own, of similar lengths.
+        For the capture and most rankings they are padded to one length. Passes that each text needs another number of
+        are divided by length: those of tests, which change texts, and of rankings that take as many as a text needs.
         """
         longest = max(lengths)
-        padded, alone = self.forward(longest) * self._on_batch(longest), (self._on_text(tokens) for tokens in lengths)
-        return len(lengths) * padded + sum(alone)
+        together = self.forward(longest) * self._passes_by_length(longest, False)
+        return len(lengths) * together + sum(
+            self.forward(tokens) * self._passes_by_length(tokens, True) for tokens in lengths
+        )
 
-    def _on_batch(self, tokens: int) -> float:
+    def _passes_by_length(self, tokens: int, by_length: bool) -> float:
+        """The passes of a text whose batches are divided by length, or those of the others."""
         names = {test.name for test in self.tests}
-        return sum(count for name, count in self.passes(tokens).items() if name not in names)
+        names |= {str(ranking) for ranking in self._rankings if ranking.method.most_passes is not None}
+        return sum(count for name, count in self.passes(tokens).items() if (name in names) == by_length)
 
-    def _on_text(self, tokens: int) -> float:
-        return self.forward(tokens) * sum(test.passes(self.config, tokens) for test in self.tests)
+    @property
+    def _rankings(self) -> Iterator[Ranking]:
+        return (ranking for listed in self.config.rankings.values() for ranking in listed)
 
     def weight(self, label: str) -> float:
         """How many forward passes a counted pass is worth, by what it is for."""
-        rankings = (ranking for listed in self.config.rankings.values() for ranking in listed)
-        return next((_backward(ranking) for ranking in rankings if str(ranking) == label), 1.0)
+        return next((_backward(ranking) for ranking in self._rankings if str(ranking) == label), 1.0)
 
 
 def _backward(ranking: Ranking) -> float:

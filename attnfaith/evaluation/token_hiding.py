@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
-from attnfaith.adapters.dummy_inputs import config_value, position_tables
+from attnfaith.adapters.dummy_inputs import config_value, hidden_width, position_tables
 from attnfaith.adapters.inference_state import inference_state
 from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import relative_difference, scale_of, tolerance_of
@@ -29,7 +29,8 @@ WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
 - delete: taken out, so that the rest moves up.
 """
 BUDGET = 2048  # tokens in one pass through the model, so that activations stay in the processor's cache
-OVERHEAD = 32  # what a pass costs on a processor besides its tokens, in tokens
+OVERHEAD, MEASURED_WIDTH = 32, 384
+"""What a pass costs on a processor besides its tokens, in tokens of a model whose hidden states are so wide."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,7 @@ class Hiding:
         lengths = present.sum(1)
         order = lengths.argsort(descending=True, stable=True)
         ordered = lengths[order].tolist()
-        # without padding a pass has texts of one length; an accelerator has room for more than a pass of one length
-        overhead = 0 if self.pad is None else OVERHEAD if tokens.device.type == "cpu" else budget
-        sizes = pass_sizes(ordered, budget=budget, overhead=overhead)
+        sizes = pass_sizes(ordered, budget=budget, overhead=self._overhead(tokens.device.type, budget))
         parts = []
         with inference_state(self.cut.model, gradients=False):
             for rows in order.split(sizes):
@@ -95,6 +94,15 @@ class Hiding:
                 parts.append(self._run(inputs, deciding, texts[rows], present[rows], keep[rows], stays[rows], width))
         logits = torch.cat(parts)
         return torch.empty_like(logits).index_copy_(0, order, logits)
+
+    def _overhead(self, device: str, budget: int) -> int:
+        """What a pass costs besides its tokens, in tokens: much in a narrow model, where a token costs little."""
+        if self.pad is None:
+            return 0  # then a pass has texts of one length
+        width = hidden_width(self.cut.model)
+        if device != "cpu" or width is None:
+            return budget  # an accelerator has room for more than a pass of one length
+        return min(budget, round(OVERHEAD * (MEASURED_WIDTH / width) ** 2))
 
     def hidden(self, inputs: Mapping[str, Any], deciding: Tensor | None, keep: Tensor) -> dict[str, Any]:
         """The inputs of a batch with only some tokens left, ``[B, L]``; what is hidden is left out only by deletion.

@@ -276,7 +276,7 @@ def by_two(bert, flan, tmp_path_factory):
     return {name: (arguments, printed[name], folder / name) for name, arguments in asked.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 def test_two_processes_write_what_one_writes(by_two, tmp_path):
     asked, printed, folder = by_two["all"]
     first = run(*asked, "--output", tmp_path / "one")
@@ -290,7 +290,7 @@ def test_two_processes_write_what_one_writes(by_two, tmp_path):
         pd.testing.assert_frame_equal(*tables, check_exact=False, rtol=0, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 def test_two_processes_stop_where_one_stops(by_two, tmp_path):
     """Whether to go on is decided for both; the files are the same bytes."""
     asked, _, folder = by_two["some"]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers import commands
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="finds workers in /proc")]
+pytestmark = [pytest.mark.examples, pytest.mark.skipif(sys.platform != "linux", reason="finds workers in /proc")]
 LIMIT, SHARDS = 400, 20
 
 

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.adapters.dummy_inputs import hidden_width
 from attnfaith.adapters.pass_count import count_passes
 from attnfaith.errors import InputError
+from attnfaith.evaluation import token_hiding
 from attnfaith.evaluation.token_hiding import WAYS, hiding_for
 from attnfaith.tiny_models import tiny_model
 from tests.helpers.comparing import inputs_of
@@ -138,8 +140,12 @@ def test_hiding_leaves_the_model_as_it_was():
     assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
 
 
-def test_short_texts_are_not_padded_to_long_ones():
+@pytest.mark.parametrize(("measured", "padded"), [(32, False), (384, True)])
+def test_short_texts_are_not_padded_to_long_ones_unless_a_pass_costs_more(measured, padded, monkeypatch):
+    """In a narrow model a token costs little beside a pass, and all share one."""
+    monkeypatch.setattr(token_hiding, "MEASURED_WIDTH", measured)
     _, inputs, deciding, hiding = prepared("bert", lengths=LONG)
+    assert hidden_width(hiding.cut.model) == 32
     proved = hiding.proved(inputs, deciding)
     tokens = inputs["attention_mask"].bool()
     short = torch.zeros_like(tokens)
@@ -148,4 +154,4 @@ def test_short_texts_are_not_padded_to_long_ones():
     keep = torch.cat((tokens[[0, 1] * 10], short[[0, 1] * 10]))
     with count_passes() as count:
         proved.run(inputs, deciding, texts, keep)
-    assert (count.rows, count.positions) == (40, 10 * sum(LONG) + 20 * 3)
+    assert (count.rows, count.positions) == (40, 40 * max(LONG) if padded else 10 * sum(LONG) + 20 * 3)
