@@ -78,7 +78,8 @@ class TextCost:
     def _passes_by_length(self, tokens: int, by_length: bool) -> float:
         """The passes of a text whose batches are divided by length, or those of the others."""
         names = {test.name for test in self.tests}
-        names |= {str(ranking) for ranking in self._rankings if ranking.method.most_passes is not None}
+        at_input = (ranking for ranking in self._rankings if ranking.level == "input")  # others take no whole pass
+        names |= {str(ranking) for ranking in at_input if ranking.method.most_passes is not None}
         return sum(count for name, count in self.passes(tokens).items() if (name in names) == by_length)
 
     @property
