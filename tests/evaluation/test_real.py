@@ -22,7 +22,7 @@ def figure(summary, name, level, ranking, ranking_level="attention", other=""):
     return rows.iloc[0]
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 def test_the_two_levels_of_a_fine_tuned_transformer_differ_and_the_verdict_says_so(data_dir):
     evaluator = af.Evaluator(data_dir / "models" / "minilm-sst2")
     texts = pd.read_parquet(data_dir / "sst2-test.parquet").sample(40, random_state=0)
