@@ -100,7 +100,7 @@ def test_several_orders_at_once_equal_each_by_itself(cut_family):
         items, order.gather(1, (capture.lengths.unsqueeze(1) - 1 - torch.arange(len(order[0]))) % len(order[0])), order
     )
     together = cut.prefixes(capture, torch.stack((order, turned, order)))
-    assert torch.equal(together[0], together[2])
+    assert_same(together[0], together[2], capture.logits, cut_family.tolerance)  # experts are run on other rows together
     for logits, one in zip(together, (order, turned, order), strict=True):
         assert_same(logits, cut.prefixes(capture, one), capture.logits, cut_family.tolerance)
 
