@@ -157,7 +157,9 @@ def test_odd_options_of_an_attributor(flan, given):
 
 
 @pytest.mark.parametrize("name", parameters(af.Evaluator.compute))
-def test_an_evaluation(evaluator, name):
+def test_an_evaluation(evaluator, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # "." is data too: every file of the folder
+
     @FULL
     @given(value=VALUES)
     @example(value=None)
