@@ -84,7 +84,9 @@ def derivatives_on_path(
             inputs = first_positions(select_texts(request.inputs, len(vectors), index), tokens.shape[1], width)
             path = difference[index, :width]
             leaf = (vectors[index, :width] - (1 - points[chosen]).to(vectors)[:, None, None] * path).requires_grad_()
-            if request.rules is nullcontext:
+            if (
+                request.rules is nullcontext
+            ):  # the tail was proved to have the derivative, and not what other rules give
                 logits = adapter.logits_on((rows[0][index], rows[1][index]), inputs, leaf.clone())
             else:
                 with request.rules():

@@ -66,8 +66,8 @@ class TextCost:
     def work(self, lengths: Sequence[int]) -> float:
         """The work on the texts of a batch, in tokens of a forward pass.
 
-        For the capture and most rankings they are padded to one length. Passes that each text needs another number of
-        are divided by length: those of tests, which change texts, and of rankings that take as many as a text needs.
+        The capture and most rankings pad all texts of a batch to the longest. Tests, and rankings that take as many
+        passes as a text needs, put texts of similar lengths together.
         """
         longest = max(lengths)
         together = self.forward(longest) * self._passes_by_length(longest, False)

@@ -30,7 +30,7 @@ WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
 """
 BUDGET = 2048  # tokens in one pass through the model, so that activations stay in the processor's cache
 OVERHEAD, MEASURED_WIDTH = 32, 384
-"""What a pass costs on a processor besides its tokens, in tokens of a model whose hidden states are so wide."""
+"""What a pass costs besides its tokens: on a processor as much as 32 tokens, where hidden states are 384 wide."""
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ NEAR_CHANCE = 0.25
 
 _POWER = 1 + 0.8416 / 1.9600
 """How much wider than its own half-width a 95 % interval must fit, to be clear of a limit four times in five."""
-_SO_MANY = 100_000
-"""No verdict advises more texts than this."""
+_MOST_ADVISED = 100_000
+"""No verdict advises more texts than these."""
 
 
 class Label(StrEnum):
@@ -133,7 +133,7 @@ def texts_needed(skill: SummaryValue, limit: float, texts: int) -> float:
     distance = abs(skill.value - limit)
     half = skill.high - skill.value if skill.value < limit else skill.value - skill.low
     needed = max(texts + 1, texts * (_POWER * half / distance) ** 2) if distance > 0 else math.inf
-    if needed > _SO_MANY:
+    if needed > _MOST_ADVISED:
         return math.inf
     unit = 10 ** max(0, math.floor(math.log10(needed)) - 1)
     return math.ceil(needed / unit) * unit
