@@ -110,11 +110,26 @@ def is_folder(path: Path) -> bool:
         return False
 
 
+def entries_of(folder: Path) -> list[os.DirEntry[str]]:
+    """What a folder holds; nothing if another writer has removed it."""
+    try:
+        return list(os.scandir(folder))
+    except FileNotFoundError:
+        return []
+
+
 def make_folder(path: Path) -> None:
     """Make a folder if there is none; a link is refused, because files would be written elsewhere."""
-    path.mkdir(exist_ok=True)
-    if path.is_symlink():
+    mode = None
+    while mode is None:
+        with contextlib.suppress(FileExistsError):
+            path.mkdir()
+        with contextlib.suppress(FileNotFoundError):  # another writer removed it in between
+            mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
         raise StorageError(f"{str(path)!r} is a symbolic link; expected a folder. Remove the link.")
+    if not stat.S_ISDIR(mode):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
 def remove_leftovers(folder: Path, *, include_live_writers: bool) -> None:
@@ -122,7 +137,7 @@ def remove_leftovers(folder: Path, *, include_live_writers: bool) -> None:
 
     A writer that loses its temporary file writes it again. A file that cannot be removed stays and does no harm.
     """
-    for entry in list(os.scandir(folder)):
+    for entry in entries_of(folder):
         match = LEFTOVER.fullmatch(entry.name)
         if match is None or entry.path in _WRITING:
             continue

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 
 from attnfaith.errors import StorageError
 from attnfaith.storage import sealed_table
-from attnfaith.storage.atomic_files import is_folder, make_folder, put_new
+from attnfaith.storage.atomic_files import entries_of, is_folder, make_folder, put_new
 from attnfaith.storage.table_files import TEXT_ID, TEXTS
 from attnfaith.validation import short_repr
 
@@ -44,10 +43,7 @@ class Pieces:
         """The files by shard, in the order in which they were written; files with other names are ignored."""
         files: dict[int, dict[int, Path]] = {}
         if is_folder(self.folder):
-            entries: list[os.DirEntry[str]] = []
-            with contextlib.suppress(FileNotFoundError):  # another process removed the folder meanwhile
-                entries = list(os.scandir(self.folder))
-            for entry in entries:
+            for entry in entries_of(self.folder):
                 match = _PIECE.fullmatch(entry.name)
                 if match is not None:
                     shard, number = int(match[1]), int(match[2])

@@ -20,7 +20,7 @@ from attnfaith.errors import InputError, StorageError
 from attnfaith.parameter_names import parameter
 from attnfaith.storage import manifest as manifests
 from attnfaith.storage import sealed_table
-from attnfaith.storage.atomic_files import is_folder
+from attnfaith.storage.atomic_files import entries_of
 from attnfaith.validation import short_repr
 
 TEXTS = "texts"
@@ -137,10 +137,10 @@ class TableFiles:
         folder = self._directory / table
         if not manifests.is_name(table) or not folder.is_dir():
             return {}
-        if not is_folder(folder):
+        if folder.is_symlink():
             raise StorageError(f"{str(folder)!r} is a symbolic link; expected a folder. Remove the link.")
         files = {}
-        for entry in os.scandir(folder):
+        for entry in entries_of(folder):
             if _SHARD.fullmatch(entry.name):
                 number = int(entry.name.partition(".")[0])
                 file = self.file(table, number)

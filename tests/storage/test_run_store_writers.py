@@ -118,6 +118,29 @@ def test_a_writer_whose_temporary_file_is_removed_makes_it_again(tmp_path):
     assert len(removed) == 2
 
 
+def test_a_folder_that_another_writer_removes_is_made_again(tmp_path):
+    """As the folder of pieces is removed by whoever completes the last shard."""
+    from attnfaith.storage import atomic_files
+
+    mkdir, removed = atomic_files.Path.mkdir, []
+
+    def robbed(path, *arguments, **options):
+        mkdir(path, *arguments, **options)
+        if len(removed) < 2:
+            removed.append(path)
+            path.rmdir()
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(atomic_files.Path, "mkdir", robbed)
+        atomic_files.make_folder(tmp_path / "unfinished")
+    assert (tmp_path / "unfinished").is_dir()
+    assert len(removed) == 2
+    atomic_files.remove_leftovers(tmp_path / "gone meanwhile", include_live_writers=True)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        atomic_files.make_folder(tmp_path / "file")
+
+
 def test_threads_evaluate_into_one_folder(tmp_path):
     """Four evaluators of the same model: the same results for all, and the bytes of a run by itself."""
     chosen = [QUICK[name] for name in ("erasure", "information")]
