@@ -126,8 +126,6 @@ GONE = [("esm", "its own vector"), ("xlm", "its own vector"), ("xlm", "the other
 @pytest.mark.parametrize(("family", "lost"), GONE)
 def test_a_deciding_token_that_the_mask_removes_as_a_query_is_protected(family, lost):
     model, inputs, deciding, hiding = prepared(family)
-    assert (hiding.hide, hiding.protects) == ("attention_mask", True)
-    assert "as a query too" in hiding.notes[0]
     unprotected = replace(hiding, protects=False).slow
     before, keep = without_it(unprotected, inputs, deciding)
     ids = inputs["input_ids"].clone()
@@ -135,6 +133,13 @@ def test_a_deciding_token_that_the_mask_removes_as_a_query_is_protected(family, 
         ids[0, deciding[0]] = ids[0, deciding[0] + 1]
     else:
         ids[0, keep[0]] = ids[0, keep[0]].roll(1) // 2 + 20
+    if is_older() and not hiding.protects:
+        leak, effect = leaks(cut_of(family), hiding)
+        assert leak <= 1e-10 * effect
+        assert float((without_it(unprotected, inputs, deciding, ids)[0] - before).abs().max()) > 1e-2
+        pytest.skip("in this Transformers, the family's attention mask leaves the deciding token as a query")
+    assert (hiding.hide, hiding.protects) == ("attention_mask", True)
+    assert "as a query too" in hiding.notes[0]
     assert torch.equal(without_it(unprotected, inputs, deciding, ids)[0], before), "it is a query: this proves nothing"
     with torch.no_grad():
         visible = [model(**{**inputs, "input_ids": item}).logits[0] for item in (ids, inputs["input_ids"])]
