@@ -49,7 +49,9 @@ def greedy_at_attention(request: Request) -> Scores:
     for step in range(int(capture.lengths.max())):
         logits = request.cut.rerun(capture, keep=remaining.unsqueeze(1) & ~alone)
         margin = request.decision.margin(before.expand_as(logits), logits).masked_fill(~remaining, torch.inf)
-        first = margin.argmin(-1, keepdim=True)
+        rounding = ROUNDINGS * torch.finfo(logits.dtype).eps * logits.abs().amax((1, 2)).unsqueeze(-1)
+        # Of items that change nothing (outside an attention window, say) the first, not the one that rounding prefers.
+        first = (margin <= margin.amin(-1, keepdim=True) + rounding).int().argmax(-1, keepdim=True)
         is_present = remaining.gather(-1, first)
         score = (capture.lengths - step).double().unsqueeze(-1)  # by the length of the text, not of the batch
         values.scatter_(-1, first, torch.where(is_present, score, values.gather(-1, first)))

@@ -47,6 +47,7 @@ class Diagnostic(ABC):
         caveats: what its numbers do not say.
         reported: the estimates that a report shows, and what it calls them.
         percentages: those of them that are shares.
+        differences: those of them that are differences of shares.
     """
 
     name: ClassVar[str]
@@ -56,6 +57,7 @@ class Diagnostic(ABC):
     caveats: ClassVar[tuple[str, ...]]
     reported: ClassVar[Mapping[str, str]]
     percentages: ClassVar[tuple[str, ...]] = ()
+    differences: ClassVar[tuple[str, ...]] = ()
     citation: ClassVar[str] = WIEGREFFE_PINTER
 
     @abstractmethod

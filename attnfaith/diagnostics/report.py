@@ -9,7 +9,7 @@ from pathlib import Path
 from attnfaith.diagnostics.base import Diagnostic, Figures
 from attnfaith.diagnostics.diagnosis import Diagnosis
 from attnfaith.diagnostics.known import diagnostics
-from attnfaith.estimates.lookup import SummaryValue, decimals
+from attnfaith.estimates.lookup import SummaryValue, decimals, signed_points
 from attnfaith.report.estimate_tables import EstimateGrid
 from attnfaith.report.inline_svg import inline_svg
 from attnfaith.report.output_file import check_report_path, write_page
@@ -71,18 +71,17 @@ def _grid(diagnostic: Diagnostic, figures: Figures) -> EstimateGrid:
     """The estimates that the diagnostic reports: a row for each kind of model or seed."""
     reported = diagnostic.reported
     rows = list(dict.fromkeys(of for figure in reported for of in figures.all_names(figure)))
-    cells = [
-        (of or "all", *(_cell(figures.get(figure, of), share=figure in diagnostic.percentages) for figure in reported))
-        for of in rows
-    ]
+    cells = [(of or "all", *(_cell(figures.get(figure, of), figure, diagnostic) for figure in reported)) for of in rows]
     notes = dict.fromkeys(figures.get(figure, of).note for figure in reported for of in rows)
     return EstimateGrid("Estimates", ("model", *reported.values()), tuple(cells), tuple(note for note in notes if note))
 
 
-def _cell(value: SummaryValue, *, share: bool) -> str:
+def _cell(value: SummaryValue, figure: str, diagnostic: Diagnostic) -> str:
     if not value.known:
         return ""
-    return str(value) if share else decimals(value)
+    if figure in diagnostic.differences:
+        return signed_points(value)
+    return str(value) if figure in diagnostic.percentages else decimals(value)
 
 
 def _flat(value: object, prefix: str = "") -> list[tuple[str, object]]:

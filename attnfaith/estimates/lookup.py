@@ -157,15 +157,22 @@ def percent(value: float, low: float = math.nan, high: float = math.nan) -> str:
 
 
 def decimals(figure: SummaryValue) -> str:
-    """Format a number that is no share, such as a correlation, with its interval.
+    """Format a number that is no share, such as a correlation, with its interval; a third digit where it is small.
 
     Example:
         >>> decimals(SummaryValue(0.619, 0.58, 0.66)), decimals(SummaryValue(-0.001)), decimals(SummaryValue())
-        ('0.62 [0.58, 0.66]', '0.00', 'undefined')
+        ('0.62 [0.58, 0.66]', '-0.001', 'undefined')
+        >>> decimals(SummaryValue(0.0031, 0.0018, 0.0052)), decimals(SummaryValue(2e-6)), decimals(SummaryValue(0.0))
+        ('0.003 [0.002, 0.005]', 'under 0.001', '0.00')
     """
     if not figure.known:
         return "undefined"
-    value, low, high = (f"{round(number, 2) + 0.0:.2f}" for number in (figure.value, figure.low, figure.high))
+    digits = 3 if 0 < abs(figure.value) < 0.0095 else 2
+    value, low, high = (
+        f"{round(number, digits) + 0.0:.{digits}f}" for number in (figure.value, figure.low, figure.high)
+    )
+    if 0 < figure.value < 0.0005 and not figure.low < 0:
+        value = "under 0.001"
     return value if math.isnan(figure.low) else f"{value} [{low}, {high}]"
 
 

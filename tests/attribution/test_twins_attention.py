@@ -1,5 +1,7 @@
 """Each attention-level method's slow twin: finite differences, loops, the model's own attention, rollout in numpy."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,10 @@ import torch
 import attnfaith as af
 from attnfaith.attribution.attributor import Attributor
 from attnfaith.tiny_models import tiny_model
+from tests.helpers.comparing import inputs_of
 from tests.helpers.difference_quotients import FLOAT32, OUTPUTS, also, close, close_of, explained, step_of
 from tests.helpers.full_forward import erase_slow
-from tests.helpers.methods import FEW_STEPS, ask, in_double
+from tests.helpers.methods import FEW_STEPS, alone, ask, in_double, items
 
 pytestmark = FEW_STEPS
 TAILS = ["bert", "eurobert", "HANrnn", *also("llama", "gpt2", "t5", "deberta-v2", "FLANrnn", "FLANnoenc")]
@@ -116,6 +119,24 @@ def test_greedy_takes_what_lowers_the_margin_most(family):
         other = Tail(family, text, "probability", target=(tail.target + 1) % 3)
         for asked in (tail, other):
             assert asked.scores("greedy").tolist() == [expected[item] for item in tail.items]
+
+
+def test_greedy_gives_what_changes_nothing_the_same_place_in_every_batch():
+    """Of items outside the window of the final attention, rounding would prefer one alone and another in a batch."""
+    base = tiny_model("modernbert", dtype=torch.float64)
+    config = copy.deepcopy(base.config)
+    config.layer_types, config.local_attention = ["full_attention", "sliding_attention"], 8
+    model = type(base)(config).double().eval()
+    model.load_state_dict(base.state_dict(), strict=False)
+    cut = af.cut(model)
+    for seed in range(4):
+        inputs = inputs_of(model, lengths=(9, 13, 17), seed=seed)
+        request, together = ask(cut, "attention", "greedy", inputs)
+        outside = (request.capture.weights == 0).all(1) & request.capture.mask
+        assert outside.sum(1).tolist() == [4, 8, 12]
+        for text in range(3):
+            assert torch.equal(items(together, text), items(ask(cut, "attention", "greedy", alone(inputs, text))[1], 0))
+            assert together.values[text][outside[text]].diff().unique().tolist() == [-1], "neighbours, the first first"
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "eurobert"])

@@ -13,6 +13,7 @@ from attnfaith.diagnostics.known import diagnostics
 from attnfaith.diagnostics.probe.mlp import train_probe
 from attnfaith.diagnostics.retraining import Retraining
 from attnfaith.errors import InputError, UnsupportedModelError
+from attnfaith.estimates.lookup import signed_points
 from attnfaith.training import fit
 from tests.helpers.training_data import rows, small, weights
 
@@ -128,6 +129,10 @@ def test_the_report_loads_nothing_and_has_every_diagnostic(diagnosis, tmp_path):
         assert f'id="test-{name}"' in page
         assert diagnostics[name].question in page
     assert page.count("<svg") == len(diagnosis.tests)
+    for name in ("uniform", "probe"):
+        figures = diagnosis.figures(name)
+        for of in figures.names("accuracy_difference"):
+            assert f"<td>{signed_points(figures.get('accuracy_difference', of))}</td>" in page
     assert "Wiegreffe" in page
 
 

@@ -1,5 +1,6 @@
 """Statistics: against scipy and loops, coverage of known truths, and degenerate cases."""
 
+import inspect
 import itertools
 import math
 import time
@@ -104,12 +105,13 @@ def test_searching_a_window_around_the_middle_first_changes_no_median(rng, monke
 # figures, against scipy
 
 
-def scipy_interval(values, statistic, *, paired=False, n=20_000):
+SEED = "rng" if "rng" in inspect.signature(stats.bootstrap).parameters else "random_state"  # before scipy 1.15
+
+
+def scipy_interval(values, statistic, *, paired=False, confidence=0.95, n=20_000):
     data = values if isinstance(values, tuple) else (values,)
-    result = stats.bootstrap(
-        data, statistic, n_resamples=n, method="percentile", paired=paired, rng=np.random.default_rng(0), batch=1000
-    )
-    return result.confidence_interval
+    options = {"paired": paired, "confidence_level": confidence, "batch": 1000, SEED: np.random.default_rng(0)}
+    return stats.bootstrap(data, statistic, n_resamples=n, method="percentile", **options).confidence_interval
 
 
 @pytest.mark.parametrize("confidence", [0.95, 0.8])
@@ -118,10 +120,7 @@ def test_mean_and_median_agree_with_scipy(rng, confidence):
     resamples = Resamples(80, resamples=20_000, confidence=confidence)
     for draws_of, statistic in ((resamples.draws, np.mean), (resamples.median_draws, np.median)):
         low, high = resamples.interval(draws_of(values))
-        expected = stats.bootstrap(
-            (values,), statistic, n_resamples=20_000, method="percentile", confidence_level=confidence, batch=1000,
-            rng=np.random.default_rng(0),
-        ).confidence_interval  # fmt: skip
+        expected = scipy_interval(values, statistic, confidence=confidence)
         width = expected.high - expected.low
         assert low[0] == pytest.approx(expected.low, abs=0.05 * width)
         assert high[0] == pytest.approx(expected.high, abs=0.05 * width)

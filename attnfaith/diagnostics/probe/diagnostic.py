@@ -54,7 +54,8 @@ class Probe(Diagnostic):
         "f1": "macro F1",
         "f1_difference": "minus uniform (F1)",
     }
-    percentages: ClassVar[tuple[str, ...]] = ("accuracy", "accuracy_difference", "f1", "f1_difference")
+    percentages: ClassVar[tuple[str, ...]] = ("accuracy", "f1")
+    differences: ClassVar[tuple[str, ...]] = ("accuracy_difference", "f1_difference")
 
     def plans(self, session: Session) -> list[Plan]:
         """None of its own: the probe is trained when it is measured."""

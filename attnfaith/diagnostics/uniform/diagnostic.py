@@ -53,7 +53,8 @@ class Uniform(Diagnostic):
         "f1": "macro F1",
         "f1_difference": "minus learned (F1)",
     }
-    percentages: ClassVar[tuple[str, ...]] = ("accuracy", "accuracy_difference", "f1", "f1_difference")
+    percentages: ClassVar[tuple[str, ...]] = ("accuracy", "f1")
+    differences: ClassVar[tuple[str, ...]] = ("accuracy_difference", "f1_difference")
 
     def plans(self, session: Session) -> list[Plan]:
         """A model with learned and one with uniform attention for each seed."""
