@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
 from transformers import AutoModelForSequenceClassification
 
 from attnfaith.adapters.cut import Cut, cut
@@ -102,6 +103,11 @@ class Session:
     def outputs(self, plan: Plan, part: str) -> Outputs:
         """The outputs of a trained model, which is trained first if it is not there."""
         return self._outputs(plan.name, part, lambda: self.opened(plan))
+
+    def measured(self, **columns: Any) -> pd.DataFrame:
+        """A row for each test text: its number, its class, and what was measured of it."""
+        part = self.texts["test"]
+        return pd.DataFrame({"text_id": [row.number for row in part.rows], "gold": part.labels, **columns})
 
     def record(self, plan: Plan) -> dict[str, Any]:
         """The record of the training of a model."""

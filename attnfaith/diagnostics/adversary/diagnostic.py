@@ -69,27 +69,23 @@ class Adversary(Diagnostic):
 
     def measure(self, session: Session) -> dict[str, pd.DataFrame]:
         """A row for each text and model on the test texts, what was chosen, and the chosen one examined."""
-        base, part = session.base("test"), session.texts["test"]
+        base = session.base("test")
         results = validated(session)
         chosen, near = choose(results, session.max_distance)
         models = {_label(plan): session.outputs(plan, "test") for plan in self.plans(session)}
         if "seeds" in session.tests:
             models |= {f"seed {seed}": session.outputs(Plan("learned", seed), "test") for seed in session.seeds}
         models[UNIFORM] = uniform_like(base)
-        fixed = {
-            "text_id": [row.number for row in part.rows],
-            "gold": part.labels,
-            "base_prediction": base.predictions,
-        }
-        tables = []
-        for model, other in models.items():
-            measured = {
-                "model": model,
-                "jsd": attention_distances(base, other),
-                "tvd": output_distances(base, other) if model != UNIFORM else np.nan,
-                "prediction": other.predictions,
-            }
-            tables.append(pd.DataFrame({**fixed, **measured}))
+        tables = [
+            session.measured(
+                base_prediction=base.predictions,
+                model=model,
+                jsd=attention_distances(base, other),
+                tvd=output_distances(base, other) if model != UNIFORM else np.nan,
+                prediction=other.predictions,
+            )
+            for model, other in models.items()
+        ]
         selection = pd.DataFrame(
             {
                 "model": [_label(result.plan) for result in results],

@@ -65,13 +65,12 @@ class Probe(Diagnostic):
         """A row for each text, guide and seed."""
         guides = guides_of(session)
         vocabulary = sorted({number for part in PARTS for text in session.texts[part].encoded for number in text.ids})
-        part, tables = session.texts["test"], []
+        tables = []
         for guide, (origin, outputs) in guides.items():
             for seed in session.seeds:
                 name = f"probe-{origin}-{seed}"
                 chosen = _predictions(session, name, outputs, seed, vocabulary, learned=guide == LEARNED)
-                fixed = {"text_id": [row.number for row in part.rows], "gold": part.labels}
-                tables.append(pd.DataFrame({**fixed, "kind": guide, "seed": seed, "prediction": chosen}))
+                tables.append(session.measured(kind=guide, seed=seed, prediction=chosen))
         return {self.name: pd.concat(tables, ignore_index=True)}
 
     def summarise(self, tables: Tables, facts: Mapping[str, Any], options: Mapping[str, Any]) -> pd.DataFrame:

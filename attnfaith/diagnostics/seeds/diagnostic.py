@@ -60,10 +60,8 @@ class Seeds(Diagnostic):
 
     def measure(self, session: Session) -> dict[str, pd.DataFrame]:
         """A row for each text and seed."""
-        base, part = session.base("test"), session.texts["test"]
+        base = session.base("test")
         fixed = {
-            "text_id": [row.number for row in part.rows],
-            "gold": part.labels,
             "max_weight": largest_weights(base),
             "uniform_jsd": attention_distances(base, uniform_like(base)),
             "base_prediction": base.predictions,
@@ -72,14 +70,12 @@ class Seeds(Diagnostic):
         for plan in self.plans(session):
             other = session.outputs(plan, "test")
             tables.append(
-                pd.DataFrame(
-                    {
-                        **fixed,
-                        "seed": plan.seed,
-                        "jsd": attention_distances(base, other),
-                        "tvd": output_distances(base, other),
-                        "prediction": other.predictions,
-                    }
+                session.measured(
+                    **fixed,
+                    seed=plan.seed,
+                    jsd=attention_distances(base, other),
+                    tvd=output_distances(base, other),
+                    prediction=other.predictions,
                 )
             )
         return {self.name: pd.concat(tables, ignore_index=True)}

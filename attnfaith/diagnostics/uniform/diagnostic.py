@@ -74,12 +74,16 @@ class Uniform(Diagnostic):
 
     def measure(self, session: Session) -> dict[str, pd.DataFrame]:
         """A row for each text, kind and seed."""
-        part, tables = session.texts["test"], []
         base = session.base("test").predictions
-        for plan in self.plans(session):
-            chosen = session.outputs(plan, "test").predictions
-            fixed = {"text_id": [row.number for row in part.rows], "gold": part.labels, "base_prediction": base}
-            tables.append(pd.DataFrame({**fixed, "kind": plan.kind, "seed": plan.seed, "prediction": chosen}))
+        tables = [
+            session.measured(
+                base_prediction=base,
+                kind=plan.kind,
+                seed=plan.seed,
+                prediction=session.outputs(plan, "test").predictions,
+            )
+            for plan in self.plans(session)
+        ]
         return {self.name: pd.concat(tables, ignore_index=True)}
 
     def summarise(self, tables: Tables, facts: Mapping[str, Any], options: Mapping[str, Any]) -> pd.DataFrame:
