@@ -84,6 +84,10 @@ def variants(study):
         rotation, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((300, vectors.matrix.shape[1])))
         wide = replace(vectors, matrix=(vectors.matrix @ rotation.T).astype(np.float32))
         yield "vectors rotated into 300 numbers", replace(study, vectors=wide), 0
+        spread = study.model_settings | {"initializer_range": float(wide.matrix.std())}
+        together = replace(study, texts=replace(texts, train=more), model_settings=spread, vectors=wide)
+        yield "more texts, drawn numbers and 300 numbers together", together, 0
+        yield "these together, and twice the epochs", replace(together, epochs=2 * study.epochs), 0
 
 
 def experiments(study, encoder, step):
