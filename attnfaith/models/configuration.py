@@ -14,6 +14,7 @@ CHOICES = {
     "normaliser": ("softmax", "gumbel", "sparsemax"),
     "activation": ("relu", "tanh", "linear"),
     "query_segment": (0, 1),
+    "problem_type": (None, "single_label_classification", "multi_label_classification", "regression"),
 }
 
 _MOST = {"vocab_size": 10**8, "embedding_size": 10**5, "hidden_size": 10**5, "deep_layers": 1000}
@@ -49,6 +50,7 @@ class AttentionClassifierConfig(FieldConfig):
         sentence_token_id: the token between sentences. It is not a word.
         sep_token_id: the token between the texts of a pair. It is not a word; a sentence ends there.
         structural_token_ids: further tokens that are not words, such as [CLS].
+        problem_type: as Transformers know it; None is left to the labels.
 
     Example:
         >>> AttentionClassifierConfig(encoder="conv", kernels=[(3, 50), (5, 50)], num_labels=5).num_labels
@@ -80,6 +82,7 @@ class AttentionClassifierConfig(FieldConfig):
     sep_token_id: int | None = 2
     sentence_token_id: int | None = 3
     structural_token_ids: Sequence[int] = ()
+    problem_type: str | None = None
 
     def __post_init__(self, **kwargs: object) -> None:
         # Transformers refuses a single class. Here one logit is allowed: its sigmoid is the probability of class 1.

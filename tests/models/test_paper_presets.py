@@ -88,3 +88,5 @@ def test_bad_input_is_refused():
         models.from_preset("HANrnn", vocab_size=30, dataset="sst")
     with pytest.raises(InputError, match="no dropout"):
         models.from_preset("HANrnn", vocab_size=30, dropout=0.5)
+    with pytest.raises(InputError, match=r"problem_type to be one of .*'regression'; got 'regresion'"):
+        models.from_preset("FLANrnn", vocab_size=20, problem_type="regresion")
