@@ -114,7 +114,7 @@ def evaluate(
     chosen_rankings, share = rankings_of(rankings), share_of_points(precision)
     chosen_part, page = part_of(part), _report_path(report)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
-    with _kept(output), bars(quiet):
+    with _kept(output, max_texts), bars(quiet):
         from attnfaith.evaluation.evaluator import Evaluator
 
         evaluator = Evaluator(
@@ -205,15 +205,15 @@ def _report_path(given: str | None) -> Path | None:
 
 
 @contextmanager
-def _kept(output: str) -> Iterator[None]:
-    """On an interrupt, say how much is kept and how to continue."""
+def _kept(output: str, most: int | None) -> Iterator[None]:
+    """On an interrupt, say how much is kept, of how many rows at most, and how to continue."""
     try:
         yield
     except KeyboardInterrupt as stopped:
-        raise KeyboardInterrupt(f"Interrupted. {_progress(output)}") from stopped
+        raise KeyboardInterrupt(f"Interrupted. {_progress(output, most)}") from stopped
 
 
-def _progress(output: str) -> str:
+def _progress(output: str, most: int | None) -> str:
     from attnfaith.storage.manifest import NAME, read_manifest, rows_of
     from attnfaith.storage.run_folder import RunFolder
     from attnfaith.storage.run_store import Store
@@ -228,5 +228,6 @@ def _progress(output: str) -> str:
         finished, rows = Store(folder, manifest).kept_rows(), rows_of(manifest)
     except (AttnFaithError, OSError):
         return f"What is done is kept in {output!r}: the same command goes on from there."
+    rows = rows if rows is None or most is None else min(rows, most)
     count = f"{finished:,} rows" if rows is None else f"{finished:,} of {rows:,} rows"
     return f"{count} are done and kept in {output!r}: the same command goes on from there."

@@ -50,7 +50,6 @@ class AttentionClassifierConfig(FieldConfig):
         sentence_token_id: the token between sentences. It is not a word.
         sep_token_id: the token between the texts of a pair. It is not a word; a sentence ends there.
         structural_token_ids: further tokens that are not words, such as [CLS].
-        problem_type: as Transformers know it; None is left to the labels.
 
     Example:
         >>> AttentionClassifierConfig(encoder="conv", kernels=[(3, 50), (5, 50)], num_labels=5).num_labels
@@ -82,7 +81,6 @@ class AttentionClassifierConfig(FieldConfig):
     sep_token_id: int | None = 2
     sentence_token_id: int | None = 3
     structural_token_ids: Sequence[int] = ()
-    problem_type: str | None = None
 
     def __post_init__(self, **kwargs: object) -> None:
         # Transformers refuses a single class. Here one logit is allowed: its sigmoid is the probability of class 1.

@@ -93,7 +93,7 @@ def from_preset(
     """
     from transformers import PreTrainedTokenizerBase
 
-    from attnfaith.models.configuration import AttentionClassifierConfig
+    from attnfaith.models.configuration import CHOICES, AttentionClassifierConfig
     from attnfaith.models.modeling import AttentionClassifier
 
     settings = preset(name, dataset=dataset).config
@@ -116,6 +116,8 @@ def from_preset(
         raise InputError(
             f"AttentionClassifierConfig has no {', '.join(unknown)}; see its documentation.", code="unknown-name"
         )
+    # Some versions of Transformers refuse another one with an error of their own, others take it.
+    validation.one_of(overrides.get("problem_type"), CHOICES["problem_type"], "problem_type")
     return AttentionClassifier(AttentionClassifierConfig(**(settings | {"num_labels": num_labels} | overrides)))
 
 

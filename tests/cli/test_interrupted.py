@@ -97,6 +97,22 @@ def test_an_interrupt_inside_a_shard_keeps_its_batches(flan, many, undisturbed, 
     assert result.stdout.splitlines()[:-2] == undisturbed[1].splitlines()[:-2]
 
 
+def test_an_interrupt_of_a_sample_counts_the_rows_of_the_sample(flan, many, tmp_path, monkeypatch):
+    from attnfaith.evaluation.runner import Runner
+
+    columns, sizes = Runner._columns, []
+
+    def third_is_stopped(self, members):
+        sizes.append(len(members))
+        if len(sizes) == 3:
+            raise KeyboardInterrupt
+        return columns(self, members)
+
+    monkeypatch.setattr(Runner, "_columns", third_is_stopped)
+    result = run("evaluate", flan, many, "--output", tmp_path / "run", "--max-texts", 100, *FEW)
+    refused(result, 130, f"Interrupted. {sum(sizes[:2])} of 100 rows are done and kept")
+
+
 def test_an_interrupt_before_anything_is_written(flan, reviews, tmp_path, monkeypatch):
     def stopped(*arguments, **named):
         raise KeyboardInterrupt
