@@ -26,8 +26,8 @@ from attnfaith.training import fit
 
 # %%
 LABELS = {0: "negative", 1: "mixed", 2: "positive"}
-rows = short_reviews(2_260, classes=3)
-test, validation, train = rows[:60], rows[60:260], rows[260:]
+rows = short_reviews(5_360, classes=3)
+test, validation, train = rows[:60], rows[60:360], rows[360:]
 
 tokenizer = af.models.WordTokenizer.train([row["text"] for row in train], min_count=2)
 torch.manual_seed(0)

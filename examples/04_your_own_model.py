@@ -16,7 +16,7 @@ import attnfaith as af
 from attnfaith.demo.corpus import short_reviews
 
 # %%
-rows = short_reviews(2_100)
+rows = short_reviews(5_100)
 test, train = rows[:100], rows[100:]
 tokenizer = af.models.WordTokenizer.train([row["text"] for row in train], min_count=2)
 
@@ -26,7 +26,7 @@ def batch_of(rows):
     return {name: texts[name] for name in ("input_ids", "attention_mask")}
 
 
-def train_plainly(model, epochs=4):
+def train_plainly(model, epochs=5):
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for epoch in range(epochs):
         for start in range(0, len(train), 32):
@@ -51,7 +51,7 @@ class Attentive(nn.Module):
     def __init__(self, words, width=32):
         super().__init__()
         self.embed = nn.Embedding(words, width)
-        self.mix = nn.Conv1d(width, width, 5, padding=2)
+        self.mix = nn.Conv1d(width, width, 9, padding=4)
         self.score = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
         self.decide = nn.Linear(width, 2)
 
@@ -95,7 +95,7 @@ class Gated(nn.Module):
     def __init__(self, words, width=32):
         super().__init__()
         self.embed = nn.Embedding(words, width)
-        self.mix = nn.Conv1d(width, width, 5, padding=2)
+        self.mix = nn.Conv1d(width, width, 9, padding=4)
         self.gate = nn.Linear(width, 1)
         self.decide = nn.Linear(width, 2)
 

@@ -31,8 +31,8 @@ from attnfaith.demo.corpus import short_reviews
 # `load_dataset`.
 
 # %%
-rows = short_reviews(5_000)
-validation, train = rows[:200], rows[200:]
+rows = short_reviews(5_500)
+validation, train = rows[:500], rows[500:]
 
 words = sorted({word for row in train for word in re.findall(r"\w+|[^\w\s]", row["text"].lower())})
 special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -73,7 +73,7 @@ model = ModernBertForSequenceClassification(
 # %%
 arguments = TrainingArguments(
     "training",
-    num_train_epochs=4,
+    num_train_epochs=5,
     learning_rate=5e-3,
     per_device_train_batch_size=32,
     eval_strategy="epoch",

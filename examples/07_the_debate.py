@@ -18,12 +18,12 @@ from attnfaith.training import fit
 # that the debate was about. The texts: generated reviews, whose decisive words are known.
 
 # %%
-rows = short_reviews(2_400)
-test, validation, train = rows[:200], rows[200:400], rows[400:]
+rows = short_reviews(5_700)
+test, validation, train = rows[:200], rows[200:700], rows[700:]
 tokenizer = af.models.WordTokenizer.train([row["text"] for row in train], min_count=2)
 torch.manual_seed(0)
 model = af.models.from_preset("FLANrnn", num_labels=2, tokenizer=tokenizer, embedding_size=32)
-history = fit(model, tokenizer, train, validation, learning_rate=5e-3, epochs=5)
+history = fit(model, tokenizer, train, validation, learning_rate=5e-3, epochs=3)
 print(f"accuracy: {history.best['validation_accuracy']:.2f}")
 
 # %% [markdown]

@@ -20,13 +20,14 @@ CLAIMS = {
         assert "Gradient x attention does better" in str(results)
     """,
     "03": """
-        assert history.best["validation_accuracy"] > 0.7 and results.verdict.level == "input"
+        assert history.best["validation_accuracy"] > 0.9 and results.verdict.level == "input"
         assert "Your ranking 'LIME' is faithful: it removes" in str(results)
         assert "Your ranking 'people' is" in str(results)
         assert "People marked" in str(results)
     """,
     "04": """
         assert "one position" in str(cut) and "better" in str(results)
+        assert results.table()["correct"].mean() > 0.85 and gated_results.table()["correct"].mean() > 0.85
         assert "yours" in str(af.cut(gated, example=batch_of(test[:4]))) and gated_results.verdict.level == "attention"
     """,
     "05": """
@@ -36,12 +37,12 @@ CLAIMS = {
         assert not results.table("erasure").query("ranking == 'smooth_gradient'")["undefined"].any()
     """,
     "06": """
-        assert log["eval_attention_efficiency"].iloc[-1] > 0.2 and len(log) == 4
-        assert log["eval_accuracy"].iloc[-1] > 0.85
+        assert log["eval_attention_efficiency"].iloc[-1] > 0.2 and len(log) == 5
+        assert log["eval_accuracy"].iloc[-1] > 0.9
     """,
     "07": """
         assert results.verdict.label in ("unfaithful or partly", "partly", "partly or faithful")
-        assert len(results.tests) == 8 and history.best["validation_accuracy"] > 0.8
+        assert len(results.tests) == 8 and history.best["validation_accuracy"] > 0.9
         assert all(results.verdict.parts[test] for test in results.tests if test != "erasure")
     """,
 }
