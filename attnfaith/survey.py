@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import transformers
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
-from transformers.utils import logging
 
 from attnfaith.adapters.cut import cut
 from attnfaith.adapters.self_check import SelfCheck
 from attnfaith.errors import AttnFaithError, InputError, message_of
+from attnfaith.quiet import quiet_transformers
 from attnfaith.tiny_models import model_types as known_types
 from attnfaith.tiny_models import tiny_model
 from attnfaith.validation import did_you_mean, short_repr
@@ -110,14 +110,9 @@ def _try_family(model_type: str) -> Family:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence the warnings of families about kernels that are not installed and lengths that are rounded up."""
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(before)
+    with quiet_transformers(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _on_one_line(error: BaseException) -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,9 +17,9 @@ from transformers import AutoModelForSequenceClassification, PreTrainedConfig, P
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 from transformers.pytorch_utils import Conv1D
-from transformers.utils import logging
 
 from attnfaith.errors import AttnFaithError, InputError
+from attnfaith.quiet import quiet_transformers
 from attnfaith.transformers_versions import option_names
 from attnfaith.validation import did_you_mean, short_repr
 
@@ -184,7 +182,7 @@ def tiny_model(
     if dtype is torch.float64:
         settings["experts_implementation"] = "eager"  # the default's grouped product does not support float64
     try:
-        with _quiet(), torch.random.fork_rng(devices=[]):
+        with quiet_transformers(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             config = _tiny_config(CONFIG_MAPPING[model_type], SPECIAL.get(model_type, {}), num_labels=num_labels)
             drawn = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
@@ -194,17 +192,6 @@ def tiny_model(
     except Exception as error:  # a family's code may raise anything; the survey prints it as the reason
         raise AttnFaithError(f"No tiny {model_type!r} could be made: {type(error).__name__}: {error}") from error
     return model.eval()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence Transformers' warnings about the default configurations of some families."""
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
 
 
 def _tiny_config(config_class: type[PreTrainedConfig], special: dict[str, Any], **extra: Any) -> PreTrainedConfig:

@@ -18,6 +18,7 @@ from attnfaith.adapters.cut import Cut
 from attnfaith.attribution.method import methods
 from attnfaith.errors import AttnFaithError, InputError, UnsupportedModelError
 from attnfaith.models.auto_classes import register
+from attnfaith.quiet import quiet_transformers
 from attnfaith.validation import short_repr
 
 MAX_LABELS, MAX_LAYERS = 10**6, 10**4
@@ -107,16 +108,17 @@ def load(model: Any, tokenizer: Any = None) -> tuple[Any, Any]:
         return _load(model, tokenizer)
 
 
-def load_body(model: Any, **options: Any) -> tuple[Any, Any, bool]:
+def load_body(model: Any, tokenizer: Any = None, **options: Any) -> tuple[Any, Any, bool]:
     """Load a classifier to be trained, which may lack a trained head, and its tokenizer; True if it lacks one.
 
     Args:
         model: a folder or a name on the hub.
+        tokenizer: used in place of the one that is stored with the model.
         options: entries of the configuration, such as ``num_labels``.
     """
     from transformers import AutoModelForSequenceClassification
 
-    with _loading(model):
+    with _loading(model), quiet_transformers():  # the report on a head that is missing
         loaded, info = AutoModelForSequenceClassification.from_pretrained(
             model, output_loading_info=True, trust_remote_code=False, weights_only=True, **options
         )
@@ -130,7 +132,7 @@ def load_body(model: Any, **options: Any) -> tuple[Any, Any, bool]:
                 "which would be random numbers. Save the model again.",
                 code="broken-model",
             )
-        tokenizer = _load_tokenizer(model)
+        tokenizer = _load_tokenizer(model) if tokenizer is None else tokenizer
     return loaded.float() if _halved(loaded) else loaded, tokenizer, bool(lacking)
 
 

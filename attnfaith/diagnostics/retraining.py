@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers import PreTrainedModel
 
+from attnfaith.attribution.model_loading import load_body
 from attnfaith.diagnostics.texts import Texts
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.models.configuration import AttentionClassifierConfig
@@ -98,27 +99,21 @@ class Retraining:
                 if self.vectors is not None:
                     model.set_word_vectors(self.tokenizer, self.vectors)
             else:
-                model = self._from_checkpoint(base.config)
+                model = self._from_checkpoint(base)
         return model.to(base.device).float()
 
-    def _from_checkpoint(self, config: Any) -> Any:
-        assert self.start is not None
-        try:
-            return AutoModelForSequenceClassification.from_pretrained(
-                self.start,
-                num_labels=config.num_labels,
-                id2label=config.id2label,
-                label2id=config.label2id,
-                problem_type=config.problem_type,
-                ignore_mismatched_sizes=True,
-                trust_remote_code=False,
-                weights_only=True,
-            )
-        except (OSError, ValueError, KeyError) as error:
-            reason = " ".join(str(error).split())
+    def _from_checkpoint(self, base: Any) -> Any:
+        options = {name: getattr(base.config, name) for name in ("num_labels", "id2label", "label2id", "problem_type")}
+        model, _, _ = load_body(self.start, self.tokenizer, ignore_mismatched_sizes=True, **options)
+        shapes, expected = ({name: part.shape for name, part in of.named_parameters()} for of in (model, base))
+        if shapes != expected:
+            name = next(name for name in (*expected, *shapes) if shapes.get(name) != expected.get(name))
             raise InputError(
-                f"The checkpoint {short_repr(self.start)} cannot be loaded: {reason[:300]}", code="model-not-found"
-            ) from error
+                f"The checkpoint {short_repr(self.start)} is of another architecture than the diagnosed model: {name} "
+                f"is {_shape(shapes.get(name))} in it, and {_shape(expected.get(name))} in the model. Give as "
+                f"{parameter('start')} the checkpoint that this model was fine-tuned from."
+            )
+        return model
 
     def train(
         self,
@@ -158,6 +153,10 @@ class Retraining:
             **arguments,
         )
         return model, history
+
+
+def _shape(shape: Sequence[int] | None) -> str:
+    return "absent" if shape is None else " x ".join(map(str, shape))
 
 
 def recorded_training(model: Any) -> dict[str, Any]:

@@ -125,7 +125,8 @@ class Seeds(Diagnostic):
         if again.clear_of(base):
             lines.append(
                 f"The retrained models reach {percent(again.value)} accuracy and the diagnosed one "
-                f"{percent(base.value)}: they were not trained alike, and the divergence contains that difference."
+                f"{percent(base.value)}: they were not trained alike, or the diagnosed one has read these texts in "
+                "training. The divergence contains that difference."
             )
         return lines
 
