@@ -158,8 +158,8 @@ def duration(seconds: float, *, seconds_too: bool = False) -> str:
     """A duration in words, as exact as an estimate is; with ``seconds_too`` exact to the second.
 
     Example:
-        >>> [duration(value) for value in (0.4, 42.0, 200.0, 5000.0, 200_000.0)]
-        ['1 s', '42 s', '3 min', '1 h 23 min', '2 days 8 h']
+        >>> [duration(value) for value in (0.4, 42.0, 200.0, 1500.0, 5000.0, 200_000.0)]
+        ['1 s', '42 s', '3 min', '25 min', '1 h 23 min', '2 days 8 h']
         >>> duration(200.0, seconds_too=True)
         '3 min 20 s'
     """

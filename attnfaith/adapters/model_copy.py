@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnfaith.adapters.linear_layers import speed_up
+
 NO_PADDING = -1  # a padding id that no text contains: every token is real
 ATTENTION = "_attn_implementation_internal"  # the attribute of a Transformers configuration with its attention's name
 _MARK = "_attnfaith_shared_copy"  # the attribute of the copy's outermost module with its `SharedCopy`
@@ -137,6 +139,7 @@ class SharedCopy:
             if isinstance(node.copy, nn.Module):
                 node.copy.training = False
                 node.copy._compiled_call_impl = None
+                speed_up(node.copy)
                 config = getattr(node.copy, "config", None)
                 for part in (config, getattr(config, "text_config", None)):
                     # a decoder without a padding token refuses two texts at once although neither has padding

@@ -6,8 +6,11 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 import attnfaith as af
 from benchmarks._performance import material, measuring, peers
@@ -70,9 +73,23 @@ def default_evaluation(size: Size) -> Iterator[Row]:
     yield Row(f"default evaluate, {chosen.name}", measurement.ratio, PLAIN, 80)
     yield Row("forward passes a text", measurement.passes, "passes")
     yield from _breakdown(measurement)
+    with without_onednn():
+        fewer = measured(material.sst(size.pick(4, 48, 436)) or chosen)
+    yield Row("the same with linear layers as PyTorch runs them", fewer.ratio, PLAIN)
     if size.name != "small":
         all_rankings = measured(material.sst(size.pick(8, 48, 436)) or chosen, rankings="all")
         yield Row("the same with all rankings", all_rankings.ratio, PLAIN)
+
+
+@contextmanager
+def without_onednn() -> Iterator[None]:
+    """Run linear layers as PyTorch does; see `attnfaith.adapters.linear_layers`."""
+    onednn: Any = torch.backends.mkldnn
+    before, onednn.enabled = onednn.enabled, False
+    try:
+        yield
+    finally:
+        onednn.enabled = before
 
 
 def _breakdown(measurement: Measured) -> Iterator[Row]:
