@@ -3,7 +3,8 @@
 What ``cut(model)`` does, in order:
 
 1. `cut` unwraps and checks the model (`input_checks`) and makes up a short text (`dummy_inputs`) if none is given.
-2. `model_copy` makes a copy that shares the owner's weights; `inference_state` lends it to one thread at a time.
+2. `model_copy` makes a copy that shares the owner's weights, with faster `linear_layers`; `inference_state` lends it to
+   one thread at a time.
 3. `original_model` runs the owner's model, and proves that the copy computes the same with an attention that shows its
    weights.
 4. A model with a registered `adapter` (such as `affine`, for attnfaith's own) is checked by `choose_tail`, and done.

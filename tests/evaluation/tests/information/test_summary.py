@@ -144,7 +144,7 @@ def test_a_start_without_a_tau_is_counted():
     flat = with_information(table_of([0.5, 0.4, 0.3]), [[0.3, 0.3, 0.3], [0.5, 0.4, 0.3], [0.5, 0.3, 0.4]])
     summary = summarise(flat, texts())
     row = estimate(summary, "weighted_kendall_seeds")
-    assert "undefined at 1 of 3" in row["note"]
+    assert row["note"] == "from the smallest to the largest of 3 k-means seeds; undefined at 1 of 3"
     assert row["high"] == pytest.approx(1)
     assert row["low"] < row["value"] < row["high"]
     assert row["value"] == pytest.approx((1 + weighted_kendall([3, 2, 1], [0.5, 0.3, 0.4])) / 2)
