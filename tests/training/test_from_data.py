@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from pathlib import Path
 
 import fsspec
 import numpy as np
@@ -312,8 +313,11 @@ def test_word_vectors(tmp_path):
     (tmp_path / "v.txt").write_text("".join(lines))
     np.save(tmp_path / "m.npy", vectors)
     (tmp_path / "m.txt").write_text("\n".join(words))
-    for name in ("v.txt", "m.npy"):
-        folder = tmp_path / f"of {name}"
+    (tmp_path / "other").mkdir()
+    np.save(tmp_path / "other" / "n.npy", vectors)
+    (tmp_path / "other" / "words-of-n.txt").write_text("\n".join(words))
+    for name in ("v.txt", "m.npy", "other/n.npy"):
+        folder = tmp_path / f"of {Path(name).name}"
         train("FLANnoenc", NAMED, output_dir=folder, vectors=tmp_path / name, freeze_vectors=True, **QUICK)
         model, tokenizer = loaded(folder)
         found = model.embeddings.weight[tokenizer.convert_tokens_to_ids(words)]
@@ -322,6 +326,9 @@ def test_word_vectors(tmp_path):
         (tmp_path / "bad.txt").write_text(content)
         with pytest.raises(InputError, match=words):
             train("FLANnoenc", NAMED, output_dir=tmp_path / "bad", vectors=tmp_path / "bad.txt", **QUICK)
+    (tmp_path / "other" / "words-of-others.txt").touch()  # now nobody knows whose words they are
+    with pytest.raises(InputError, match="words"):
+        train("FLANnoenc", NAMED, output_dir=tmp_path / "bad", vectors=tmp_path / "other" / "n.npy", **QUICK)
 
 
 @pytest.fixture
