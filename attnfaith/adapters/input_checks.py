@@ -87,7 +87,8 @@ def _check_others(model: nn.Module, extra_inputs: dict[str, Any], ids: Tensor) -
     for name, value in extra_inputs.items():
         if "input_ids" in accepted and name not in accepted and not open_ended:
             raise InputError(
-                f"{type(model).__name__} has no input {short_repr(name)}. It has: {', '.join(sorted(accepted))}.",
+                f"{type(model).__name__} has no input {short_repr(name)}. Leave it out; the model has "
+                f"{', '.join(sorted(accepted))}.",
                 code="unknown-name",
             )
         if name not in ("token_type_ids", "position_ids"):

@@ -142,7 +142,8 @@ class DataSource:
         if column is None:
             return
         if column == "label" and column not in self._table.columns and not required:
-            self.notes += ("The data have no column 'label', so nothing is said of right and wrong.",)
+            another = f"{parameter('label_column')} names another one"
+            self.notes += (f"The data have no column 'label', so nothing is said of right and wrong; {another}.",)
             return
         check_columns(self._table.columns, {"label_column": [column]})
         self._labels = LabelReader(

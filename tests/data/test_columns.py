@@ -64,7 +64,9 @@ def test_misspelt_columns(form, argument, tmp_path):
 def test_the_default_label_column_may_be_absent():
     source = open_data([{"text": "a"}], labels=THREE)
     assert rows_of(source) == [Row(0, "a")]
-    assert source.notes == ("The data have no column 'label', so nothing is said of right and wrong.",)
+    assert source.notes == (
+        "The data have no column 'label', so nothing is said of right and wrong; label_column names another one.",
+    )
     with pytest.raises(InputError, match="no column 'stars'"):
         open_data([{"text": "a"}], labels=THREE, label_column="stars")
     assert open_data([{"text": "a", "label": "?"}], labels=THREE, label_column=None).notes == ()
