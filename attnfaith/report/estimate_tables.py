@@ -57,7 +57,7 @@ def test_tables(test: Test, results: Results) -> list[EstimateGrid]:
             (
                 test.row_name(key, keys) if any(key) else "all texts",
                 *(_cell(found.get(key, SummaryValue()), share=words in shares) for words, found in columns.items()),
-                str(max(found[key].texts for found in columns.values() if key in found)),
+                f"{max(found[key].texts for found in columns.values() if key in found):,}",
             )
             for key in keys
         )
@@ -123,7 +123,7 @@ def _of_slice(table: pd.DataFrame, level: str) -> Sequence[str]:
     ]
     removed, control_removed, skill = cells
     placed = skill if removed.texts >= FEW else SummaryValue()
-    return [str(removed.texts), *(_cell(cell, share=True) for cell in (removed, control_removed, placed))]
+    return [f"{removed.texts:,}", *(_cell(cell, share=True) for cell in (removed, control_removed, placed))]
 
 
 def _slice_name(label: str, labels: Sequence[str]) -> str:

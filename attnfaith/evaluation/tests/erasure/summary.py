@@ -101,7 +101,7 @@ def _efficiency(grid: ErasureMatrix, note: str) -> list[Quantity]:
     none = int(grid.unflippable.sum())
     unknown = int(np.isinf(grid.known).sum()) - none
     out = [f"{none} that no set flips"] * bool(none) + [f"{unknown} for which no set was found"] * bool(unknown)
-    remark = "; ".join([note] * bool(note) + [f"without the texts: {', '.join(out)}"] * bool(out))
+    remark = "; ".join([note] * bool(note) + [f"texts left out: {', '.join(out)}"] * bool(out))
     size = np.where(np.isinf(grid.removed), grid.items[:, None], grid.removed)  # what never flips took everything
     least, most = efficiencies(grid)
     counted = np.where(np.isnan(most), np.nan, size)
