@@ -9,12 +9,14 @@ them. What attnfaith does is mostly such products, so it asks for oneDNN. The ow
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
 LEAST_WEIGHTS = 2**14
 """Layers of fewer weights stay as they are."""
@@ -28,16 +30,25 @@ _IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 def speed_up(module: nn.Module) -> None:
     """Let a linear layer of a copied model run by oneDNN; other modules stay as they are."""
-    if _ONEDNN is None or not _IS_X86 or type(module) is not nn.Linear or "forward" in vars(module):
+    forward = _FORWARDS.get(type(module))
+    if _ONEDNN is None or not _IS_X86 or forward is None or "forward" in vars(module):
         return
-    weight = module.weight
+    weight: Any = module.weight
     if type(weight) is nn.Parameter and weight.dtype is torch.float32 and weight.numel() >= LEAST_WEIGHTS:
-        vars(module)["forward"] = partial(_forward, module)
+        vars(module)["forward"] = partial(forward, module)
 
 
-def _forward(module: nn.Linear, input: Tensor) -> Tensor:
-    """The forward function of a linear layer; its argument has the name that it has in torch."""
+def _linear_forward(module: nn.Linear, input: Tensor) -> Tensor:
+    """The forward function of `nn.Linear`; its argument has the name that it has in torch."""
     return linear(input, module.weight, module.bias)
+
+
+def _conv1d_forward(module: Conv1D, x: Tensor) -> Tensor:
+    """That of the linear layer of GPT-2, whose weights are ``[in, out]``."""
+    return linear(x, module.weight.t(), module.bias)
+
+
+_FORWARDS: dict[type[nn.Module], Callable[..., Tensor]] = {nn.Linear: _linear_forward, Conv1D: _conv1d_forward}
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -2,12 +2,14 @@
 
 import copy
 from contextlib import contextmanager
+from functools import partial
 
 import pandas as pd
 import pytest
 import torch
 from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
+from transformers.pytorch_utils import Conv1D
 
 import attnfaith as af
 from attnfaith.adapters import linear_layers
@@ -45,6 +47,14 @@ def layer_of(width=WIDTH, *, bias=True, dtype=torch.float32):
     return layer
 
 
+def conv1d():
+    torch.manual_seed(0)
+    layer = Conv1D(2 * WIDTH, WIDTH).requires_grad_(False)
+    nn.init.normal_(layer.bias)
+    linear_layers.speed_up(layer)
+    return layer
+
+
 def bert(**changes):
     torch.manual_seed(0)
     sizes = {"hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -57,10 +67,10 @@ def batch(texts=16, length=24):
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("of", [layer_of, partial(layer_of, bias=False), conv1d], ids=["linear", "no bias", "GPT-2's"])
 @pytest.mark.parametrize("strided", [True, False])
-def test_equal_to_float64(products, bias, strided):
-    layer = layer_of(bias=bias)
+def test_equal_to_float64(products, of, strided):
+    layer = of()
     inputs = torch.randn(8, 64, WIDTH)[:, ::2] if strided else torch.randn(8, 32, WIDTH)
     exact = copy.copy(layer)
     del exact.forward
@@ -68,10 +78,12 @@ def test_equal_to_float64(products, bias, strided):
     assert len(products) == 1
 
 
-def test_derivatives_of_every_order(products):
+@pytest.mark.parametrize("of", [layer_of, conv1d])
+def test_derivatives_of_every_order(products, of):
     """Of a function that is not linear in the layer's result; a sum gives the layer a gradient without strides."""
-    layer, plain = layer_of(), nn.Linear(WIDTH, WIDTH).requires_grad_(False)
-    plain.load_state_dict(layer.state_dict())
+    layer = of()
+    plain = copy.deepcopy(layer)
+    del plain.forward
     found = []
     for module, dtype in ((layer, torch.float32), (plain.double(), torch.float64)):
         inputs = torch.linspace(-1, 1, 200 * WIDTH).view(200, WIDTH).to(dtype).requires_grad_()
