@@ -56,28 +56,36 @@ def main():
     flat, marked = (af.models.WordTokenizer.train(texts.words(), min_count=5, sentences=mark) for mark in (False, True))
     paper_data = "yelp" if options.data == "yelp5" else "imdb"
     rows = {}
-    models = {name: name for name in MODELS[:: 3 if options.small else 1]}
+    models = {name: (name, 1) for name in MODELS[:: 3 if options.small else 1]}
     if options.fast:
-        models = {f"{name}, rate × 10": name for name in models}
+        models = {f"{name}, rate × 10": model for name, model in models.items()}
+        # An experiment: are models without an encoder slower to learn, or do they learn less?
+        slow = {} if options.small else {name: (name, 5) for name in MODELS if name.endswith("noenc")}
+        models |= {f"{name}, rate × 10, 5 times the epochs": model for name, model in slow.items()}
     elif not options.small:
-        models["FLANnoenc, rate × 10"] = "FLANnoenc"
-    for name, preset in models.items():
+        models["FLANnoenc, rate × 10"] = ("FLANnoenc", 1)
+    for name, (preset, times) in models.items():
         tokenizer = marked if preset.startswith("HAN") else flat
 
-        def judged(name=name, preset=preset, tokenizer=tokenizer):
+        def judged(name=name, preset=preset, times=times, tokenizer=tokenizer):
             vectors = shared.glove(tokenizer) or af.models.train_vectors(texts.words(), tokenizer, size=20)
+            settings, folder = {}, preset
+            if name != preset:
+                settings["learning_rate"] = 10 * shared.recipe(preset, dataset=paper_data)["learning_rate"]
+                folder += "-fast"
+            if times > 1:
+                settings["patience"] = None
+                folder += f"-{times}"
             model = work.train(
                 preset,
                 texts,
                 seed=0,
-                epochs=epochs,
+                epochs=times * epochs,
                 tokenizer=tokenizer,
                 vectors=vectors,
                 dataset=paper_data,
-                settings={"learning_rate": 10 * shared.recipe(preset, dataset=paper_data)["learning_rate"]}
-                if name != preset
-                else None,
-                name=None if name == preset else f"{preset}-fast",
+                settings=settings,
+                name=folder,
             )
             return results_of(model, texts, work)
 
