@@ -55,7 +55,7 @@ def test_tables(test: Test, results: Results) -> list[EstimateGrid]:
         shares = {words for name, words in shown.items() if name in test.percentages}
         rows = tuple(
             (
-                test.row_name(key, keys) if any(key) else "all texts",
+                test.row_name(key, keys) if any(key) else "all\N{NO-BREAK SPACE}texts",
                 *(_cell(found.get(key, SummaryValue()), share=words in shares) for words, found in columns.items()),
                 f"{max(found[key].texts for found in columns.values() if key in found):,}",
             )
