@@ -38,7 +38,8 @@ class RunProgress:
     """Estimates what is left of a run, in work and not in texts: a long text is more work than a short one.
 
     The work of a text is what `TextCost` expects of its length. How much of it was really needed, and how long it took,
-    is measured on the batches that are done, and inside a batch at each forward pass.
+    is measured on the batches that are done, and inside a batch at each forward pass. What is done once for all rows of
+    a shard (they are read and tokenized, and the results are written) goes by the number of rows.
 
     Args:
         cost: the expected work of texts.
@@ -77,6 +78,9 @@ class RunProgress:
         self._rows_done = self._rows_skipped = self._texts_run = 0
         self._rows_of_shard = 0  # rows of the open shard that are not done
         self._work_of_shard = 0.0  # the expected work of its texts that are not done
+        self._rows_opened = 0  # rows of all shards that were opened,
+        self._for_shards = 0.0  # the seconds that this took,
+        self._batch_ended = self._start  # and when the next one was begun
         self._done = 0.0  # the expected work of the batches that were run,
         self._needed = 0.0  # and the work that they needed
         self._passes = 0  # texts in the full forward passes of these batches
@@ -92,6 +96,8 @@ class RunProgress:
     def open_shard(self, batches: Sequence[Sequence[int]]) -> None:
         """A shard is begun: the lengths of the texts of each batch that is left of it."""
         self._rows_of_shard, self._work_of_shard = sum(map(len, batches)), sum(map(self._cost.work, batches))
+        self._rows_opened += self._rows_of_shard
+        self._for_shards += self._clock() - self._batch_ended
 
     @contextmanager
     def batch(self, lengths: Sequence[int]) -> Iterator[None]:
@@ -107,6 +113,7 @@ class RunProgress:
         self._rows_done += len(lengths)
         self._texts_run += len(lengths)
         self._batch = self._in_batch = 0.0
+        self._batch_ended = self._clock()
         self._show()
 
     def seconds_left(self) -> float | None:
@@ -115,12 +122,13 @@ class RunProgress:
         if left is None or not counted:
             return None
         in_passes = self._profile.seconds_with_passes()
-        beside = self._clock() - self._start - in_passes
+        beside = self._clock() - self._start - in_passes - self._for_shards
         share = self._share_of_batch
         # The open batch has most of what is no full pass behind it: tests at the final attention come first.
         beyond = left - (1.0 - share) * self._batch
         per_work = in_passes / counted * self._needed_share
-        return per_work * left + beside / (self._done + self._batch) * beyond
+        for_shards = self._for_shards / self._rows_opened * self._rows_beyond if self._rows_opened else 0.0
+        return per_work * left + beside / (self._done + self._batch) * beyond + for_shards
 
     @property
     def _needed_share(self) -> float:
@@ -140,8 +148,12 @@ class RunProgress:
         """The expected work that is not done."""
         if self._rows is None:
             return None
-        beyond = max(0, self._rows - self._rows_done - self._rows_of_shard)
-        return beyond * self._mean + self._work_of_shard - self._share_of_batch * self._batch
+        return self._rows_beyond * self._mean + self._work_of_shard - self._share_of_batch * self._batch
+
+    @property
+    def _rows_beyond(self) -> int:
+        """The rows of shards that are not opened."""
+        return max(0, (self._rows or 0) - self._rows_done - self._rows_of_shard)
 
     def _on_pass(self, rows: int, width: int) -> None:
         self._profile.note(rows, width)

@@ -108,9 +108,7 @@ class WordTokenizer(PreTrainedTokenizerFast):
 
     def _sentence_starts(self, text: str) -> list[int]:
         """The offsets of sentences after the first: only sentences with visible text, and never inside a word."""
-        from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
-
-        sentences = get_sentence_boundaries(self.init_kwargs.get("language", "en"), text)
+        sentences = _sentences_of(text, self.init_kwargs.get("language", "en"))
         starts = [sentence["start_index"] for sentence in sentences if VISIBLE.search(sentence["text"])][1:]
         if all(text[start - 1].isspace() for start in starts):
             return starts
@@ -170,6 +168,22 @@ class WordTokenizer(PreTrainedTokenizerFast):
         if not batched and return_tensors is None and not return_overflowing_tokens:
             data = {key: value[0] if isinstance(value[0], list) else value for key, value in data.items()}
         return BatchEncoding(data, encodings, tensor_type=return_tensors)
+
+
+def _sentences_of(text: str, language: str) -> list[dict[str, Any]]:
+    """The sentences of a text, with the offsets of their first characters.
+
+    The sentence splitter fails on a few texts with white space beyond ASCII, such as a capital letter and a no-break
+    space before a full stop. It then reads ordinary spaces in their place.
+    """
+    from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
+
+    try:
+        return list(get_sentence_boundaries(language, text))
+    except BaseException as error:  # a panic of a library in Rust is no `Exception`
+        if type(error).__name__ != "PanicException" or text.isascii():
+            raise
+        return list(get_sentence_boundaries(language, re.sub(r"\s", " ", text)))
 
 
 def _samples(text: Any, text_pair: Any, *, batched: bool, words: bool) -> list[tuple[Any, ...]]:

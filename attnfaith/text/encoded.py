@@ -136,6 +136,10 @@ def _tidy_offsets(
             continue
         start, end = span
         characters = texts[segment][start:end]
+        if not only_marker and characters[:1].isalnum() and characters[-1:].isalnum():
+            tidy.append(span)
+            spaces.append(False)
+            continue
         if characters.isspace():
             tidy.append(span)
         elif only_marker and characters != token:
@@ -144,16 +148,23 @@ def _tidy_offsets(
             stripped = len(characters.lstrip()), len(characters.rstrip())
             tidy.append((start + len(characters) - stripped[0], end - len(characters) + stripped[1]))
         spaces.append(characters.isspace() or tidy[-1] is None)
-    covered = {(segment, i) for segment, span in zip(segments, tidy, strict=True) if span for i in range(*span)}
-    for index, (segment, span) in enumerate(zip(segments, tidy, strict=True)):
-        if segment is None or span is None:
-            continue
-        start, end = span
-        text = texts[segment]
-        while end < len(text) and _attaches_to_previous(text[end]) and (segment, end) not in covered:
-            end += 1
-        tidy[index] = (start, end)
+    for number, text in enumerate(texts):
+        if not text.isascii():  # no character of ASCII is a mark
+            _add_marks(tidy, segments, number, text)
     return tidy, spaces
+
+
+def _add_marks(spans: list[Span | None], segments: list[int | None], number: int, text: str) -> None:
+    """Extend the offsets of one segment's tokens by the marks behind them that no token covers."""
+    of_segment = [index for index, segment in enumerate(segments) if segment == number]
+    covered = {position for index in of_segment for position in range(*(spans[index] or (0, 0)))}
+    for index in of_segment:
+        span = spans[index]
+        if span is not None:
+            start, end = span
+            while end < len(text) and _attaches_to_previous(text[end]) and end not in covered:
+                end += 1
+            spans[index] = (start, end)
 
 
 def _word_numbers(
@@ -171,15 +182,18 @@ def _word_numbers(
     """
 
     def joins(left: int, right: int) -> bool:
-        a, b, text = spans[left], spans[right], texts[segments[right] or 0]
-        have_ids = ids is not None and ids[left] is not None and ids[right] is not None
-        same_word = not have_ids or (ids is not None and ids[left] == ids[right])
         if spaces[right] or spaces[left]:
             return spaces[left]  # white space starts a word and never ends one, however the vocabulary splits it
+        a, b, text = spans[left], spans[right], texts[segments[right] or 0]
+        if a is not None and b is not None:  # most neighbours are words with white space between
+            if b[0] < a[1]:
+                return True
+            if b[0] > a[1] and text[a[1]].isspace():
+                return False
+        have_ids = ids is not None and ids[left] is not None and ids[right] is not None
+        same_word = not have_ids or (ids is not None and ids[left] == ids[right])
         if a is None or b is None:
             return have_ids and same_word
-        if b[0] < a[1]:
-            return True
         if text[a[1] : b[0]].strip() != text[a[1] : b[0]] or text[b[0]].isspace() or text[a[1] - 1].isspace():
             return False
         return _inseparable(text, a[1] - 1, b[0]) or (same_word and not _is_word_boundary(text, a[1] - 1, b[0]))

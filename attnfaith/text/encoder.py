@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -79,8 +80,9 @@ class TextEncoder:
                 self._check_room(paired)
                 tokenized = tokenize(self.tokenizer, [pairs[index] for index in indices], self.max_length)
                 outputs |= zip(indices, tokenized, strict=True)
+        roles = {number: name.removesuffix("_token") for name, number in _roles(self.tokenizer).items()}
         return [
-            self._encoded(*pair, outputs[index], f"Entry {index}" if len(texts) > 1 else "It")
+            self._encoded(*pair, outputs[index], roles, f"Entry {index}" if len(texts) > 1 else "It")
             for index, pair in enumerate(pairs)
         ]
 
@@ -190,7 +192,9 @@ class TextEncoder:
             )
         return (parts[0], parts[1] if len(parts) == 2 else None)
 
-    def _encoded(self, text: str, pair: str | None, output: TokenizerOutput, where: str) -> EncodedText:
+    def _encoded(
+        self, text: str, pair: str | None, output: TokenizerOutput, roles: dict[int, str], where: str
+    ) -> EncodedText:
         self._check_fit(output, pair, where)
         ids = output.ids
         raw: Any = self.tokenizer.convert_ids_to_tokens(ids)
@@ -202,7 +206,7 @@ class TextEncoder:
             raw=raw,
             inputs={**accepted, "attention_mask": (1,) * len(ids)},
             special_ids=self.special_ids,
-            roles={number: name.removesuffix("_token") for name, number in _roles(self.tokenizer).items()},
+            roles=roles,
             max_length=self.max_length,
             sentences=self._sentences(ids),
         )
@@ -239,8 +243,7 @@ class TextEncoder:
         if not getattr(self.tokenizer, "sentences", False):
             return None
         marks = {getattr(self.tokenizer, name, None) for name in ("sentence_token_id", "sep_token_id")} - {None}
-        sentence_numbers = torch.tensor([number in marks for number in ids]).cumsum(0)
-        return tuple(sentence_numbers.tolist())
+        return tuple(accumulate(number in marks for number in ids))
 
 
 def special_ids_of(config: Any, tokenizer: Any = None) -> frozenset[int]:

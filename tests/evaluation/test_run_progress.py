@@ -10,7 +10,7 @@ import torch
 
 import attnfaith as af
 from attnfaith.evaluation import evaluator as evaluator_module
-from attnfaith.evaluation import run_progress
+from attnfaith.evaluation import run_progress, runner
 from attnfaith.evaluation.profile import Profile
 from attnfaith.progress import ProgressLog
 from tests.helpers.commands import WORDS
@@ -77,6 +77,7 @@ def watched(monkeypatch):
             handle.remove()
         return evaluator, Watched.last
 
+    evaluate.clock = clock
     return evaluate
 
 
@@ -93,6 +94,25 @@ def test_the_forecast_comes_early_and_is_right(lengths, watched, bert):
     assert when - began <= max(0.15 * (end - began), run_progress.FORECAST_SECONDS[1] * 1.5)
     assert 1 / 1.5 < forecast / (end - began) < 1.5
     assert line.startswith(f"{len(lengths)} texts, about ")
+
+
+def test_texts_are_read_before_the_first_batch_of_a_shard(watched, bert, monkeypatch):
+    """Reading takes most of the time here. It goes by the number of texts, and not by the batches that are done."""
+    encode = runner.encode
+
+    def slow(encoder, rows, **options):
+        watched.clock.now += 0.2 * len(rows)
+        return encode(encoder, rows, **options)
+
+    monkeypatch.setattr(runner, "encode", slow)
+    monkeypatch.setattr(af.Evaluator, "shard_size", 32)
+    evaluator, log = watched(bert, texts(*[12] * 320), rankings=["attention"], level="attention", batch_size=4)
+    began, end = log.updates[0][0], log.updates[-1][0]
+    assert 0.6 * (end - began) < 0.2 * 320
+    assert log.lines[0][0] - began < 0.15 * (end - began)
+    assert 1 / 1.2 < evaluator.progress.forecast / (end - began) < 1.2
+    estimates = [when - began + left for when, _, _, left in log.updates if left is not None and when > log.lines[0][0]]
+    assert max(max(estimates) / (end - began), (end - began) / min(estimates)) < 1.2
 
 
 def test_progress_moves_inside_of_batches_and_its_estimate_is_honest_from_the_first_minute(watched, bert):

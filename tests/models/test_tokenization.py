@@ -108,6 +108,7 @@ def test_sentences_change_no_word():
         ("他说你好。我很好！", ["他说你好。", "我很好！"]),
         ("Good 😀. Bad.\n\n\n\n \u200b \n\nEnd", ["Good 😀.", "Bad.", "End"]),
         ("“I hate it.” She smiled. ‘Fine.’", ["“I hate it.”", "She smiled.", "‘Fine.’"]),
+        ("By D\u3000. Lee. It ended.", ["By D\u3000. Lee.", "It ended."]),  # on which the splitter itself fails
         ("", []),
         ("  \n ", []),
     ],
