@@ -34,33 +34,33 @@ LAMBDAS = {"sst2": 0.000525, "imdb": 0.0008}
 FIGURES = ("weighted_kendall", "weighted_kendall_corrected", "informative", "ranks", "samples")
 
 
-def results_of(model, texts, work, fixed=None):
+def results_of(model, texts, work, fixed=None, run="information"):
     """The taus of one model and its accuracy; the figures show information and attention by rank.
 
-    With ``fixed``, the model is run with that attention, as it was trained.
+    With ``fixed``, the model is run with that attention, as it was trained. ``run`` distinguishes models of one name.
     """
     found = {}
     loaded = None if fixed is None else load(model)
     with nullcontext() if fixed is None else fixed.on(loaded):
         for clusters in (None, "paper"):
-            taus = taus_of(model, texts, work, clusters, loaded)
+            taus = taus_of(model, texts, work, clusters, loaded, run)
             found |= taus if clusters is None else {clusters: taus}
     return found
 
 
-def taus_of(model, texts, work, clusters, loaded):
+def taus_of(model, texts, work, clusters, loaded, run):
     """The estimates of the test, with the paper's number of clusters or with the default one."""
     test = af.tests.Information(clusters=clusters, fewest=50)
     results = work.judge(
         model,
         texts,
-        run=f"information-{clusters}",
+        run=f"{run}-{clusters}",
         loaded=loaded,
         level="attention",
         tests=[test],
         rankings=["attention"],
     )
-    results.plot("information", path=work.folder / f"{model.name}-information.png")
+    results.plot("information", path=work.folder / f"{model.name}-{run}.png")
     summary = results.summary()
     summary = summary[summary["test"] == "information"]
     return {"accuracy": shared.accuracy_of(results)} | {
@@ -129,7 +129,8 @@ def adversary(study, small, times=1):
     found = {"lambda": float(chosen["lambda"]), "near": bool(chosen["near"])}
     for figure in ("tvd", "jsd"):
         found[figure] = shared.estimate(summary[summary["of"] == chosen["model"]], figure)
-    return found | results_of(model, texts, work)
+    run = "information" if times == 1 else f"information-{times}"
+    return found | results_of(model, texts, work, run=run)
 
 
 def models_of(study, options):
