@@ -101,7 +101,7 @@ wheel-check: $(STAMP)  ## build the archives, install the wheel into an empty en
 # The other modules of benchmarks/ are studies (of intervals, labels, published figures), which are run by name.
 BENCHMARKS := attribution callback counterfactual erasing_long_texts erasure flipping_sets forecast path_points \
 	performance reader tail
-BENCH_OPTIONS_attribution := --rounds 3
+BENCH_OPTIONS_attribution := --rounds 1
 BENCH_OPTIONS_callback := --rounds 2
 BENCH_OPTIONS_counterfactual := --rounds 1 --texts 32
 BENCH_OPTIONS_erasing_long_texts := --texts 4

@@ -14,10 +14,12 @@ from captum.attr import FeatureAblation, InputXGradient, IntegratedGradients
 
 import attnfaith as af
 from attnfaith.attribution import find_method
-from attnfaith.attribution.request import Request
+from attnfaith.attribution.request import MethodOptions, Request
+from attnfaith.functional.decision import Decision
 from benchmarks.tail import SHAPES, bert, line, ratios, text
 
-BATCH, LENGTH = 16, 128
+BATCH, LENGTH = 8, 128
+STEPS = 50  # of integrated gradients at the input, for both
 AT_ATTENTION = ("random", "attention", "gradient", "gradient_x_attention", "integrated_gradients", "lrp", "occlusion")
 
 
@@ -52,7 +54,7 @@ def against_captum(model: Any, inputs: dict[str, torch.Tensor], cut: af.Cut, rou
         ],
         "integrated_gradients": [
             lambda size=size: IntegratedGradients(probability).attribute(
-                vectors, target=target, additional_forward_args=mask, n_steps=50, internal_batch_size=size
+                vectors, target=target, additional_forward_args=mask, n_steps=STEPS, internal_batch_size=size
             )
             for size in (16, 64)
         ],
@@ -103,14 +105,16 @@ def _method(
     cut: af.Cut, inputs: dict[str, torch.Tensor], level: str, name: str, target: torch.Tensor
 ) -> Callable[[], Any]:
     """A call of one method on the batch, the capture made beforehand."""
-    from attnfaith.functional.decision import Decision
+    capture, output = cut.capture(**inputs), "log_odds" if name == "lrp" else "probability"
+    method, settings = find_method(level, name), MethodOptions(steps=STEPS if level == "input" else None)
 
-    request = Request(
-        cut, inputs, target, "log_odds" if name == "lrp" else "probability", Decision(), text_ids=tuple(range(BATCH))
-    )
-    _ = request.capture
-    method = find_method(level, name)
-    return lambda: method.run(request)
+    def run() -> Any:  # on a new request each time, since a request keeps what its methods have in common
+        texts = tuple(range(BATCH))
+        return method.run(
+            Request(cut, inputs, target, output, Decision(), settings, text_ids=texts, known_capture=capture)
+        )
+
+    return run
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import torch
 import attnfaith as af
 from attnfaith.adapters.pass_count import PassCount, count_passes
 from attnfaith.attribution.method import methods
+from attnfaith.attribution.request import MethodOptions
 from attnfaith.data.source import Row
 from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import rankings_for
@@ -80,7 +81,7 @@ def length(options: argparse.Namespace) -> None:
 def batches(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Iterator[Batch]:
     """One batch, as the Evaluator makes it, from ids instead of texts."""
     cut = af.cut(model)
-    config = RunConfig(cut, decision_of(model.config, 2), af.attribution.method.MethodOptions(pad_id=0))
+    config = RunConfig(cut, decision_of(model.config, 2), MethodOptions(pad_id=0))
     rows = [Row(number, "") for number in range(len(inputs["input_ids"]))]
     ranked = {
         level: tuple(rankings_for(level, names_at(level), {}, by_token=True, affine=False))

@@ -115,8 +115,9 @@ def forward(model: Any, inputs: dict[str, Any], size: int = BATCH) -> None:
 def again(batch: Batch) -> Batch:
     """The same captured batch, with nothing else computed yet."""
     fresh = object.__new__(Batch)
-    copied = {name: vars(batch)[name] for name in ("config", "rows", "encoded", "inputs", "capture")}
-    vars(fresh).update(copied, orders={}, _scores={}, inexact={}, known_sets={})
+    given = ("config", "rows", "encoded", "inputs", "capture", "profile")
+    computed = ("orders", "erased", "known_sets", "stored_steps", "inexact", "_scores")
+    vars(fresh).update({name: vars(batch)[name] for name in given}, **{name: {} for name in computed})
     return fresh
 
 

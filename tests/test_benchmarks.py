@@ -9,8 +9,12 @@ import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.adapters.dummy_inputs import make_dummy_inputs
+from attnfaith.evaluation.batch import Batch
+from attnfaith.evaluation.tests.erasure.test import Erasure
+from attnfaith.tiny_models import tiny_model
 from benchmarks import _sst as sst
-from benchmarks import in_distribution, jain_wallace
+from benchmarks import erasing_long_texts, erasure, in_distribution, jain_wallace
 from benchmarks._sst import BASE, Bench, name_of, words_of
 
 WORDS = ["a", "fine", "dull", "film", "the", "plot", "is", "was"]
@@ -143,3 +147,17 @@ def test_the_controls_change_what_they_say() -> None:
     moved = in_distribution.shuffled(texts, seed=0)
     assert [sorted(text.split()) for text in moved] == [sorted(text.split()) for text in texts]
     assert moved[0] != texts[0]
+
+
+def test_a_batch_is_judged_again_from_its_capture_alone() -> None:
+    """What the claims on erasing measure: nothing that an earlier round has computed is left."""
+    model = tiny_model("bert")
+    config = erasure.setup_for(model, ["attention"])
+    (batch,) = erasure.batches(config, make_dummy_inputs(model, lengths=(9, 6)))
+    first = Erasure().run(batch)
+    fresh = erasure.again(batch)
+    assert vars(Batch(config, batch.rows, [], batch.inputs)).keys() == vars(fresh).keys()
+    assert not any(vars(fresh)[name] for name in ("orders", "erased", "known_sets", "_scores"))
+    assert Erasure().run(fresh) == first
+    (of_long_texts,) = erasing_long_texts.batches(model, make_dummy_inputs(model, lengths=(9, 6)))
+    assert of_long_texts.config.hiding is not None

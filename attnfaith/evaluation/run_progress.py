@@ -15,7 +15,7 @@ from attnfaith.progress import ProgressLog, duration
 
 FORECAST_SHARE = 0.03
 """The forecast comes when this share of the run is done,"""
-FORECAST_SECONDS = (1.0, 20.0)
+FORECAST_SECONDS = (2.0, 20.0)  # in the first second much is done for the first time
 """but not before the first of these times, and at the second one at the latest."""
 LONG = 600.0
 """Seconds from which on the forecast says what would be cheaper."""
