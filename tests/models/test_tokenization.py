@@ -119,7 +119,7 @@ def test_sentence_boundaries(by_sentences, text, sentences):
 
 
 def test_a_text_that_the_splitter_fails_on_keeps_its_words(by_sentences):
-    text = "By D\u3000. Lee. It ended."  # the splitter of sentencex 1.0.32 raises; 1.0.15 ends a sentence after "D\u3000."
+    text = "By D\u3000. Lee. It ended."  # sentencex 1.0.32 raises an error, 1.0.15 ends a sentence at "D"
     sentences = sentences_of(by_sentences, text)
     assert sentences[-1] == "It ended."
     assert " ".join(sentences) == text
