@@ -1,17 +1,19 @@
-"""Outputs and gradients of a model for given embedding vectors, in batches that fit a budget."""
+"""Outputs and gradients of a model for given embedding vectors; texts of similar lengths share a pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from attnfaith.adapters.embeddings import read_vectors
 from attnfaith.adapters.inference_state import inference_state
-from attnfaith.adapters.positions import first_positions, repeat_index, repeat_inputs, select_texts
+from attnfaith.adapters.pass_groups import groups_by_length
+from attnfaith.adapters.positions import first_positions, select_texts
 from attnfaith.errors import InputError
 
 if TYPE_CHECKING:  # a request keeps what these functions compute
@@ -24,38 +26,42 @@ def token_vectors(request: Request) -> Tensor:
         return request.cut.adapter.vectors(request.inputs)
 
 
-def values_on(request: Request, vectors: Tensor) -> Tensor:
-    """The explained number ``[B, K]`` for vectors ``[B, K, L, E]``."""
-    batch, count = vectors.shape[:2]
-    parts = []
-    rows = request.cut.adapter.deciding_rows(request.capture)
+def values_on(request: Request, texts: Tensor, vectors: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """The explained number ``[M]`` for other vectors of texts ``[M]``.
+
+    Args:
+        request: the request to the method.
+        texts: the text of each candidate.
+        vectors: from the indices ``[K]`` of some candidates and a number of positions to ``[K, positions, E]``.
+    """
+    order, numbers = [], []
     with inference_state(request.cut.model, gradients=False):
-        for piece in pieces(request, count):
-            part = vectors[:, piece]
-            texts = repeat_index(batch, part.shape[1], vectors.device)
-            logits = request.cut.adapter.logits_at(
-                (rows[0][texts], rows[1][texts]),
-                select_texts(request.inputs, batch, texts),
-                part.flatten(0, 1).clone(),  # CTRL scales them in place
-            )
-            parts.append(request.quantity(logits.unflatten(0, (batch, -1))))
-    return torch.cat(parts, dim=1)
+        for share in passes(request, texts):
+            changed = vectors(share.candidates, share.width).clone()  # CTRL scales them in place
+            logits = request.cut.adapter.logits_at(share.deciding, share.inputs, changed)
+            order.append(share.candidates)
+            numbers.append(share.quantity(request, logits))
+    return _sorted_back(numbers, order)
+
+
+def values_of(request: Request, vectors: Tensor) -> Tensor:
+    """The explained number ``[B]`` for one other tensor of vectors for each text, ``[B, L, E]``."""
+    texts = torch.arange(len(vectors), device=vectors.device)
+    return values_on(request, texts, lambda some, width: vectors[some, :width])
 
 
 def vector_gradient(request: Request, vectors: Tensor) -> Tensor:
-    """The gradient of the explained number at vectors ``[B, K, L, E]``, in the same shape."""
-    batch, count = vectors.shape[:2]
-    parts = []
+    """The gradient of the explained number at vectors ``[B, L, E]``, in the same shape."""
+    gradients = torch.zeros_like(vectors)
     with inference_state(request.cut.model), torch.backends.cudnn.flags(enabled=False):
         # cuDNN's recurrent layers have no backward pass in evaluation mode; torch's implementation has one
-        for piece in pieces(request, count):
-            leaf = vectors[:, piece].detach().flatten(0, 1).requires_grad_()
-            inputs = repeat_inputs(request.inputs, batch, leaf.shape[0] // batch)
+        for share in passes(request, torch.arange(len(vectors), device=vectors.device)):
+            leaf = vectors[share.candidates, : share.width].detach().requires_grad_()
             with request.rules():
-                logits = request.cut.adapter.forward_on(leaf.clone(), inputs)
-            (gradient,) = torch.autograd.grad(request.quantity(logits.unflatten(0, (batch, -1))).sum(), leaf)
-            parts.append(gradient.unflatten(0, (batch, -1)))
-    return torch.cat(parts, dim=1)
+                logits = request.cut.adapter.forward_on(leaf.clone(), share.inputs)
+            (gradient,) = torch.autograd.grad(share.quantity(request, logits).sum(), leaf)
+            gradients[share.candidates, : share.width] = gradient
+    return gradients
 
 
 def derivatives_on_path(
@@ -73,36 +79,68 @@ def derivatives_on_path(
     Returns:
         ``[M]`` and ``[M, L]``.
     """
-    tokens, adapter = request.tokens, request.cut.adapter
-    rows = adapter.deciding_rows(request.capture)
-    order = tokens.sum(1)[texts].argsort(descending=True, stable=True)  # texts of one length go together
-    numbers, derivatives = [], vectors.new_zeros(len(texts), vectors.shape[1])
+    adapter = request.cut.adapter
+    order, numbers, derivatives = [], [], vectors.new_zeros(len(texts), vectors.shape[1])
     with inference_state(request.cut.model), torch.backends.cudnn.flags(enabled=False):  # see `vector_gradient`
-        for chosen in order.split(request.settings.chunk):
-            index = texts[chosen]
-            width = int(tokens[index].any(0).nonzero().max()) + 1  # all behind it is padding
-            inputs = first_positions(select_texts(request.inputs, len(vectors), index), tokens.shape[1], width)
-            path = difference[index, :width]
-            leaf = (vectors[index, :width] - (1 - points[chosen]).to(vectors)[:, None, None] * path).requires_grad_()
+        for share in passes(request, texts):
+            chosen, width = share.candidates, share.width
+            path = difference[share.texts, :width]
+            start = vectors[share.texts, :width]
+            leaf = (start - (1 - points[chosen]).to(vectors)[:, None, None] * path).requires_grad_()
             if (
                 request.rules is nullcontext
             ):  # the tail was proved to have the derivative, and not what other rules give
-                logits = adapter.logits_on((rows[0][index], rows[1][index]), inputs, leaf.clone())
+                logits = adapter.logits_on(share.deciding, share.inputs, leaf.clone())
             else:
                 with request.rules():
-                    logits = adapter.forward_on(leaf.clone(), inputs)
-            number = request.decision.quantity(logits, request.target.to(logits.device)[index], request.output)
+                    logits = adapter.forward_on(leaf.clone(), share.inputs)
+            number = share.quantity(request, logits)
             (gradient,) = torch.autograd.grad(number.sum(), leaf)
+            order.append(chosen)
             numbers.append(number.detach())
             derivatives[chosen, :width] = (gradient * path).sum(-1)
-    joined = torch.cat(numbers)
-    return torch.empty_like(joined).index_copy_(0, order, joined), derivatives
+    return _sorted_back(numbers, order), derivatives
 
 
-def pieces(request: Request, count: int) -> Iterator[slice]:
-    """Slices of candidates that are run together."""
-    size = max(1, request.settings.chunk // len(request.inputs["input_ids"]))
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+@dataclass(frozen=True)
+class Pass:
+    """Candidates that go through the model together.
+
+    Attributes:
+        candidates: ``[K]``, which ones.
+        texts: ``[K]``, the text of each.
+        width: the positions of the longest; all behind it is padding.
+        inputs: of the model.
+        deciding: the positions that decide, see `Adapter.deciding_rows`.
+    """
+
+    candidates: Tensor
+    texts: Tensor
+    width: int
+    inputs: dict[str, Any]
+    deciding: tuple[Tensor, Tensor]
+
+    def quantity(self, request: Request, logits: Tensor) -> Tensor:
+        """The explained number of each candidate."""
+        return request.decision.quantity(logits, request.target.to(logits.device)[self.texts], request.output)
+
+
+def passes(request: Request, texts: Tensor) -> Iterator[Pass]:
+    """The passes in which candidates of texts ``[M]`` are run; those of similar lengths share one."""
+    tokens = request.tokens
+    rows = request.cut.adapter.deciding_rows(request.capture)
+    most = request.settings.chunk
+    for candidates in groups_by_length(tokens.sum(1)[texts], request.cut.model, most=most):
+        index = texts[candidates]
+        width = int(tokens[index].any(0).nonzero().max()) + 1
+        inputs = first_positions(select_texts(request.inputs, len(tokens), index), tokens.shape[1], width)
+        yield Pass(candidates, index, width, inputs, (rows[0][index], rows[1][index]))
+
+
+def _sorted_back(values: list[Tensor], order: list[Tensor]) -> Tensor:
+    """Values by pass in the order of the candidates."""
+    joined = torch.cat(values)
+    return torch.empty_like(joined).index_copy_(0, torch.cat(order), joined)
 
 
 def baseline_vectors(request: Request, vectors: Tensor) -> Tensor:

@@ -9,13 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.positions import index_within_text
+from attnfaith.adapters.pass_groups import BUDGET
+from attnfaith.adapters.positions import index_within_text, repeat_index
 from attnfaith.attribution.embedding_gradients import (
     baseline_vectors,
     derivatives_on_path,
-    pieces,
-    values_on,
-    vector_gradient,
+    values_of,
 )
 from attnfaith.attribution.gradient import mean_gradient, weight_derivatives
 from attnfaith.attribution.method import method
@@ -57,7 +56,8 @@ def gauss_legendre(steps: int) -> tuple[Tensor, Tensor]:
 def integrated_at_attention(request: Request) -> Scores:
     """The weight times the mean of dd/dw_i over the path from no attention, summed over distributions."""
     capture, steps = request.capture, request.settings.steps
-    size = max(1, TAILS * request.settings.chunk // capture.shape[0])
+    together = request.settings.chunk or BUDGET // capture.mask.shape[1]
+    size = max(1, TAILS * together // len(capture.mask))
     if steps is None:
         derivatives = partial(_derivatives_at_attention, request, size)
         return _as_needed(request, derivatives, capture.mask, capture.weights, TOLERANCE)
@@ -78,14 +78,13 @@ def integrated_at_input(request: Request) -> Scores:
         derivatives = partial(_derivatives_at_input, request, vectors, difference)
         return _as_needed(request, derivatives, request.tokens, vectors, TOLERANCE_AT_INPUT)
     points, parts = (tensor.to(vectors) for tensor in gauss_legendre(steps))
-    total = torch.zeros_like(vectors)
-    for piece in pieces(request, len(points)):
-        path = vectors.unsqueeze(1) - (1 - points[piece, None, None]) * difference.unsqueeze(1)
-        total += (parts[piece, None, None] * vector_gradient(request, path)).sum(1)
-    values = (difference * total).sum(-1)
-    ends = values_on(request, torch.stack((vectors, vectors - difference), dim=1))
-    completeness = _completeness(ends[:, 0] - ends[:, 1], values, request.tokens, steps)
-    return request.scores(values, request.tokens, **completeness)
+    batch, device = len(vectors), vectors.device
+    _, slopes = derivatives_on_path(
+        request, vectors, difference, repeat_index(batch, steps, device), points.repeat(batch)
+    )
+    values = (parts[:, None] * slopes.unflatten(0, (batch, steps))).sum(1)
+    change = values_of(request, vectors) - values_of(request, vectors - difference)
+    return request.scores(values, request.tokens, **_completeness(change, values, request.tokens, steps))
 
 
 def _as_needed(request: Request, derivatives: Evaluate, mask: Tensor, reference: Tensor, tolerance: float) -> Scores:

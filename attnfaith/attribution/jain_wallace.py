@@ -54,9 +54,7 @@ def gradient_attention_fixed(request: Request) -> Scores:
     """The absolute gradient x input with all attention weights held constant, normalised to sum to 1."""
     detached = DetachedAttention()
     vectors = request.token_vectors
-    gradient = vector_gradient(
-        replace(request, rules=lambda: detached, known_capture=request.capture), vectors.unsqueeze(1)
-    )[:, 0]
+    gradient = vector_gradient(replace(request, rules=lambda: detached, known_capture=request.capture), vectors)
     if not detached.attention_found:
         raise UnsupportedModelError(
             "This method holds the attention weights constant and finds them by their softmax; the attention of this "

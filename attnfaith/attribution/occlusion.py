@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnfaith.attribution.embedding_gradients import baseline_vectors, pieces, values_on
+from attnfaith.attribution.embedding_gradients import baseline_vectors, values_of, values_on
 from attnfaith.attribution.method import method
 from attnfaith.attribution.request import Request
 from attnfaith.attribution.scores import Scores
@@ -64,13 +64,18 @@ def occlusion_at_input(request: Request) -> Scores:
     """The fall of the explained number when a token's vector is replaced by the baseline."""
     vectors = request.token_vectors
     absent = baseline_vectors(request, vectors)
-    length = vectors.shape[1]
-    columns = []
-    for piece in pieces(request, length):
-        alone = torch.eye(length, dtype=torch.bool, device=vectors.device)[piece, :, None]
-        columns.append(values_on(request, torch.where(alone, absent.unsqueeze(1), vectors.unsqueeze(1))))
-    full = values_on(request, vectors.unsqueeze(1))
-    return request.scores(fall(full, torch.cat(columns, dim=1)), request.tokens)
+    texts, items = request.tokens.nonzero(as_tuple=True)
+
+    def without(some: Tensor, width: int) -> Tensor:
+        text, item = texts[some], items[some]
+        changed = vectors[text, :width]
+        changed[torch.arange(len(some), device=item.device), item] = absent[text, item]
+        return changed
+
+    alone = torch.zeros(request.tokens.shape, dtype=vectors.dtype, device=vectors.device)
+    alone[texts, items] = values_on(request, texts, without)
+    full = values_of(request, vectors).unsqueeze(1)
+    return request.scores(fall(full, alone), request.tokens)
 
 
 @method("input", "omission", passes=1, passes_per="item", reference="Jain & Wallace 2019, leave-one-out")

@@ -31,8 +31,8 @@ class MethodOptions:
         layer: for "attention": "final", the one that was cut at, or "mean", all of them.
         epsilon: the stabiliser of LRP, relative to a layer's scale.
         seed: of random rankings.
-        chunk: at most this many texts times candidates go through the model at once; few, since their activations then
-            stay in the processor's cache.
+        chunk: at most this many texts times candidates go through the model at once; None for as many as its speed
+            wants, see `attnfaith.adapters.pass_groups`.
         pad_id: the padding token, where the model has one.
         mask_id: the mask token, where the tokenizer has one.
         special_ids: tokens that are no part of a text.
@@ -43,7 +43,7 @@ class MethodOptions:
     layer: str = "final"
     epsilon: float = 1e-6
     seed: int = 0
-    chunk: int = 16
+    chunk: int | None = None
     pad_id: int | None = None
     mask_id: int | None = None
     special_ids: frozenset[int] = frozenset()
@@ -93,7 +93,7 @@ class Request:
     @cached_property
     def token_gradients(self) -> Tensor:
         """``[B, L, E]``, the gradient of the explained number at the token vectors, one pass for several methods."""
-        return vector_gradient(self, self.token_vectors.unsqueeze(1))[:, 0]
+        return vector_gradient(self, self.token_vectors)
 
     @property
     def tokens(self) -> Tensor:

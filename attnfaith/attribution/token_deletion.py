@@ -10,25 +10,25 @@ from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
 from attnfaith.adapters.inference_state import inference_state
+from attnfaith.adapters.pass_groups import groups_by_length
 
 
-def logits_when_shorter(cut: Cut, inputs: Mapping[str, Any], leave: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+def logits_when_shorter(cut: Cut, inputs: Mapping[str, Any], leave: Tensor, chunk: int | None) -> tuple[Tensor, Tensor]:
     """The logits of texts as they are, ``[B, C]``, and without each of their tokens, ``[B, L, C]``.
 
     Args:
         cut: the model, cut.
         inputs: the model's inputs.
         leave: ``[B, L]``, the tokens to delete, one at a time; for the others the logits are NaN.
-        chunk: the largest number of texts in one pass.
+        chunk: the largest number of texts in one pass; None for as many as its speed wants.
     """
     adapter, mask = cut.adapter, inputs["attention_mask"]
     with inference_state(cut.model, gradients=False):
         full = adapter.forward(inputs)
         without = torch.full((*leave.shape, full.shape[-1]), torch.nan, dtype=full.dtype, device=full.device)
-        longest = mask.sum(1).argsort(descending=True, stable=True)
-        row, deleted = leave[longest].nonzero(as_tuple=True)  # similar lengths together: less padding
-        parts = zip(longest[row].split(chunk), deleted.split(chunk), strict=True)
-        for text, index in parts if len(deleted) else ():  # split gives one empty part for an empty tensor
+        texts, tokens = leave.nonzero(as_tuple=True)
+        for some in groups_by_length(mask.sum(1)[texts] - 1, cut.model, most=chunk):
+            text, index = texts[some], tokens[some]
             positions = torch.arange(leave.shape[1] - 1, device=leave.device)
             positions = positions + (positions >= index.unsqueeze(1)).long()  # [K, L - 1], the positions that stay
             used = mask[text.unsqueeze(1), positions].bool().any(0).nonzero()

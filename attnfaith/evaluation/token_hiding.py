@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
-from attnfaith.adapters.dummy_inputs import config_value, hidden_width, position_tables
+from attnfaith.adapters.dummy_inputs import config_value, position_tables
 from attnfaith.adapters.inference_state import inference_state
+from attnfaith.adapters.pass_groups import BUDGET, groups_by_length
 from attnfaith.adapters.positions import select_texts
 from attnfaith.adapters.self_check import relative_difference, scale_of, tolerance_of
 from attnfaith.errors import InputError, UnsupportedModelError
 from attnfaith.evaluation.deciding_token import NEVER, attends_by_position, why_protected
 from attnfaith.evaluation.hiding_trials import MODEL_ERRORS, Trial, failed_trial, same_logits
-from attnfaith.functional.padding import pass_sizes
 from attnfaith.parameter_names import parameter
 
 WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
@@ -28,9 +28,6 @@ WAYS = ("attention_mask", "mask_token", "pad", "zero", "delete")
 - mask_token, pad, zero: replaced by the mask token, by padding, by a zero vector.
 - delete: taken out, so that the rest moves up.
 """
-BUDGET = 2048  # tokens in one pass through the model, so that activations stay in the processor's cache
-OVERHEAD, MEASURED_WIDTH = 32, 384
-"""What a pass costs besides its tokens: on a processor as much as 32 tokens, where hidden states are 384 wide."""
 
 
 @dataclass(frozen=True)
@@ -84,25 +81,14 @@ class Hiding:
             stays.scatter_(1, deciding[texts].unsqueeze(1), True)
         present = torch.where(self._left_out(tokens.sum(1)).unsqueeze(1), stays, tokens)
         lengths = present.sum(1)
-        order = lengths.argsort(descending=True, stable=True)
-        ordered = lengths[order].tolist()
-        sizes = pass_sizes(ordered, budget=budget, overhead=self._overhead(tokens.device.type, budget))
+        groups = groups_by_length(lengths, self.cut.model, budget=budget, mixed=self.pad is not None)
         parts = []
         with inference_state(self.cut.model, gradients=False):
-            for rows in order.split(sizes):
+            for rows in groups:
                 width = int(lengths[rows[0]])
                 parts.append(self._run(inputs, deciding, texts[rows], present[rows], keep[rows], stays[rows], width))
         logits = torch.cat(parts)
-        return torch.empty_like(logits).index_copy_(0, order, logits)
-
-    def _overhead(self, device: str, budget: int) -> int:
-        """What a pass costs besides its tokens, in tokens: much in a narrow model, where a token costs little."""
-        if self.pad is None:
-            return 0  # then a pass has texts of one length
-        width = hidden_width(self.cut.model)
-        if device != "cpu" or width is None:
-            return budget  # an accelerator has room for more than a pass of one length
-        return min(budget, round(OVERHEAD * (MEASURED_WIDTH / width) ** 2))
+        return torch.empty_like(logits).index_copy_(0, torch.cat(groups), logits)
 
     def hidden(self, inputs: Mapping[str, Any], deciding: Tensor | None, keep: Tensor) -> dict[str, Any]:
         """The inputs of a batch with only some tokens left, ``[B, L]``; what is hidden is left out only by deletion.
