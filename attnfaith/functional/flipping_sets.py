@@ -31,17 +31,20 @@ def prefix_set(order: Tensor, size: Tensor) -> Tensor:
     return ranks_of(order) < size.unsqueeze(-1)
 
 
-def prune_set(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
+def prune_set(removed: Tensor, order: Tensor, flips: FlipsDecision, *, room: float = 1) -> Tensor:
     """Make flipping sets smaller: restore items one at a time, as long as the decision stays flipped.
 
     The item that was removed last is tried first. A text is finished when no single item of its set can be restored.
     The decision is not monotone in the set: an item that could not be restored may become restorable after another item
     has been. Items that failed before the last success are therefore tried again; one sweep would leave sets larger.
 
+    Most items cannot be restored, so several are tried at once; those tried after a success are tried again.
+
     Args:
         removed: ``[B, N]`` bool, one flipping set per text; an empty row stays empty.
         order: ``[B, N]``, the order in which items were removed.
         flips: evaluates sets.
+        room: how many sets are worth evaluating at once, over all texts; the result does not depend on it.
 
     Returns:
         ``[B, N]`` bool, subsets of ``removed`` that still flip the decision.
@@ -53,32 +56,34 @@ def prune_set(removed: Tensor, order: Tensor, flips: FlipsDecision) -> Tensor:
         tensor([[ True,  True, False, False]])
     """
     removed = removed.clone()
-    sizes = removed.sum(1).tolist()
     ranks = ranks_of(order).tolist()
-    candidates = [
+    left = [  # of each text's sweep over its set, the items that were not tried yet
         sorted(row.nonzero().flatten().tolist(), key=ranks[text].__getitem__, reverse=True)
         for text, row in enumerate(removed)
     ]
-    while any(candidates):
-        failed: list[list[int]] = [[] for _ in candidates]
-        retry: list[list[int]] = [[] for _ in candidates]  # items that failed before the last success of this sweep
-        for step in range(max(map(len, candidates))):
-            # the last item of a set is not tried: with nothing removed, no decision flips
-            texts = [text for text, items in enumerate(candidates) if step < len(items) and sizes[text] > 1]
-            if not texts:
-                break
-            rows = torch.tensor(texts, device=removed.device)
-            items = torch.tensor([candidates[text][step] for text in texts], device=removed.device)
-            smaller = removed[rows].scatter(1, items.unsqueeze(1), False)
-            still_flips = flips(rows, smaller)
-            removed[rows[still_flips]] = smaller[still_flips]
-            for text, item, success in zip(texts, items.tolist(), still_flips.tolist(), strict=True):
-                if success:
-                    sizes[text] -= 1
-                    retry[text] = list(failed[text])
-                else:
-                    failed[text].append(item)
-        candidates = retry
+    sizes = [len(items) for items in left]
+    failed: list[list[int]] = [[] for _ in left]  # in this sweep, and
+    retry: list[list[int]] = [[] for _ in left]  # before its last success
+    # The last item of a set is not tried: with nothing removed, no decision flips.
+    while texts := [text for text, items in enumerate(left) if items and sizes[text] > 1]:
+        ahead = max(1, int(min(room / len(texts), removed.shape[1])))
+        tried = [(text, item) for text in texts for item in left[text][:ahead]]
+        rows, items = torch.tensor(tried, device=removed.device).unbind(1)
+        still_flips = flips(rows, removed[rows].scatter(1, items.unsqueeze(1), False))
+        restored = set()
+        for (text, item), success in zip(tried, still_flips.tolist(), strict=True):
+            if text in restored:  # the set is another one now
+                continue
+            left[text].pop(0)
+            if success:
+                restored.add(text)
+                removed[text, item] = False
+                sizes[text] -= 1
+                retry[text] = list(failed[text])
+            else:
+                failed[text].append(item)
+            if not left[text]:
+                left[text], failed[text], retry[text] = retry[text], [], []
     return removed
 
 

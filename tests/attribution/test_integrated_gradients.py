@@ -169,7 +169,9 @@ def test_points_of_short_texts_are_not_padded_to_the_longest():
     attributor.score(done.inputs, chunk=1)  # with it the tail is tried
     with count_passes() as count:
         scores = attributor.score(done.inputs, chunk=1)[1]
-    whole = done.inputs["input_ids"].numel() + int(lengths.sum())  # the capture, and the gradient at the texts themselves
+    whole = done.inputs["input_ids"].numel() + int(
+        lengths.sum()
+    )  # the capture, and the gradient at the texts themselves
     assert count.positions == int(((scores.passes - 1) * lengths).sum()) + whole
 
 

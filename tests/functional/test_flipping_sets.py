@@ -1,5 +1,7 @@
 """Making flipping sets smaller in blocks: against a twin for one text, and what holds of every result."""
 
+import math
+
 import pytest
 import torch
 
@@ -96,3 +98,38 @@ def test_with_enough_of_it_no_single_item_can_be_restored():
     assert in_blocks < len(world.asked)
     assert float(bounded.sum()) <= 1.5 * float(by_item.sum())
     assert bool((ranks_of(world.order)[found] < world.sizes().max()).all())
+
+
+def slow_sweeps(world, text, items):
+    """One text, one item after the other; what failed before the last success of a sweep is swept again."""
+    items, sweep = list(items), list(reversed(items))
+    while sweep:
+        failed, again = [], []
+        for item in sweep:
+            rest = [other for other in items if other != item]
+            if rest and world.flips_one(text, set(rest)):
+                items, again = rest, list(failed)
+            else:
+                failed.append(item)
+        sweep = again
+    return set(items)
+
+
+@pytest.mark.parametrize("room", [1, 5, 40, math.inf])
+@pytest.mark.parametrize("seed", range(3))
+def test_restoring_items_equals_one_text_at_a_time_however_many_are_tried_at_once(seed, room):
+    world = World(seed)
+    sizes = world.sizes()
+    calls = []
+
+    def flips(texts, removed):
+        calls.append(len(texts))
+        return world.flips(texts, removed)
+
+    found = prune_set(prefix_set(world.order, sizes), world.order, flips, room=room)
+    for text, order in enumerate(world.order.tolist()):
+        expected = slow_sweeps(world, text, order[: int(sizes[text])])
+        assert set(found[text].nonzero().flatten().tolist()) == expected
+    assert max(calls) <= max(room, TEXTS)
+    one_by_one = max(world.asked.count(text) for text in range(TEXTS))
+    assert len(calls) <= (one_by_one if room < TEXTS else one_by_one / 2)
