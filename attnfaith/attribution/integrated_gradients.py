@@ -11,12 +11,12 @@ from torch import Tensor
 
 from attnfaith.adapters.pass_groups import BUDGET
 from attnfaith.adapters.positions import index_within_text, repeat_index
+from attnfaith.attribution.attention_gradients import mean_gradient, weight_derivatives
 from attnfaith.attribution.embedding_gradients import (
     baseline_vectors,
     derivatives_on_path,
     values_of,
 )
-from attnfaith.attribution.gradient import mean_gradient, weight_derivatives
 from attnfaith.attribution.method import method
 from attnfaith.attribution.request import Request
 from attnfaith.attribution.scores import Scores

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.cut import Cut
+from attnfaith.attribution.attention_gradients import weight_gradient
 from attnfaith.attribution.embedding_gradients import token_vectors, vector_gradient
 from attnfaith.attribution.scores import Scores
 from attnfaith.attribution.token_deletion import logits_when_shorter
@@ -84,6 +85,11 @@ class Request:
     def without_each(self) -> Tensor:
         """The logits ``[B, N, C]`` when one item is erased at the final attention; see `Cut.without_each`."""
         return self.cut.without_each(self.capture)
+
+    @cached_property
+    def weight_gradients(self) -> Tensor:
+        """``[B, G, N]``, the gradient of the explained number at the attention, one tail for several methods."""
+        return weight_gradient(self, self.capture.weights.unsqueeze(1))[:, 0]
 
     @cached_property
     def token_vectors(self) -> Tensor:

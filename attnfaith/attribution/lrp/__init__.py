@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor
 
-from attnfaith.attribution.gradient import weight_gradient
 from attnfaith.attribution.lrp.rules import Rules, relevance_rules
 from attnfaith.attribution.method import method
 from attnfaith.attribution.request import Request
@@ -46,7 +45,7 @@ def relevance_at_attention(request: Request) -> Scores:
     """The relevance of each item's contribution to the attended vector."""
     changed, entered = under_rules(request)
     capture = request.capture
-    gradient = weight_gradient(changed, capture.weights.unsqueeze(1))[:, 0]
+    gradient = changed.weight_gradients
     return _scores(request, (capture.weights * gradient).sum(1), capture.mask, capture.logits, entered)
 
 
