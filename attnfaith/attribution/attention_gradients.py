@@ -9,6 +9,10 @@ import torch
 from torch import Tensor
 
 from attnfaith.adapters.adapter import Affine
+from attnfaith.adapters.pass_groups import BUDGET
+
+TAILS = 4  # a tail costs at most 1 / TAILS of a pass through the model
+NUMBERS = 2**22  # attention weights at once where the tail is a product of matrices
 
 if TYPE_CHECKING:  # a request keeps what these functions compute
     from attnfaith.attribution.request import Request
@@ -59,6 +63,15 @@ def mean_gradient(request: Request, points: Tensor, parts: Tensor, size: int) ->
         path = points[piece, None, None] * weights.unsqueeze(1)
         total += (parts[piece, None, None] * weight_gradient(request, path)).sum(1)
     return total
+
+
+def tails_together(request: Request) -> int:
+    """For how many attention distributions of each text the tail is run at once."""
+    texts, items = request.capture.mask.shape
+    chunk = request.settings.chunk
+    if chunk is None and _plain_affine(request) is not None:
+        return max(1, NUMBERS // request.capture.weights.numel())
+    return max(1, TAILS * (chunk or BUDGET // items) // texts)
 
 
 def _plain_affine(request: Request) -> Affine | None:

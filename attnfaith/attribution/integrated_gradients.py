@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnfaith.adapters.pass_groups import BUDGET
 from attnfaith.adapters.positions import index_within_text, repeat_index
-from attnfaith.attribution.attention_gradients import mean_gradient, weight_derivatives
+from attnfaith.attribution.attention_gradients import mean_gradient, tails_together, weight_derivatives
 from attnfaith.attribution.embedding_gradients import (
     baseline_vectors,
     derivatives_on_path,
@@ -23,7 +22,6 @@ from attnfaith.attribution.scores import Scores
 from attnfaith.functional.path_integral import FEWEST_POINTS, Evaluate, integrate_paths
 from attnfaith.parameter_names import parameter
 
-TAILS = 4  # a tail costs at most 1 / TAILS of a pass through the model
 TOLERANCE = 0.02  # points are added until the completeness gap is below this share of the difference explained
 TOLERANCE_AT_INPUT = 0.05  # the same where each point is a pass through the whole model
 LARGE_GAP = 0.05  # a gap above this share of the difference explained is reported as inexact
@@ -56,8 +54,7 @@ def gauss_legendre(steps: int) -> tuple[Tensor, Tensor]:
 def integrated_at_attention(request: Request) -> Scores:
     """The weight times the mean of dd/dw_i over the path from no attention, summed over distributions."""
     capture, steps = request.capture, request.settings.steps
-    together = request.settings.chunk or BUDGET // capture.mask.shape[1]
-    size = max(1, TAILS * together // len(capture.mask))
+    size = tails_together(request)
     if steps is None:
         derivatives = partial(_derivatives_at_attention, request, size)
         return _as_needed(request, derivatives, capture.mask, capture.weights, TOLERANCE)

@@ -66,8 +66,7 @@ class TextCost:
     def work(self, lengths: Sequence[int]) -> float:
         """The work on the texts of a batch, in tokens of a forward pass.
 
-        The capture and most rankings pad all texts of a batch to the longest. Tests, and rankings that take as many
-        passes as a text needs, put texts of similar lengths together.
+        The capture pads all texts of a batch to the longest. Tests and rankings put texts of similar lengths together.
         """
         longest = max(lengths)
         together = self.forward(longest) * self._passes_by_length(longest, False)
@@ -78,8 +77,7 @@ class TextCost:
     def _passes_by_length(self, tokens: int, by_length: bool) -> float:
         """The passes of a text whose batches are divided by length, or those of the others."""
         names = {test.name for test in self.tests}
-        at_input = (ranking for ranking in self._rankings if ranking.level == "input")  # others take no whole pass
-        names |= {str(ranking) for ranking in at_input if ranking.method.most_passes is not None}
+        names |= {str(ranking) for ranking in self._rankings if ranking.level == "input"}  # others take no whole pass
         return sum(count for name, count in self.passes(tokens).items() if (name in names) == by_length)
 
     @property

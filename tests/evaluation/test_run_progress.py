@@ -60,15 +60,17 @@ def watched(monkeypatch):
     """A clock that goes by the operations of the model, a second for each 2,000 tokens; backward passes count."""
     clock = lambda: clock.now  # noqa: E731
     clock.now = 0.0
-    monkeypatch.setattr(evaluator_module, "Profile", lambda: Profile(clock))
+    monkeypatch.setattr(evaluator_module, "Profile", lambda: clock.profile)
     monkeypatch.setattr(evaluator_module, "ProgressLog", Watched)
 
     def noted(module, args, kwargs):
         ids = kwargs["input_ids"] if kwargs.get("input_ids") is not None else args[0]
         attention = 1 + ids.shape[1] / (6 * 16)
-        clock.now += ids.numel() * attention * (3 if torch.is_grad_enabled() else 1) / 2000
+        backward = torch.is_grad_enabled() and clock.profile.current != "capture"
+        clock.now += ids.numel() * attention * (3 if backward else 1) / 2000
 
     def evaluate(model, data, **options):
+        clock.profile = Profile(clock)
         handle = model[0].register_forward_pre_hook(noted, with_kwargs=True)
         try:
             evaluator = af.Evaluator(*model)

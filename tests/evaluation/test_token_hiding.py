@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.adapters import pass_groups
 from attnfaith.adapters.dummy_inputs import hidden_width
 from attnfaith.adapters.pass_count import count_passes
 from attnfaith.errors import InputError
-from attnfaith.evaluation import token_hiding
 from attnfaith.evaluation.token_hiding import WAYS, hiding_for
 from attnfaith.tiny_models import tiny_model
 from tests.helpers.comparing import inputs_of
@@ -143,7 +143,7 @@ def test_hiding_leaves_the_model_as_it_was():
 @pytest.mark.parametrize(("measured", "padded"), [(32, False), (384, True)])
 def test_short_texts_are_not_padded_to_long_ones_unless_a_pass_costs_more(measured, padded, monkeypatch):
     """In a narrow model a token costs little beside a pass, and all share one."""
-    monkeypatch.setattr(token_hiding, "MEASURED_WIDTH", measured)
+    monkeypatch.setattr(pass_groups, "MEASURED_WIDTH", measured)
     _, inputs, deciding, hiding = prepared("bert", lengths=LONG)
     assert hidden_width(hiding.cut.model) == 32
     proved = hiding.proved(inputs, deciding)
