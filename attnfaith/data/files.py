@@ -6,6 +6,7 @@ Parquet, saved data sets and the hub are left to ``datasets``. Files of csv and 
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from attnfaith.parameter_names import parameter
 from attnfaith.validation import did_you_mean, short_repr
 
 SUFFIXES = (*SEPARATORS, *JSON_LINES, ".parquet")
+MOST_FILES = 10_000
+"""In a folder of data, folders inside it counted."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ def _no_such(path: Path) -> Path:
 
 
 def _folder(path: Path, subset: str | None) -> OpenedData:
+    _check_number_of_files(path)
     try:
         if any((path / name).exists() for name in ("state.json", "dataset_dict.json")):
             return OpenedData(datasets.load_from_disk(str(path)))
@@ -141,6 +145,19 @@ def _folder(path: Path, subset: str | None) -> OpenedData:
             f"The data set saved in {str(path)!r} cannot be read: {error}", code="unreadable-data"
         ) from error
     return _load(str(path), subset, local=True)
+
+
+def _check_number_of_files(path: Path) -> None:
+    """Refuse a home folder, or another with very many files: `datasets` would search all of it, for minutes."""
+    found = 0
+    for _, folders, files in os.walk(path):
+        found += len(folders) + len(files)
+        if found > MOST_FILES:
+            raise InputError(
+                f"The folder {short_repr(str(path), 400)} holds more than {MOST_FILES:,} files and folders. Give the "
+                "folder of the data alone, or its files by a pattern such as 'reviews/*.parquet'.",
+                code="data-not-found",
+            )
 
 
 def _load(name: str, subset: str | None, *, local: bool = False) -> OpenedData:

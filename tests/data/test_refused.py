@@ -105,3 +105,20 @@ def test_a_folder_of_nothing(tmp_path):
 def test_a_transform_is_not_guessed_at():
     with pytest.raises(InputError, match=r"Use map\(\)"):
         open_data(Dataset.from_list(records()).with_transform(lambda batch: batch))
+
+
+def test_a_folder_of_very_many_files_is_not_searched(tmp_path, monkeypatch):
+    """`datasets` would look at every file below it; the root of the disk takes minutes."""
+    (tmp_path / "part").mkdir()
+    for number in range(3):
+        write_csv(tmp_path / "part" / f"train-{number}.csv")
+    monkeypatch.setattr("attnfaith.data.files.MOST_FILES", 4)
+    rows = open_data(tmp_path).rows
+    monkeypatch.setattr("attnfaith.data.files.MOST_FILES", 3)
+    with pytest.raises(InputError, match=r"holds more than 3 files and folders\. Give the folder of the data alone"):
+        open_data(tmp_path)
+    assert rows == 3 * len(records())
+    monkeypatch.undo()
+    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: pytest.fail("the disk is searched"))
+    with pytest.raises(InputError, match="The folder '/' holds more than 10,000 files"):
+        open_data("/")
