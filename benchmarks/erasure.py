@@ -235,7 +235,7 @@ def one_ranking(name: str, model: Any, inputs: dict[str, Any], rounds: int, limi
                 results["naive"].append([1 + int(flips.int().argmax())] if bool(flips.any()) else [])
 
     def ours() -> None:
-        flip_result = TokenEraser(again(batch)).flips(order.unsqueeze(0))
+        flip_result = TokenEraser(again(batch)).flips(order.unsqueeze(0), every_step=True)  # as the loop
         removed = zip(flip_result.removed[0].tolist(), flip_result.flips[0].tolist(), strict=True)
         results["ours"] = [[count] if flip else [] for count, flip in removed]
 
