@@ -196,7 +196,7 @@ def dear(rounds: int) -> None:
 
 def at_input(rounds: int) -> None:
     """One ranking's prefixes, hidden from the whole model."""
-    inputs = text(4, LENGTH)
+    inputs = text(2, LENGTH)
     for name, make in models().items():
         model = make()
         one_ranking(name, model, inputs, rounds, limit=0.65)

@@ -11,11 +11,11 @@ from torch import Tensor
 from attnfaith.adapters.adapter import Affine
 from attnfaith.adapters.pass_groups import BUDGET
 
-TAILS = 4  # a tail costs at most 1 / TAILS of a pass through the model
-NUMBERS = 2**22  # attention weights at once where the tail is a product of matrices
-
 if TYPE_CHECKING:  # a request keeps what these functions compute
     from attnfaith.attribution.request import Request
+
+TAILS = 4  # a tail costs at most 1 / TAILS of a pass through the model
+NUMBERS = 2**22  # attention weights at once where the tail is a product of matrices
 
 
 def weight_gradient(request: Request, weights: Tensor) -> Tensor:

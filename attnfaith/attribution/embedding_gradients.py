@@ -36,11 +36,11 @@ def values_on(request: Request, texts: Tensor, vectors: Callable[[Tensor, int], 
     """
     order, numbers = [], []
     with inference_state(request.cut.model, gradients=False):
-        for share in passes(request, texts):
-            changed = vectors(share.candidates, share.width).clone()  # CTRL scales them in place
-            logits = request.cut.adapter.logits_at(share.deciding, share.inputs, changed)
-            order.append(share.candidates)
-            numbers.append(share.quantity(request, logits))
+        for group in passes(request, texts):
+            changed = vectors(group.candidates, group.width).clone()  # CTRL scales them in place
+            logits = request.cut.adapter.logits_at(group.deciding, group.inputs, changed)
+            order.append(group.candidates)
+            numbers.append(group.quantity(request, logits))
     return _sorted_back(numbers, order)
 
 
@@ -55,12 +55,12 @@ def vector_gradient(request: Request, vectors: Tensor) -> Tensor:
     gradients = torch.zeros_like(vectors)
     with inference_state(request.cut.model), torch.backends.cudnn.flags(enabled=False):
         # cuDNN's recurrent layers have no backward pass in evaluation mode; torch's implementation has one
-        for share in passes(request, torch.arange(len(vectors), device=vectors.device)):
-            leaf = vectors[share.candidates, : share.width].detach().requires_grad_()
+        for group in passes(request, torch.arange(len(vectors), device=vectors.device)):
+            leaf = vectors[group.candidates, : group.width].detach().requires_grad_()
             with request.rules():
-                logits = request.cut.adapter.forward_on(leaf.clone(), share.inputs)
-            (gradient,) = torch.autograd.grad(share.quantity(request, logits).sum(), leaf)
-            gradients[share.candidates, : share.width] = gradient
+                logits = request.cut.adapter.forward_on(leaf.clone(), group.inputs)
+            (gradient,) = torch.autograd.grad(group.quantity(request, logits).sum(), leaf)
+            gradients[group.candidates, : group.width] = gradient
     return gradients
 
 
@@ -82,19 +82,16 @@ def derivatives_on_path(
     adapter = request.cut.adapter
     order, numbers, derivatives = [], [], vectors.new_zeros(len(texts), vectors.shape[1])
     with inference_state(request.cut.model), torch.backends.cudnn.flags(enabled=False):  # see `vector_gradient`
-        for share in passes(request, texts):
-            chosen, width = share.candidates, share.width
-            path = difference[share.texts, :width]
-            start = vectors[share.texts, :width]
-            leaf = (start - (1 - points[chosen]).to(vectors)[:, None, None] * path).requires_grad_()
-            if (
-                request.rules is nullcontext
-            ):  # the tail was proved to have the derivative, and not what other rules give
-                logits = adapter.logits_on(share.deciding, share.inputs, leaf.clone())
+        for group in passes(request, texts):
+            chosen, width = group.candidates, group.width
+            path, end = difference[group.texts, :width], vectors[group.texts, :width]
+            leaf = (end - (1 - points[chosen]).to(vectors)[:, None, None] * path).requires_grad_()
+            if request.rules is nullcontext:  # the tail was proved for the derivative, and not for other rules
+                logits = adapter.logits_on(group.deciding, group.inputs, leaf.clone())
             else:
                 with request.rules():
-                    logits = adapter.forward_on(leaf.clone(), share.inputs)
-            number = share.quantity(request, logits)
+                    logits = adapter.forward_on(leaf.clone(), group.inputs)
+            number = group.quantity(request, logits)
             (gradient,) = torch.autograd.grad(number.sum(), leaf)
             order.append(chosen)
             numbers.append(number.detach())
@@ -104,7 +101,7 @@ def derivatives_on_path(
 
 @dataclass(frozen=True)
 class Pass:
-    """Candidates that go through the model together.
+    """Candidates that go through the model group.
 
     Attributes:
         candidates: ``[K]``, which ones.

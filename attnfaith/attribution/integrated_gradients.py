@@ -27,6 +27,7 @@ TOLERANCE_AT_INPUT = 0.05  # the same where each point is a pass through the who
 LARGE_GAP = 0.05  # a gap above this share of the difference explained is reported as inexact
 LEAST_DIFFERENCE = 1e-2  # both shares are of this number where the difference explained is smaller
 MOST_POINTS = 129
+POINTS = 256  # of each text, whose slopes are kept at once where the number of points is given
 _LEGGAUSS = lru_cache(np.polynomial.legendre.leggauss)
 _FACTS: dict[str, Any] = {
     "passes": FEWEST_POINTS,
@@ -75,11 +76,11 @@ def integrated_at_input(request: Request) -> Scores:
         derivatives = partial(_derivatives_at_input, request, vectors, difference)
         return _as_needed(request, derivatives, request.tokens, vectors, TOLERANCE_AT_INPUT)
     points, parts = (tensor.to(vectors) for tensor in gauss_legendre(steps))
-    batch, device = len(vectors), vectors.device
-    _, slopes = derivatives_on_path(
-        request, vectors, difference, repeat_index(batch, steps, device), points.repeat(batch)
-    )
-    values = (parts[:, None] * slopes.unflatten(0, (batch, steps))).sum(1)
+    values = torch.zeros_like(difference[..., 0])
+    for some_points, some_parts in zip(points.split(POINTS), parts.split(POINTS), strict=True):
+        texts = repeat_index(len(vectors), len(some_points), vectors.device)
+        _, slopes = derivatives_on_path(request, vectors, difference, texts, some_points.repeat(len(vectors)))
+        values += (some_parts[:, None] * slopes.unflatten(0, (len(vectors), -1))).sum(1)
     change = values_of(request, vectors) - values_of(request, vectors - difference)
     return request.scores(values, request.tokens, **_completeness(change, values, request.tokens, steps))
 

@@ -25,7 +25,7 @@ from attnfaith.validation import did_you_mean, short_repr
 
 SUFFIXES = (*SEPARATORS, *JSON_LINES, ".parquet")
 MOST_FILES = 10_000
-"""In a folder of data, folders inside it counted."""
+"""The most files, and folders inside, of a folder that is read as data."""
 
 
 @dataclass(frozen=True)

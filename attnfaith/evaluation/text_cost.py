@@ -68,17 +68,8 @@ class TextCost:
 
         The capture pads all texts of a batch to the longest. Tests and rankings put texts of similar lengths together.
         """
-        longest = max(lengths)
-        together = self.forward(longest) * self._passes_by_length(longest, False)
-        return len(lengths) * together + sum(
-            self.forward(tokens) * self._passes_by_length(tokens, True) for tokens in lengths
-        )
-
-    def _passes_by_length(self, tokens: int, by_length: bool) -> float:
-        """The passes of a text whose batches are divided by length, or those of the others."""
-        names = {test.name for test in self.tests}
-        names |= {str(ranking) for ranking in self._rankings if ranking.level == "input"}  # others take no whole pass
-        return sum(count for name, count in self.passes(tokens).items() if (name in names) == by_length)
+        padded = len(lengths) * self.forward(max(lengths))
+        return padded + sum(self.forward(tokens) * (sum(self.passes(tokens).values()) - 1.0) for tokens in lengths)
 
     @property
     def _rankings(self) -> Iterator[Ranking]:

@@ -26,8 +26,8 @@ A claim is a limit that a release keeps. Figures without one are only told.
 
 On an x86 processor, attnfaith runs the linear layers of its own passes with oneDNN, and plain inference runs them as
 PyTorch does, with MKL. How much faster that is depends on the processor: on two machines with processors of AMD the
-default evaluation below took nearly as long without it on one, and a third longer on the other. Only rounding differs.
-`torch.backends.mkldnn.enabled = False` turns it off.
+default evaluation below took nearly as long without it on one, and two fifths longer on the other. Only rounding
+differs. `torch.backends.mkldnn.enabled = False` turns it off.
 """
 CPU_TIME = ", CPU time"
 """At the end of the size of figures that are no wall time."""

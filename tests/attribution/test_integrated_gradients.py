@@ -9,6 +9,7 @@ from torch import nn
 import attnfaith as af
 from attnfaith.adapters.pass_count import count_passes
 from attnfaith.attribution.attributor import Attributor
+from attnfaith.attribution.embedding_gradients import derivatives_on_path
 from attnfaith.attribution.integrated_gradients import (
     LARGE_GAP,
     LEAST_DIFFERENCE,
@@ -134,6 +135,20 @@ def test_the_model_runs_as_often_as_is_said(gate, monkeypatch):
     assert rows[0] == 3 * 8  # the first points of all texts go together
 
 
+def test_memory_does_not_grow_with_the_number_of_points(gate, monkeypatch):
+    attributor, asked = Attributor(gate, method="integrated_gradients", level="input", target=1, steps=25), []
+    expected = attributor.score(INPUTS)[1].values
+
+    def counted(request, vectors, difference, texts, points):
+        asked.append(len(points))
+        return derivatives_on_path(request, vectors, difference, texts, points)
+
+    monkeypatch.setattr("attnfaith.attribution.integrated_gradients.derivatives_on_path", counted)
+    monkeypatch.setattr("attnfaith.attribution.integrated_gradients.POINTS", 7)
+    torch.testing.assert_close(attributor.score(INPUTS)[1].values, expected)
+    assert asked == [len(INPUTS["input_ids"]) * points for points in (7, 7, 7, 4)]
+
+
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
 def test_the_tail_on_the_deciding_token_has_the_gradient_of_the_whole_model(family, monkeypatch):
     done = in_double(family)
@@ -169,10 +184,8 @@ def test_points_of_short_texts_are_not_padded_to_the_longest():
     attributor.score(done.inputs, chunk=1)  # with it the tail is tried
     with count_passes() as count:
         scores = attributor.score(done.inputs, chunk=1)[1]
-    whole = done.inputs["input_ids"].numel() + int(
-        lengths.sum()
-    )  # the capture, and the gradient at the texts themselves
-    assert count.positions == int(((scores.passes - 1) * lengths).sum()) + whole
+    capture, at_the_texts = done.inputs["input_ids"].numel(), int(lengths.sum())
+    assert count.positions == int(((scores.passes - 1) * lengths).sum()) + capture + at_the_texts
 
 
 @pytest.mark.parametrize("level", LEVELS)

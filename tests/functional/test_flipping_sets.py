@@ -1,4 +1,4 @@
-"""Making flipping sets smaller in blocks: against a twin for one text, and what holds of every result."""
+"""Making flipping sets smaller, in blocks or item by item: against twins for one text, and what holds of results."""
 
 import math
 

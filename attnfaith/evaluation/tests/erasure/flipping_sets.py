@@ -152,6 +152,7 @@ def search_sets(
 def _pruned_sets(eraser: Eraser, order: Tensor, size: Tensor) -> Tensor:
     """The first items of an order, ``size`` of them, as sets ``[B, N]`` after pruning; an empty set stays empty."""
     start, long = prefix_set(order, size), eraser.long.unsqueeze(1)
+    # half of the room: items tried after one that is restored were tried for nothing
     pruned = prune_set(start & ~long, order, eraser.flips_without, room=eraser.room / 2)
     return pruned | prune_blocks(start & long, order, eraser.flips_without, PRUNED)
 
