@@ -1,7 +1,7 @@
 """Linear layers of a copied model run by oneDNN, where that is known to be faster and changes nothing but rounding.
 
-On a processor PyTorch multiplies float32 matrices with MKL. oneDNN comes with PyTorch too. Of two processors of AMD that
-were measured, it is a twentieth faster on one and more than twice as fast on the other. What attnfaith does is mostly
+On a processor PyTorch multiplies float32 matrices with MKL. oneDNN comes with PyTorch too. Two processors of AMD were
+measured: oneDNN is a twentieth faster on one and more than twice as fast on the other. What attnfaith does is mostly
 such products, so it asks for oneDNN. The owner's model is left as it is.
 `torch.backends.mkldnn.enabled = False` turns it off.
 """
