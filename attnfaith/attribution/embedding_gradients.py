@@ -101,7 +101,7 @@ def derivatives_on_path(
 
 @dataclass(frozen=True)
 class Pass:
-    """Candidates that go through the model group.
+    """Candidates that go through the model together.
 
     Attributes:
         candidates: ``[K]``, which ones.
