@@ -38,8 +38,6 @@ def weight_derivatives(request: Request, weights: Tensor) -> tuple[Tensor, Tenso
             logits = request.cut.rerun(request.capture, weights=leaf)
         numbers = request.quantity(logits)
         (gradient,) = torch.autograd.grad(numbers.sum(), leaf)  # the sum too needs a graph, under the caller's no_grad
-    if request.capture.groups is not None:
-        gradient = gradient * request.capture.groups[:, None, :, None]
     return numbers.detach(), gradient
 
 

@@ -99,6 +99,9 @@ def test_occlusion_is_feature_ablation_over_tokens(family):
         expected = method.attribute(shape.vectors, target=1, feature_mask=tokens, baselines=baseline)[..., 0]
         given = torch.full((shape.vectors.shape[-1],), baseline, dtype=torch.float64)
         close(shape.ours("occlusion", baseline=given), expected)
+    of_each_token = torch.linspace(-0.4, 0.4, shape.vectors.numel(), dtype=torch.float64).view_as(shape.vectors)
+    expected = method.attribute(shape.vectors, target=1, feature_mask=tokens, baselines=of_each_token)[..., 0]
+    close(shape.ours("occlusion", baseline=of_each_token), expected)
 
 
 def test_omission_is_no_ablation():
