@@ -52,7 +52,7 @@ test: $(STAMP)  ## every test but those below, the slow ones too, and every exam
 test-families: $(STAMP)  ## the tests of `make test` that are drawn over families of models, on all the other families
 	$(PYTEST) -m families tests
 
-test-examples: $(STAMP)  ## run the notebooks, the scripts of the papers and the benchmarks (in their small form), the demo, and several processes, and check them
+test-examples: $(STAMP)  ## run the notebooks, the scripts of the papers, the benchmarks and the fault suite (in their small form), the demo, and several processes, and check them
 	$(PYTEST) -m examples tests
 
 test-quick: $(STAMP)  ## those of `make test` without the slow ones

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +20,10 @@ import torch
 
 import attnfaith as af
 from attnfaith.adapters.pass_count import PassCount, count_passes
-from attnfaith.attribution.method import methods
 from attnfaith.attribution.request import MethodOptions
 from attnfaith.data.source import Row
 from attnfaith.evaluation.batch import Batch, RunConfig
 from attnfaith.evaluation.rankings import rankings_for
-from attnfaith.evaluation.removal import TokenEraser
 from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.evaluation.tests.single_weight.test import SingleWeight
 from attnfaith.evaluation.token_hiding import hiding_for
@@ -35,7 +32,6 @@ from attnfaith.functional.schedule import LONG
 from benchmarks.tail import bert, line, text
 
 LENGTHS = (128, 256, 512, 1024)
-NAMES = [f"{level}/{name}" for (level, name), method in methods.items() if not method.grows_with_length]
 
 
 def main() -> None:
@@ -62,7 +58,7 @@ def length(options: argparse.Namespace) -> None:
     with torch.no_grad():
         model.classifier.bias.copy_(torch.tensor([10.0, -10.0]))  # which decides whatever the text says
     passes = {}
-    print("Rankings whose cost does not grow with the length, both levels, no decision flips")
+    print("Default rankings, both levels, no decision flips")
     for tokens in LENGTHS:
         count = PassCount()
         for batch in batches(model, text(2, tokens)):
@@ -84,19 +80,12 @@ def batches(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Iterator
     config = RunConfig(cut, decision_of(model.config, 2), MethodOptions(pad_id=0))
     rows = [Row(number, "") for number in range(len(inputs["input_ids"]))]
     ranked = {
-        level: tuple(rankings_for(level, names_at(level), {}, by_token=True, affine=False))
+        level: tuple(rankings_for(level, "default", {}, by_token=True, affine=False))
         for level in ("attention", "input")
     }
     single = {name: value[:1] for name, value in inputs.items()}
     hiding = hiding_for(cut, single, hide=None, mask_id=None, left=False)
     yield Batch(replace(config, rankings=ranked, hiding=hiding), rows, [], inputs)
-
-
-def names_at(level: str) -> list[str]:
-    """The rankings that an evaluation runs at a level."""
-    usual = {f"{method_level}/{name}" for (method_level, name), method in methods.items() if not method.on_request}
-    fits = {name for name in NAMES if name in usual and not methods[tuple(name.split("/"))].needs_affine_tail}
-    return [name for name in NAMES if name in fits and (level == "input" or name.startswith("attention/"))]
 
 
 def schedule(options: argparse.Namespace) -> None:
@@ -143,37 +132,9 @@ def schedule(options: argparse.Namespace) -> None:
     print(f"  passes a text: {cost['exact']:.0f} by every step, {cost['schedule']:.0f} by the schedule")
 
 
-def throughput(options: argparse.Namespace) -> None:
-    """Tokens in a second of processor time while erasing, over those of plain passes at their best batch size."""
-    for tokens in (128, 512):
-        model, inputs = bert(6, 384, 1536), text(4, tokens)
-        (batch,) = batches(model, inputs)
-        orders = torch.rand(4, 4, tokens, generator=torch.Generator().manual_seed(0)).argsort(-1)
-        TokenEraser(batch)  # its proof is done once
-        best = max(plain(model, inputs, size) for size in (1, 2, 4, 8, 16))
-        eraser = TokenEraser(Batch(batch.config, batch.rows, [], inputs))
-        with count_passes() as count:
-            start = time.process_time()
-            eraser.flips(orders)
-            duration = time.process_time() - start
-        line(f"tokens in a second while erasing, {tokens} tokens", count.positions / duration / best, 0.8, least=True)
-
-
-def plain(model: torch.nn.Module, inputs: dict[str, torch.Tensor], size: int) -> float:
-    """Tokens in a second of processor time of plain forward passes."""
-    count = len(inputs["input_ids"])
-    rows = torch.arange(max(size, count)) % count
-    with torch.no_grad():
-        start = time.process_time()
-        for part in rows.split(size):
-            model(**{name: value[part] for name, value in inputs.items()})
-        return len(rows) * inputs["input_ids"].shape[1] / (time.process_time() - start)
-
-
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "length": length,
     "schedule": schedule,
-    "throughput": throughput,
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Every part of the fault suite in its short form; `python -m tests.faults --long` is the long one."""
+"""Every part of the fault suite in its short form; `python -m tests.faults --long` is the long one.
+
+Parts that take long even so are run by `make test-examples`.
+"""
 
 import json
 
@@ -8,7 +11,7 @@ from tests.faults import page, suite
 from tests.faults.__main__ import main
 from tests.faults.children import forked
 
-PARTS = [pytest.param(name, marks=[pytest.mark.slow] if suite.part_of(name).slow else []) for name in suite.names()]
+PARTS = [pytest.param(name, marks=[pytest.mark.examples] if suite.part_of(name).slow else []) for name in suite.names()]
 
 
 @pytest.mark.parametrize("name", PARTS)
