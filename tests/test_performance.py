@@ -39,8 +39,8 @@ def test_the_parts_of_a_run_add_up_to_it(tiny):
         af.Evaluator(tiny.model, tiny.tokenizer)
     counted = sum(cost.positions for cost in found.parts.values())
     assert counted == passes.positions - cutting.positions
-    assert found.positions == counted - found.parts["the trial on one text"].positions > 0
-    seconds = found.seconds - found.parts["the trial on one text"].seconds
+    assert found.positions == counted - found.parts["the dry run on one text"].positions > 0
+    seconds = found.seconds - found.parts["the dry run on one text"].seconds
     assert found.throughput == pytest.approx(found.positions / seconds * found.plain / found.tokens)
     assert found.tokens == 3 * 8
     assert found.flipped == 0  # nothing flips this model

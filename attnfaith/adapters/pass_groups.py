@@ -9,7 +9,7 @@ from attnfaith.functional.padding import pass_sizes
 
 BUDGET = 2048  # positions in one pass, so that activations stay in the processor's cache
 OVERHEAD, MEASURED_WIDTH = 32, 384
-"""What a pass costs besides its positions: on a processor as much as 32, where hidden states are 384 wide."""
+"""What a pass costs on a CPU besides its positions: as much as 32 positions, where hidden states are 384 wide."""
 
 
 def groups_by_length(
@@ -39,5 +39,5 @@ def _overhead(model: nn.Module, device: str, budget: int) -> int:
     """What a pass costs besides its positions, in positions: much in a narrow model, where a position costs little."""
     width = hidden_width(model)
     if device != "cpu" or width is None:
-        return budget  # an accelerator has room for more than a pass of one length
+        return budget  # on an accelerator, or where the width is unknown: fill passes as far as the budget allows
     return min(budget, round(OVERHEAD * (MEASURED_WIDTH / width) ** 2))

@@ -14,7 +14,7 @@ from attnfaith.adapters.pass_groups import BUDGET
 if TYPE_CHECKING:  # a request keeps what these functions compute
     from attnfaith.attribution.request import Request
 
-TAILS = 4  # a tail costs at most 1 / TAILS of a pass through the model
+TAILS = 4  # what a tail is taken to cost: 1 / TAILS of a pass; one that is a whole pass takes more memory than planned
 NUMBERS = 2**22  # attention weights at once where the tail is a product of matrices
 
 
@@ -64,7 +64,7 @@ def mean_gradient(request: Request, points: Tensor, parts: Tensor, size: int) ->
 
 
 def tails_together(request: Request) -> int:
-    """For how many attention distributions of each text the tail is run at once."""
+    """How many candidates of each text the tail takes at once."""
     texts, items = request.capture.mask.shape
     chunk = request.settings.chunk
     if chunk is None and _plain_affine(request) is not None:

@@ -103,12 +103,14 @@ def derivatives_on_path(
 class Pass:
     """Candidates that go through the model together.
 
+    A candidate is one set of vectors for a text, which may have several.
+
     Attributes:
-        candidates: ``[K]``, which ones.
+        candidates: ``[K]``, their numbers.
         texts: ``[K]``, the text of each.
-        width: the positions of the longest; all behind it is padding.
-        inputs: of the model.
-        deciding: the positions that decide, see `Adapter.deciding_rows`.
+        width: one more than the last position that any of them uses.
+        inputs: of the model, cut to this width.
+        deciding: the positions that decide, and which of them exist, see `Adapter.deciding_rows`.
     """
 
     candidates: Tensor

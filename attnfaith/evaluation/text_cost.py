@@ -19,11 +19,11 @@ BACKWARD = 3.0
 
 @dataclass(frozen=True)
 class TextCost:
-    """The expected cost of texts. It weights progress, and no number of a run depends on it.
+    """The expected cost of texts: `passes` and `work` for progress and the forecast, `forward` also to bound batches.
 
     Attributes:
         config: the configuration of the run.
-        tests: of the run, and those whose work these do themselves.
+        tests: the tests of the run, and those that these need (see `Test.needs`).
         operations: of one token in one forward pass, without attention.
         width: of the hidden states; None if the configuration does not say. Attention then counts as nothing.
     """
@@ -52,9 +52,9 @@ class TextCost:
         return tokens * (1.0 if self.width is None else 1.0 + tokens / (6.0 * self.width))
 
     def passes(self, tokens: int) -> Mapping[str, float]:
-        """The forward passes of a text of so many tokens through the whole model, by what they are for.
+        """The expected cost of a text of so many tokens, in forward passes through the whole model, by its purpose.
 
-        Decisions that flip early need fewer.
+        A forward and backward pass counts as `BACKWARD`. Decisions that flip early need fewer.
         """
         found = {"capture": 1.0}
         for ranking in dict.fromkeys(self._rankings):
@@ -76,7 +76,7 @@ class TextCost:
         return (ranking for listed in self.config.rankings.values() for ranking in listed)
 
     def weight(self, label: str) -> float:
-        """How many forward passes a counted pass is worth, by what it is for."""
+        """The cost of one counted pass, in forward passes, by its purpose."""
         return next((_backward(ranking) for ranking in self._rankings if str(ranking) == label), 1.0)
 
 

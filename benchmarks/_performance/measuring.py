@@ -24,7 +24,7 @@ from benchmarks._performance.material import Material
 
 now: Callable[[], float] = time.perf_counter
 """The clock; `time.process_time` where other programs run beside."""
-TRIAL = "the trial on one text"
+DRY_RUN = "the dry run on one text"
 BATCH_SIZES = (1, 4, 8, 16, 32, 64)
 """Of plain inference; the fastest counts."""
 
@@ -50,7 +50,7 @@ class Measured:
         plain: seconds of plain inference of all texts at its best batch size.
         seconds: the seconds of the run, with its summary and verdict.
         tokens: the number of tokens of all texts.
-        positions: that went through the whole model for these texts, the trial before them left out.
+        positions: that went through the whole model for these texts, without the dry run.
         peak: bytes of resident memory at the peak of the process so far.
         flipped: the share of rows of the erasure test in which the decision flips; None where it was not run.
         parts: the cost of each part, the dearest first.
@@ -76,8 +76,8 @@ class Measured:
 
     @property
     def throughput(self) -> float:
-        """Positions a second, over those of plain inference; the trial on one text is in neither of the two."""
-        return (self.positions / (self.seconds - self.parts[TRIAL].seconds)) / (self.tokens / self.plain)
+        """Positions a second, over those of plain inference; the dry run is in neither of the two."""
+        return (self.positions / (self.seconds - self.parts[DRY_RUN].seconds)) / (self.tokens / self.plain)
 
 
 def measured(material: Material, **options: Any) -> Measured:
@@ -99,7 +99,7 @@ def measured(material: Material, **options: Any) -> Measured:
         seconds - sum(cost.seconds for cost in costs.values()),
         parts.passes.positions - sum(cost.positions for cost in costs.values()),
     )
-    positions = parts.passes.positions - costs[TRIAL].positions
+    positions = parts.passes.positions - costs[DRY_RUN].positions
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Measured(plain, seconds, tokens, positions, peak, flipped, costs)
 
@@ -140,11 +140,11 @@ class Parts:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Count what runs inside as this part, without the parts within it; the trial counts as one part."""
+        """Count what runs inside as this part, without the parts within it; the dry run counts as one part."""
         if self._undivided:
             yield
             return
-        self._undivided = name == TRIAL
+        self._undivided = name == DRY_RUN
         try:
             with self._counted(name):
                 yield
@@ -190,7 +190,7 @@ def parts_of_a_run() -> Iterator[Parts]:
         search = parts.around(erasure.search_sets, lambda eraser, *_: f"smallest sets at the {eraser.level} level")
         stack.enter_context(patch.object(erasure, "search_sets", search))
         stack.enter_context(patch.object(runner, "Batch", parts.around(runner.Batch, "captures")))
-        trial = parts.around(evaluator.dry_run, TRIAL)
-        stack.enter_context(patch.object(evaluator, "dry_run", trial))
+        dry_run = parts.around(evaluator.dry_run, DRY_RUN)
+        stack.enter_context(patch.object(evaluator, "dry_run", dry_run))
         parts.passes = stack.enter_context(count_passes())  # open before models are entered, or nothing is counted
         yield parts

@@ -11,9 +11,11 @@ HEAD = """# Performance
 
 What an evaluation costs, as *ratios within one run*: to plain inference of the same texts with the same model on the
 same threads, or to another library at the same work. A ratio means much the same on every machine; seconds do not.
-`make bench`, from a clone, measures smaller forms of what is shown here in less than half an hour. These commands
-measure figures and write this page; those that were not measured again stay as they were. The first takes some ten
-minutes on two cores, the others more; `--size full` takes hours.
+
+Figures are measured in one of three sizes: "small", "usual" or "full" (which takes hours). Each section below names its
+size. These commands, from a clone, measure the usual size and write this page; figures that were not measured again
+stay as they were. The first takes some ten minutes on two cores, the others more. `make bench` runs the first, and the
+other benchmarks of speed, in less than half an hour.
 
 ```sh
 python -m benchmarks.performance
@@ -22,12 +24,13 @@ make bench-peers  # beside libraries that attnfaith does not need, in an environ
 python -m benchmarks.performance --page
 ```
 
-A claim is a limit that a release keeps. Figures without one are only told.
+A *claim* is a target, and the column *met* says whether this measurement meets it. Rows without a claim are for
+information.
 
 On an x86 processor, attnfaith runs the linear layers of its own passes with oneDNN, and plain inference runs them as
-PyTorch does, with MKL. How much faster that is depends on the processor: on two machines with processors of AMD the
-default evaluation below took nearly as long without it on one, and two fifths longer on the other. Only rounding
-differs. `torch.backends.mkldnn.enabled = False` turns it off.
+PyTorch does, with MKL. How much faster that is depends on the processor. Without oneDNN, the default evaluation
+below took nearly the same time on one AMD processor, and 40 % longer on another. Only rounding differs.
+`torch.backends.mkldnn.enabled = False` turns it off.
 """
 CPU_TIME = ", CPU time"
 """At the end of the size of figures that are no wall time."""
@@ -50,8 +53,8 @@ def written(stored: Iterable[tuple[str, str, Sequence[Row]]]) -> str:
         form = size.removesuffix(CPU_TIME)
         if size != Size("full").name:
             clock = ", in CPU time of one thread, beside other programs" if size != form else ""
-            sections += ["", f"*Measured in the {form} form{clock}.*"]
-        sections += ["", "| work | measured | claim | kept | |", "|---|---:|---|---|---|", *map(_line, rows)]
+            sections += ["", f"*Size: {form}{clock}.*"]
+        sections += ["", "| work | measured | claim | met | |", "|---|---:|---|---|---|", *map(_line, rows)]
     return "\n".join(sections) + "\n"
 
 

@@ -37,7 +37,7 @@ RANKINGS = [
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: "small" to try the command, "usual" for `make bench`, "full" for the page."""
+    """How much is measured: "small" to try the command, "usual" for `make bench` and the page, "full" for hours."""
 
     name: str
 
@@ -71,14 +71,15 @@ def default_evaluation(size: Size) -> Iterator[Row]:
         return
     measurement = measured(chosen)
     yield Row(f"default evaluate, {chosen.name}", measurement.ratio, PLAIN, 80)
-    yield Row("forward passes a text", measurement.passes, "passes")
+    yield Row("forward passes a text, without the dry run", measurement.passes, "passes")
     yield from _breakdown(measurement)
+    fewer = material.sst(size.pick(4, 48, 436)) or chosen
     with without_onednn():
-        fewer = measured(material.sst(size.pick(4, 48, 436)) or chosen)
-    yield Row("the same with linear layers as PyTorch runs them", fewer.ratio, PLAIN)
+        ratio = measured(fewer).ratio
+    yield Row(f"default evaluate on {len(fewer.texts)} texts, linear layers as PyTorch runs them", ratio, PLAIN)
     if size.name != "small":
-        all_rankings = measured(material.sst(size.pick(8, 48, 436)) or chosen, rankings="all")
-        yield Row("the same with all rankings", all_rankings.ratio, PLAIN)
+        ratio = measured(fewer, rankings="all").ratio
+        yield Row(f"evaluate with all rankings on {len(fewer.texts)} texts", ratio, PLAIN)
 
 
 @contextmanager
@@ -97,7 +98,7 @@ def _breakdown(measurement: Measured) -> Iterator[Row]:
         if cost.seconds / measurement.seconds >= 0.005 or name == "all else":
             passes = cost.positions / measurement.tokens
             note = f"{cost.seconds / measurement.seconds:.1%} of the time, {passes:.1f} forward passes a text"
-            note += "; once a run, whatever the number of texts" if name == measuring.TRIAL else ""
+            note += "; once a run, whatever the number of texts" if name == measuring.DRY_RUN else ""
             yield Row(f"... {name}", cost.seconds / measurement.plain, PLAIN, note=note)
 
 
@@ -142,7 +143,7 @@ def throughput(size: Size) -> Iterator[Row]:
         named = "attention and the random order erased at the input"
         yield Row(f"{named}, {candidate.name}", measurement.throughput, "x plain", 0.8, least=True)
         everything = measured(candidate, n_resamples=99)
-        note = "backward passes are in the time, and not in the tokens"
+        note = "backward passes take time, but add no positions"
         yield Row(f"everything by default, {candidate.name}", everything.throughput, "x plain", note=note)
 
 
@@ -232,7 +233,8 @@ PARTS: dict[str, Part] = {
     "default": Part(
         "The default evaluation",
         "`attnfaith evaluate` with nothing but a model and data: wall time over that of plain inference of the same "
-        "texts at its best batch size, summary and verdict included.",
+        "texts at its best batch size, summary and verdict included. The dry run on one text comes once, before a "
+        "run. Parts below half a per cent of the time are not shown.",
         default_evaluation,
     ),
     "precision": Part(
@@ -249,8 +251,8 @@ PARTS: dict[str, Part] = {
     ),
     "throughput": Part(
         "Throughput inside a run",
-        "Positions that go through the whole model, by second, over those of plain inference; without the trial on one "
-        "text before a run, which is half of the time where there are two texts, and nothing where there are many.",
+        "Positions that go through the whole model in a second, over those of plain inference; higher is better. The "
+        "dry run on one text before the evaluation is left out.",
         throughput,
     ),
     "networks": Part(
@@ -258,7 +260,9 @@ PARTS: dict[str, Part] = {
         "HAN and FLAN presets with random weights: all rankings, the exact smallest flipping set, and single weights.",
         networks,
     ),
-    "processes": Part("Processes", "The same evaluation by `torchrun`, one thread each.", processes),
+    "processes": Part(
+        "Processes", "An evaluation of attention alone by `torchrun`, in processes of one thread.", processes
+    ),
     "peers": Part(
         "Beside other libraries",
         "The time of the other library over that of attnfaith for the same work, in the same process.",

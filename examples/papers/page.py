@@ -93,7 +93,7 @@ def jain_wallace_experiments(data):
 
 
 def jain_wallace_runs():
-    yield from head("data", "run on so many", "models>", "accuracy of a BiLSTM: published>", "found>")
+    yield from head("data", "command", "models>", "accuracy of a BiLSTM: published>", "found>")
     for data in JAIN:
         results = stored(f"jain_wallace-{data}")
         if results is not None:
@@ -160,7 +160,7 @@ def serrano_smith(data):
             f"{per_cent(found['only_drawn'])} | {' | '.join(fractions)} |"
         )
     if results["values"]:
-        yield from ("", f"Run on so many {command(results)}.")
+        yield from ("", f"Run: {command(results)}.")
 
 
 def serrano_smith_optimum(data):
@@ -207,7 +207,7 @@ def wiegreffe_pinter():
     yield from (missing(4, "wiegreffe_pinter", data) for data, results in every.items() if not results)
     for data, results in every.items():
         if results:
-            yield from ("", f"`{data}`: run on so many {command(results)}.")
+            yield from ("", f"`{data}`: {command(results)}.")
 
 
 def pruthi():
@@ -234,7 +234,7 @@ def pruthi():
         yield f"| {encoder} | {weight} | {per_cent(found['accuracy'])} | {ends} | {cells} |"
     if not any(name.startswith("BiLSTM") for name in results["values"]):
         yield missing(8, "pruthi", "sst_wiki").replace("`sst_wiki`", "BiLSTM", 1)
-    yield from ("", f"Run on so many {command(results)}.")
+    yield from ("", f"Run: {command(results)}.")
 
 
 def judge(kind):

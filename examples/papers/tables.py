@@ -27,12 +27,12 @@ def head(*columns):
 
 
 def command(results):
-    """What was run, and on what."""
+    """What was run; ``--texts`` has the numbers of training, validation and test texts."""
     about = results["about"]
     texts = " ".join(str(about[split]) for split in ("train", "dev", "test"))
     script = f"python -m examples.papers.{about['paper']} --data {about['data']}"
     more = f" {about['options']}" if "options" in about else ""
-    return f"training, validation and test texts: `{script} --texts {texts} --epochs {about['epochs']}{more}`"
+    return f"`{script} --texts {texts} --epochs {about['epochs']}{more}`"
 
 
 def per_cent(line):

@@ -57,7 +57,7 @@ def wen():
         if not models:
             continue
         more = "" if data in WEN_NINE else ", with `--ablations`"
-        runs += ["", f"`{data}`: run on so many {command(stored(f'wen-{data}'))}{more}."]
+        runs += ["", f"`{data}`: {command(stored(f'wen-{data}'))}{more}."]
         for (encoder, attention, _), found in models.items():
             informative = f"{found['informative']['value']:.0f} of {found['ranks']['value']:.0f}"
             yield (

@@ -95,7 +95,7 @@ class Test(ABC):
     def passes(self, config: RunConfig, tokens: int) -> float:
         """About how many passes through the model a text costs beyond the scores of the rankings, if nothing flips.
 
-        It bounds batches and weights progress; no number of a run depends on it.
+        Progress and the forecast use it; no number of a run depends on it.
 
         Args:
             config: the configuration of the run.

@@ -4,10 +4,10 @@ The search is the reference that rankings are judged by, so it is the same whate
 
 1. Remove items in the order of each ranking of `PANEL` until one of the orders flips the decision.
 2. Restore items of that set one at a time as long as the decision stays flipped (`functional.flipping_sets.prune_set`).
-3. Where the set still has more than one item, remove single items by themselves: every item at the final attention; at
-   the input level, where each set costs a pass through the model, the `SINGLES` that come first in any order of the
-   panel but the random one, or with ``bounds`` every item of texts that are not long.
-4. At the input level, where none of these flips the decision, remove items in the order of what they do by themselves,
+3. Where no order flips the decision, or the set still has more than one item, remove single items by themselves: every
+   item at the final attention; at the input level, where each set costs a pass through the model, the `SINGLES` that
+   come first in any order of the panel but the random one, or with ``bounds`` every item of texts that are not long.
+4. At the input level, where no single item flips the decision, remove items in the order of what they do by themselves,
    and restore items of that set as well. (At the final attention, `occlusion` in the panel has done that.)
 
 At the input level, in texts of more than `functional.schedule.LONG` items, orders are followed along the schedule, and
