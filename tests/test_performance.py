@@ -78,7 +78,7 @@ def test_figures_are_kept_part_by_part_and_become_the_page(tmp_path):
     assert "| work a | 3 x plain | at most 2 | no | slow / slower |" in text
     assert "| work c | 0.5 | at least 0.4 | yes | |" in text
     assert "work b" not in text
-    assert text.count("*Measured in the small form.*") == 1
+    assert text.count("*Size: small.*") == 1
     assert text.count("*Not measured yet.*") == len(PARTS) - 2
     for part in PARTS.values():
         assert f"## {part.title}\n" in text
