@@ -33,6 +33,8 @@ SIZES = {  # training, validation and test texts
 EPOCHS = {"babi1": 20, "babi2": 12}
 JUDGED = 100
 """How many test texts the experiments judge."""
+SHORTER = {"hockey_baseball": 230}
+"""The longest texts, in words, of an experiment with as short texts as the paper's are on average."""
 
 
 def results_of(model, texts, work, steps):
@@ -65,10 +67,15 @@ def figures_of(results, names):
 def more_texts(texts):
     """More training texts, and what they are: four times as many, or, where there are no others, those for testing."""
     every = shared.without_punctuation(shared.read(texts.name, (4 * len(texts.train), 1, 10**6)))
-    if len(every.train) > len(texts.train):
+    if len(every.train) >= 2 * len(texts.train):
         return f"{len(every.train) / len(texts.train):.2g} times the training texts", every.train
     others = every.test[~every.test["text"].isin(texts.test["text"])]
     return "the other test texts are trained on, too", pd.concat([texts.train, others], ignore_index=True)
+
+
+def shorter(table, most):
+    """The rows of texts of at most so many words."""
+    return table[table["text"].str.split().str.len() <= most].reset_index(drop=True)
 
 
 def variants(study):
@@ -83,6 +90,11 @@ def variants(study):
     if vectors is not None:
         change, more = more_texts(texts)
         yield change, replace(study, texts=replace(texts, train=more)), 0
+    if texts.name in SHORTER:
+        parts = {split: shorter(getattr(texts, split), SHORTER[texts.name]) for split in shared.SPLITS}
+        mean = parts["train"]["text"].str.split().str.len().mean()
+        change = f"texts of at most {SHORTER[texts.name]} words, {mean:.0f} on average"
+        yield change, replace(study, texts=replace(texts, **parts)), 0
     known = af.models.WordTokenizer.train(texts.train["text"].tolist(), min_count=2, lowercase=True)
     once = replace(study, tokenizer=known, vectors=shared.glove(known))
     yield "words that the training texts have once, or not, are one word", once, 0
@@ -100,13 +112,12 @@ def variants(study):
 
 def experiments(study, encoder, step):
     """Train an encoder with one thing changed, and print and store the taus of the first test texts."""
-    first = study.texts.test[:JUDGED]
     for number, (name, changed, seed) in list(enumerate(variants(study)))[::step]:
 
         def judged(changed=changed, seed=seed, number=number):
             model = changed.train(ENCODERS[encoder], seed=seed, name=f"{ENCODERS[encoder]}-experiment-{number}")
             tests = [af.tests.Agreement(pairs="attention"), "permutation"]
-            texts = replace(changed.texts, test=first)
+            texts = replace(changed.texts, test=changed.texts.test[:JUDGED])
             results = study.work.judge(
                 model, texts, rankings=["attention"], level="attention", tests=tests, n_resamples=999
             )

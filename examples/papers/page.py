@@ -283,6 +283,8 @@ TABLES = {
     "jain_wallace": jain_wallace,
     "jain_wallace_experiments-ag_news": lambda: jain_wallace_experiments("ag_news"),
     "jain_wallace_experiments-hockey_baseball": lambda: jain_wallace_experiments("hockey_baseball"),
+    "jain_wallace_experiments-imdb": lambda: jain_wallace_experiments("imdb"),
+    "jain_wallace_experiments-snli": lambda: jain_wallace_experiments("snli"),
     "jain_wallace_runs": jain_wallace_runs,
     "jain_wallace_counterfactual": jain_wallace_counterfactual,
     "serrano_smith-imdb": lambda: serrano_smith("imdb"),
