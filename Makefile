@@ -107,6 +107,7 @@ BENCH_OPTIONS_counterfactual := --rounds 1 --texts 32
 BENCH_OPTIONS_erasing_long_texts := --texts 4
 BENCH_OPTIONS_erasure := --rounds 1
 BENCH_OPTIONS_flipping_sets := --texts 32
+BENCH_OPTIONS_forecast := --only minilm-sst2 FLANrnn HANrnn
 BENCH_OPTIONS_path_points := --texts 16
 BENCH_OPTIONS_reader := --texts 2000 --stored 200
 BENCH_OPTIONS_tail := --rounds 3

@@ -28,6 +28,12 @@ torch.set_num_threads(1)
 gc.set_threshold(100_000, 50, 50)
 
 
+def pytest_collection_finish() -> None:
+    """Keep what is loaded by now out of every later look for garbage; `Trainer` looks after each evaluation."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Start every test, and the fixtures made for it, from one seed: no test depends on which ran before."""

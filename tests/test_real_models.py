@@ -9,7 +9,7 @@ from attnfaith.attribution.attributor import Attributor
 from attnfaith.functional.ranking import order_of
 from tests.helpers.comparing import assert_same
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.examples
 REAL = [("minilm-sst2", "sst2-test", 0.85), ("minilm-agnews", "ag_news-test", 0.85)]
 
 

@@ -11,7 +11,7 @@ from attnfaith.evaluation.tests.base import tests
 from attnfaith.models.encoders import Encoder
 from attnfaith.training import fit, recipe
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.examples
 
 HELD_OUT, VALIDATION, TRAIN = 200, 100, 1000
 
