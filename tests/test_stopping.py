@@ -46,7 +46,7 @@ def test_a_lookup_has_the_numbers_of_the_summary():
     assert estimates(lookup(grid, 60, 99, 3), "attention") == estimates(summary, "attention")
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 def test_the_command_prints_a_table(monkeypatch, capsys):
     short = ["--repetitions", "2", "--resamples", "99", "--skills", "0", "--precisions", "0.1", "--processes", "1"]
     monkeypatch.setattr("sys.argv", ["stopping", *short])

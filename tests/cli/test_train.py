@@ -142,7 +142,7 @@ def test_an_interrupt_says_how_to_go_on(table, tmp_path, monkeypatch):
     assert "goes on from the last checkpoint" in error_text(result)
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 def test_a_killed_process_is_continued_to_the_same_weights(table, tmp_path):
     arguments = ["train", "FLANrnn", *columns(table), "--epochs", "20", "--batch-size", "4", "--patience", "0"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"

@@ -18,6 +18,7 @@ from attnfaith.errors import InputError
 from attnfaith.estimates.lookup import percent
 from tests.helpers.reading_pages import Page
 
+pytestmark = pytest.mark.examples
 FEW = Plan(train=160, validation=20, held_out=30, epochs=3, learning_rate=1e-2)
 KINDS = ("flan", "han")
 
@@ -276,7 +277,6 @@ def test_bad_input(given, message, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.examples
 def test_the_whole_demo(tmp_path, capsys):
     folder = run_demo(tmp_path / "demo", quiet=True)
     told = capsys.readouterr().out

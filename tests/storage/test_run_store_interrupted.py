@@ -65,6 +65,7 @@ def test_the_same_bytes_in_any_order_and_after_any_rest(tmp_path):
     assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two") == bytes_of(tmp_path / "three")
 
 
+@pytest.mark.examples
 def test_killed_at_any_moment_the_run_ends_with_the_same_files(tmp_path):
     finished(tmp_path / "calm")
     kills, cut = map(int, subprocess.check_output(command(KILLER, tmp_path / "killed", 6), text=True).split())
