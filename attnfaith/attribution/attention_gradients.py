@@ -14,7 +14,7 @@ from attnfaith.adapters.pass_groups import BUDGET
 if TYPE_CHECKING:  # a request keeps what these functions compute
     from attnfaith.attribution.request import Request
 
-TAILS = 4  # what a tail is taken to cost: 1 / TAILS of a pass; one that is a whole pass takes more memory than planned
+TAILS = 4  # a tail is taken to cost 1 / TAILS of a pass; where it is a whole pass, it needs more memory than planned
 NUMBERS = 2**22  # attention weights at once where the tail is a product of matrices
 
 

@@ -12,6 +12,7 @@ docs/reproductions.md has what was published and what this finds.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -112,10 +113,11 @@ def variants(study):
 
 def experiments(study, encoder, step):
     """Train an encoder with one thing changed, and print and store the taus of the first test texts."""
-    for number, (name, changed, seed) in list(enumerate(variants(study)))[::step]:
+    for name, changed, seed in list(variants(study))[::step]:
+        folder = f"{ENCODERS[encoder]}-experiment-{re.sub(r'[^a-z0-9]+', '-', name)}"
 
-        def judged(changed=changed, seed=seed, number=number):
-            model = changed.train(ENCODERS[encoder], seed=seed, name=f"{ENCODERS[encoder]}-experiment-{number}")
+        def judged(changed=changed, seed=seed, folder=folder):
+            model = changed.train(ENCODERS[encoder], seed=seed, name=folder)
             tests = [af.tests.Agreement(pairs="attention"), "permutation"]
             texts = replace(changed.texts, test=changed.texts.test[:JUDGED])
             results = study.work.judge(
