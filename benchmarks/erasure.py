@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from attnfaith.evaluation.tests.erasure.test import Erasure
 from attnfaith.evaluation.tests.single_weight.test import SingleWeight
 from attnfaith.evaluation.token_hiding import hiding_for
 from attnfaith.functional.decision import decision_of
+from benchmarks._memory import peak_memory
 from benchmarks.tail import SHAPES, bert, line, ratios, text
 
 TEXTS, LENGTH, BATCH = 64, 128, 32
@@ -305,7 +305,7 @@ def evaluated(count: int) -> int:
     data = datasets.IterableDataset.from_generator(rows)
     with tempfile.TemporaryDirectory() as folder:
         af.Evaluator(model, tokenizer).compute(data, output_dir=folder + "/run", rankings=["attention"], quiet=True)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return peak_memory()
 
 
 PARTS: dict[str, Callable[[int], None]] = {

@@ -13,7 +13,6 @@ import argparse
 import gc
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from attnfaith.evaluation.stored_texts import SCHEMAS
 from attnfaith.storage.manifest import shards_of, unfinished
 from attnfaith.storage.run_store import Store
 from attnfaith.storage.table_files import TEXTS
+from benchmarks._memory import peak_memory
 
 SIZES = (1_000, 10_000, 100_000)
 SHARD = af.Evaluator.shard_size
@@ -145,7 +145,7 @@ def measured(step: Callable[[], Any]) -> Cost:
     started = time.process_time()
     step()
     seconds = time.process_time() - started
-    return Cost(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    return Cost(seconds, peak_memory())
 
 
 def in_a_process(name: str, folder: Path, options: argparse.Namespace) -> Cost:

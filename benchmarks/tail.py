@@ -6,7 +6,6 @@ python -m benchmarks.tail
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 import attnfaith as af
+from benchmarks._memory import peak_memory
 
 SHAPES = {"MiniLM (6 x 384)": (6, 384, 1536), "BERT-base (12 x 768)": (12, 768, 3072)}
 
@@ -164,15 +164,14 @@ def peak(path: str) -> int:
     """Bytes at the peak of one way of computing, over what the process held before it."""
     model, inputs = bert(12, 768, 3072), text(1, 512)
     cut = af.cut(model)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     if path == "forward":
         with torch.no_grad():
             model(**inputs)
     else:
         capture = cut.capture(**inputs)
         cut.prefixes(capture, capture.weights.mean(1).argsort(descending=True))
-    del before
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return peak_memory() - before
 
 
 if __name__ == "__main__":

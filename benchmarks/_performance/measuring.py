@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,6 +19,7 @@ from attnfaith.evaluation.removal import Eraser
 from attnfaith.evaluation.tests.base import tests
 from attnfaith.evaluation.tests.erasure import test as erasure
 from attnfaith.text.encoder import TextEncoder
+from benchmarks._memory import peak_memory
 from benchmarks._performance.material import Material
 
 now: Callable[[], float] = time.perf_counter
@@ -100,7 +100,7 @@ def measured(material: Material, **options: Any) -> Measured:
         parts.passes.positions - sum(cost.positions for cost in costs.values()),
     )
     positions = parts.passes.positions - costs[DRY_RUN].positions
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_memory()
     return Measured(plain, seconds, tokens, positions, peak, flipped, costs)
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from datasets import Dataset
@@ -82,20 +83,22 @@ def test_a_full_disk_for_temporary_files(name, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from /proc")
 def test_memory_does_not_grow_with_the_data(tmp_path):
     """A file ten times as long takes hardly more memory to open and to go through."""
     program = (
-        "import resource, sys; from attnfaith.data.source import ModelLabels, open_data\n"
+        "import re, sys; from pathlib import Path; from attnfaith.data.source import ModelLabels, open_data\n"
         "source = open_data(sys.argv[1], labels=ModelLabels('multiclass', (), 3))\n"
         "assert sum(len(rows) for _, rows in source.shards(256)) == source.rows\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+        "print(int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) // 1024)"
     )
     peaks = []
     for rows in (10_000, 100_000):
         path = tmp_path / f"{rows}.csv"
         path.write_text("text,label\n" + "".join(f"a short text of number {n} {'x' * 200},1\n" for n in range(rows)))
         peaks.append(int(subprocess.check_output([sys.executable, "-c", program, str(path)], text=True)))
-    assert peaks[1] - peaks[0] < 60
+    assert peaks[0] > 50  # it was read
+    assert peaks[1] - peaks[0] < 45  # 22; 62 if the rows were kept
 
 
 @pytest.mark.parametrize("entry", ["a fine film " * 1000, "a fine\0film", "", "Is it good? 10/10."])
