@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -235,7 +236,10 @@ class Work:
         begin: Callable[[Any], None] | None = None,
         **model_settings: Any,
     ) -> Path:
-        """Train a preset on texts, once; returns the folder of model and tokenizer. ``begin`` may change the model."""
+        """Train a preset on texts, once; returns the folder of model and tokenizer. ``begin`` may change the model.
+
+        A training that was interrupted goes on from its last checkpoint.
+        """
         folder = self.folder / "models" / f"{name or preset}-{seed}"
         if (folder / "history.json").exists():
             return folder
@@ -244,10 +248,13 @@ class Work:
             begin(model)
         columns = {"second_text_column": texts.second} if texts.second else {}
         options = recipe(preset, dataset=dataset) | (settings or {})
-        history = fit(model, tokenizer, texts.train, texts.dev, epochs=epochs, seed=seed, **columns, **options)
+        checkpoints = folder / "checkpoints"
+        where = {"checkpoint_dir": checkpoints, "quiet": False}
+        history = fit(model, tokenizer, texts.train, texts.dev, epochs=epochs, seed=seed, **where, **columns, **options)
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
         (folder / "history.json").write_text(json.dumps({"epochs": history.epochs, "best_epoch": history.best_epoch}))
+        shutil.rmtree(checkpoints)
         print(f"{folder.name}: epoch {history.best_epoch}, {history.seconds:.0f} s", flush=True)
         return folder
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import attnfaith as af
+from attnfaith.training import resumable
 from examples.papers import jain_wallace, page, pruthi, serrano_smith, shared, tables, wen, wiegreffe_pinter
 
 SCRIPTS = {"jain_wallace": jain_wallace, "serrano_smith": serrano_smith, "wen": wen, "pruthi": pruthi}
@@ -71,6 +72,36 @@ def test_the_ablations_train_what_they_say_and_leave_the_rest(tmp_path, monkeypa
         attention[name] = pd.read_parquet(stored)["mean_weight"].to_numpy()
     assert np.allclose(attention["-fixed-trained"], attention[""], atol=1e-6)
     assert not np.allclose(attention["-fixed-untrained"], attention[""], atol=1e-4)
+
+
+def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):
+    texts = shared.read("demo", (60, 20, 20))
+    tokenizer = af.models.WordTokenizer.train(texts.words(), min_count=1, lowercase=True)
+
+    def train(folder):
+        work = shared.Work(folder, {})
+        return work.train("JW-average-additive", texts, seed=0, epochs=3, tokenizer=tokenizer, vectors=None)
+
+    def stop(self, *arguments, original=resumable.ResumableTrainer.training_step, **more):
+        steps.append(self.state.global_step)
+        if interrupted and self.state.global_step == 5:
+            raise KeyboardInterrupt
+        return original(self, *arguments, **more)
+
+    steps, interrupted = [], False
+    monkeypatch.setattr(resumable.ResumableTrainer, "training_step", stop)
+    whole = train(tmp_path / "whole")
+    assert steps == list(range(6))  # two steps in each of three epochs
+    interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "again")
+    steps, interrupted = [], False
+    again = train(tmp_path / "again")
+    assert steps in ([2, 3, 4, 5], [4, 5], [5])  # from a checkpoint; very short epochs do not all have one
+    names = sorted(entry.name for entry in whole.iterdir())
+    assert sorted(entry.name for entry in again.iterdir()) == names
+    assert "checkpoints" not in names
+    assert (again / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
 @pytest.mark.examples
