@@ -85,11 +85,14 @@ def positive_int(value: Any, name: str, *, most: int = LARGEST) -> int | None:
     return None if value is None else whole_number(value, name, least=1, most=most)
 
 
-def number(value: Any, name: str, *, above: float = -math.inf, least: float = -math.inf) -> float:
-    """A finite number, above a limit, or at least as large as one."""
-    if not is_number(value) or not (above < value and least <= value):
+def number(
+    value: Any, name: str, *, above: float = -math.inf, least: float = -math.inf, most: float = math.inf
+) -> float:
+    """A finite number, above a limit, or at least or at most as large as one."""
+    if not is_number(value) or not (above < value and least <= value <= most):
         limits = [f"above {above:g}"] if above > -math.inf else []
         limits += [f"of at least {least:g}"] if least > -math.inf else []
+        limits += [f"of at most {most:g}"] if most < math.inf else []
         expected = " ".join(["a finite number", " and ".join(limits)]).strip()
         raise InputError(f"Expected {parameter(name)} to be {expected}, got {short_repr(value)}.")
     return float(value)
@@ -177,7 +180,9 @@ def several(value: Any, name: str, words: Sequence[str] = ("all",)) -> str | lis
         return value
     expected = f"Expected {parameter(name)} to be {', '.join(map(repr, words))} or a list"
     if isinstance(value, str):
-        raise InputError(f"{expected}, got {short_repr(value)}. Use [{short_repr(value)}].")
+        listed = [part.strip() for part in value.split(",") if part.strip()]
+        advice = f" Use {short_repr(listed)}." if listed else ""
+        raise InputError(f"{expected}, got {short_repr(value)}.{advice}")
     if not isinstance(value, Sequence | set | frozenset) or isinstance(value, bytes | bytearray | memoryview):
         raise InputError(f"{expected}, got {short_repr(value)}.")
     return list(value)

@@ -22,6 +22,8 @@ from attnfaith.quiet import quiet_transformers
 from attnfaith.validation import short_repr
 
 MAX_LABELS, MAX_LAYERS = 10**6, 10**4
+ALIGNMENT = 64
+"""The address of memory that PyTorch takes is a multiple of this number of bytes."""
 _ROOM = 2**28  # bytes that a model can need beyond its files: tied weights are stored once, some not at all
 _PATH_LENGTH = 400  # characters of a path in a message
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
@@ -43,7 +45,7 @@ def load_model(model: Any, tokenizer: Any) -> tuple[Any, Any]:
                 code="model-not-found",
             )
         loaded, tokenizer = load(model, tokenizer)
-        return loaded.float() if _halved(loaded) else loaded, tokenizer
+        return _aligned(loaded.float() if _halved(loaded) else loaded), tokenizer
     if not isinstance(model, nn.Module) and hasattr(model, "model") and hasattr(model, "tokenizer"):
         model, tokenizer = model.model, model.tokenizer if tokenizer is None else tokenizer
     if not isinstance(model, nn.Module | Cut):
@@ -58,6 +60,17 @@ def load_model(model: Any, tokenizer: Any) -> tuple[Any, Any]:
             stacklevel=3,
         )
     return model, tokenizer
+
+
+def _aligned(model: nn.Module) -> nn.Module:
+    """The model with every weight where PyTorch itself would put it, so that passes round alike in all processes.
+
+    Weights that are mapped from a file may begin anywhere, and the last bits of a product depend on where.
+    """
+    for weight in (*model.parameters(), *model.buffers()):
+        if type(weight) in (nn.Parameter, Tensor) and weight.device.type == "cpu" and weight.data_ptr() % ALIGNMENT:
+            weight.data = weight.data.clone()
+    return model
 
 
 def _halved(model: nn.Module | Cut) -> bool:

@@ -87,7 +87,7 @@ def diagnose(
     ] = None,
     patience: Annotated[
         int | None,
-        typer.Option(help="Stop after so many epochs without improvement.", rich_help_panel=_TRAINING),
+        typer.Option(help="Stop after so many epochs without improvement; 0 never stops.", rich_help_panel=_TRAINING),
     ] = None,
     vectors: Annotated[
         str | None,

@@ -114,6 +114,7 @@ def evaluate(
     chosen_rankings, share = rankings_of(rankings), share_of_points(precision)
     chosen_part, page = part_of(part), _report_path(report)
     mapping, yours = label_mapping(label_map), assigned(explanation, "--explanation")
+    options.warn_of_memory(output)
     with _kept(output, max_texts), bars(quiet):
         from attnfaith.evaluation.evaluator import Evaluator
 

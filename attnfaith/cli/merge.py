@@ -41,6 +41,7 @@ def merge(
     3  a part is damaged, or results cannot be written
     130  interrupted: the same command goes on
     """
+    options.warn_of_memory(output)
     with bars(quiet) as show_bars:
         from attnfaith.evaluation.merging import merge as join
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from attnfaith.cli.exit_codes import process_number
+from attnfaith.cli.terminal import print_lines
 from attnfaith.errors import InputError
 from attnfaith.validation import PRECISIONS, did_you_mean
 
@@ -254,6 +255,18 @@ Precision = Annotated[
 MaxTexts = Annotated[
     int | None, typer.Option(metavar="N", help="Read at most N texts, drawn at random.", rich_help_panel=_DATA)
 ]
+
+
+def warn_of_memory(output: str) -> None:
+    """Say that an address in the memory of the command is gone with it."""
+    if output.startswith("memory://"):
+        print_lines(
+            f"Note: {output!r} is in the memory of this command: nothing is left of it when the command ends. Give a "
+            "folder to keep the results.",
+            err=True,
+        )
+
+
 Output = Annotated[
     str, typer.Option(help="The folder of the results, or an address (s3://...): new, or of the same run.")
 ]

@@ -37,6 +37,20 @@ class ModelLabels:
     count: int = 0
     numbers_are_names: bool = False
 
+    @classmethod
+    def of_config(cls, config: Any, kind: Kind, count: int) -> ModelLabels:
+        """Those of a model, from its configuration; ``count`` is the number of its logits.
+
+        Example:
+            >>> from transformers import BertConfig
+            >>> ModelLabels.of_config(BertConfig(id2label={0: "bad", 1: "good"}), "multiclass", 2).names
+            ('bad', 'good')
+        """
+        by_number = getattr(config, "id2label", None) or {}
+        names = tuple(str(name) for _, name in sorted(by_number.items()))
+        numbers_are_names = bool(getattr(config, "numbers_are_names", False))
+        return cls(kind, names[: cls(kind, count=count).classes], count, numbers_are_names)
+
     @property
     def classes(self) -> int:
         """The number of classes."""

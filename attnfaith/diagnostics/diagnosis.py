@@ -38,7 +38,7 @@ class Diagnosis:
         self._folder, self.path, self.manifest = folder, folder.path, folder.manifest
         if "finished" not in self.manifest:
             raise InputError(
-                f"The diagnosis in {str(folder.path)!r} is not finished. The same command as before continues it.",
+                f"The diagnosis in {str(folder.path)!r} is not finished. The command that began it continues it.",
                 code="unfinished-run",
             )
         self.tests: list[str] = list(self.manifest["finished"]["tests"])

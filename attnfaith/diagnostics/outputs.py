@@ -77,7 +77,7 @@ def outputs_of(
         encoder: collates for the model.
         encoded: the texts.
         decision: how the model decides.
-        batch_size: texts in a batch; it changes no number.
+        batch_size: texts in a batch; it changes numbers by rounding only.
     """
     probabilities: list[Array] = [np.empty(0)] * len(encoded)
     items, tokens = list(probabilities), list(probabilities)

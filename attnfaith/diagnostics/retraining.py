@@ -179,7 +179,10 @@ def settings_of(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
         {'learning_rate': 0.1, 'epochs': 5}
     """
     kept = {name: value for name, value in recorded.items() if name in _settings_known()}
-    return kept | dict(given)
+    settings = kept | dict(given)
+    if settings.get("patience") == 0 and not isinstance(settings["patience"], bool):
+        settings["patience"] = None  # as for `attnfaith.training.train`: never stop early
+    return settings
 
 
 def _settings_known() -> list[str]:

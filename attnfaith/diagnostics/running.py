@@ -139,7 +139,7 @@ def diagnose(
             f"The diagnostics are for models that choose one class for each text; this one is {decision.kind}. Use "
             "attnfaith evaluate, which knows its decision."
         )
-    labels = ModelLabels(decision.kind, _names(config), config.num_labels)
+    labels = ModelLabels.of_config(config, decision.kind, config.num_labels)
     options = data_options_of(
         input_column=input_column,
         second_input_column=second_input_column,
@@ -167,7 +167,7 @@ def diagnose(
         },
         {
             "model": model if isinstance(model, str) else type(base).__name__,
-            "labels": list(_names(config)),
+            "labels": list(labels.names),
             "classes": texts.classes,
             "texts": {part: len(texts[part].rows) for part in PARTS},
             "begins with": retraining.origin,
@@ -242,11 +242,6 @@ def _check_numbers(
     if not len(lambdas):
         raise InputError(f"{parameter('lambdas')} is empty. Give at least one weight, such as 0.01.")
     check(n_resamples, confidence)
-
-
-def _names(config: Any) -> tuple[str, ...]:
-    named = getattr(config, "id2label", None) or {}
-    return tuple(str(name) for _, name in sorted(named.items()))
 
 
 def _notes(retraining: Retraining, texts: Texts, recorded: Mapping[str, Any]) -> list[str]:

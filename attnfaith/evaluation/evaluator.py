@@ -181,7 +181,7 @@ class Evaluator:
             special_tokens: "include" them among the items, or "protect" them: then they are never erased.
             protect_deciding: never hide the token whose position decides, at the input level; some models and ways of
                 hiding need this, and the notes of the run say so.
-            batch_size: texts in a batch; fewer if memory runs out. It changes no number.
+            batch_size: texts in a batch; fewer if memory runs out. It changes numbers by rounding only.
             seed: of random rankings, draws, and resamples.
             random_state: another name of ``seed``.
             n_resamples: resamples of the texts behind every interval.
@@ -358,11 +358,7 @@ class Evaluator:
         decision = decision_of(config, count, self.kind, self.tolerance)
         if decision.kind == "regression" and decision.tolerance is None:
             decision.flips(torch.zeros(1), torch.zeros(1))  # raises the error that says what is missing
-        id2label = getattr(config, "id2label", None) or {}
-        names = [str(name) for _, name in sorted(id2label.items())][:stated]
-        return decision, ModelLabels(
-            decision.kind, tuple(names), count, bool(getattr(config, "numbers_are_names", False))
-        )
+        return decision, ModelLabels.of_config(config, decision.kind, count)
 
     def _count_logits(self, source: DataSource) -> int:
         """The number of logits of a model without ``num_labels``, from its output for the first text."""

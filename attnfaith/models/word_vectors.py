@@ -115,7 +115,8 @@ def _lines(path: Path) -> Iterator[tuple[str, np.ndarray]]:
                 vector = np.zeros(0, np.float32)
             if size < 1 or len(fields) <= size or len(vector) != size:
                 raise InputError(
-                    f"{path.name}, line {number}: expected a word and {size} numbers, got {short_repr(line)}."
+                    f"{path.name}, line {number}: expected a word and {size if size > 0 else 'its'} numbers, got "
+                    f"{short_repr(line)}."
                 )
             yield " ".join(fields[:-size]), vector
 

@@ -180,8 +180,8 @@ def is_name(name: object) -> bool:
 def refuse(path: Path, reason: str) -> NoReturn:
     """Raise a `StorageError` that says what is wrong with a manifest and how to repair it."""
     raise StorageError(
-        f"{str(path)!r} is damaged, or not of attnfaith: {reason}. Delete this file, and the same command with the "
-        f"same {parameter('output_dir')} makes it again and keeps the tables. Or give another "
+        f"{str(path)!r} is damaged, or not of attnfaith: {reason}. Delete this file; the command that made the run, "
+        f"with the same {parameter('output_dir')}, makes it again and keeps the tables. Or give another "
         f"{parameter('output_dir')}.",
         code="damaged-run",
     )

@@ -128,8 +128,8 @@ class Store:
                 expected = manifests.shards_of(store.manifest)
                 of = "" if expected is None else f" of {len(expected)}"
                 raise InputError(
-                    f"The run in {str(path)!r} is not complete: {len(done)}{of} shards are stored. The same command as "
-                    "before continues it.",
+                    f"The run in {str(path)!r} is not complete: {len(done)}{of} shards are stored. The command that "
+                    "began it continues it.",
                     code="unfinished-run",
                 )
             store._prove_all()

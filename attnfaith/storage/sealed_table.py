@@ -173,8 +173,8 @@ def damaged(path: Path) -> Iterator[None]:
     except (OSError, ValueError, EOFError, MemoryError, OverflowError, pa.ArrowException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else short_reason(error)
         raise StorageError(
-            f"{str(path)!r} cannot be read: {reason}. Delete this file, and the same command with the same "
-            f"{parameter('output_dir')} makes it again.",
+            f"{str(path)!r} cannot be read: {reason}. Delete this file; the command that made the run, with the same "
+            f"{parameter('output_dir')}, makes it again.",
             code="damaged-run",
         ) from error
 

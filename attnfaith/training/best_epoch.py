@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
+from attnfaith.errors import NumericalError
+from attnfaith.parameter_names import parameter
 from attnfaith.progress import ProgressLog
 from attnfaith.storage.atomic_files import put
 
@@ -50,6 +52,7 @@ class BestEpoch(TrainerCallback):
         self._best_score = -math.inf
         self._loss, self._steps = torch.tensor(0.0), 0
         self._kept, self._kept_of, self._validated = _copy(model), "before training", False
+        self._untried: tuple[dict[str, Tensor], str] | None = None  # what is kept, once a loss with it is a number
         self._log = ProgressLog("training", quiet=quiet)
         self._stack = ExitStack()
         self._first_step, self._start = -1, time.monotonic()
@@ -62,7 +65,8 @@ class BestEpoch(TrainerCallback):
         self._stack.close()
 
     def add_loss(self, loss: Tensor) -> None:
-        """Add the loss of a step to that of the epoch."""
+        """Add the loss of a step, which is a number, to that of the epoch."""
+        self.keep_untried()
         self._loss = self._loss.to(loss.device)
         self._loss += loss
         self._steps += 1
@@ -90,7 +94,7 @@ class BestEpoch(TrainerCallback):
         self.epochs.append({"epoch": len(self.epochs) + 1, "loss": loss})
         if not control.should_evaluate:
             self.best_epoch = len(self.epochs)
-            self._kept, self._kept_of = _copy(self.model), f"of epoch {self.best_epoch}"
+            self._untried = _copy(self.model), f"of epoch {self.best_epoch}"
         self.finished = len(self.epochs) >= self.planned
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
@@ -104,6 +108,11 @@ class BestEpoch(TrainerCallback):
             for name, value in metrics.items()
             if name.startswith("eval_") and name not in known and not name.startswith("eval_model_preparation")
         }
+        if not self.by_loss and not math.isfinite(record["validation_loss"]):
+            raise NumericalError(
+                f"The validation loss became {record['validation_loss']} after epoch {len(self.epochs)}. "
+                f"{self.restore_good()} {advice()}"
+            )
         score = -record["validation_loss"] if self.by_loss or math.isnan(accuracy) else accuracy
         if not self.best_epoch or score > self._best_score or math.isnan(self._best_score):
             self._best_score, self.best_epoch = score, len(self.epochs)
@@ -117,6 +126,23 @@ class BestEpoch(TrainerCallback):
         """Load the weights of the best epoch into the model."""
         if self._validated and self.best_epoch < len(self.epochs):
             self.model.load_state_dict(self._kept)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Note the weights of the checkpoint from which the training continues."""
+        if state.global_step and not self._validated:
+            of_epoch = self.epochs and not self._steps
+            name = f"of epoch {len(self.epochs)}" if of_epoch else f"after step {state.global_step}"
+            self._untried = _copy(self.model), name
+
+    @property
+    def validated(self) -> bool:
+        """Whether the weights of the best epoch are kept, because it was validated."""
+        return self._validated
+
+    def keep_untried(self) -> None:
+        """Keep the weights of the last epoch without validation: the loss with them is a number."""
+        if self._untried is not None:
+            (self._kept, self._kept_of), self._untried = self._untried, None
 
     def restore_good(self) -> str:
         """Load the last weights that are known to be good; returns a sentence that says which."""
@@ -159,6 +185,11 @@ class BestEpoch(TrainerCallback):
 
     def _file(self, folder: Path) -> Path:
         return folder / f"best-{self.best_epoch}.safetensors"
+
+
+def advice() -> str:
+    """What to do about a loss that is no number."""
+    return f"Try a lower {parameter('learning_rate')}, or set {parameter('max_grad_norm')} (to 1, say)."
 
 
 def _copy(model: nn.Module) -> dict[str, Tensor]:

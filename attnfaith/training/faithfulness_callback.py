@@ -46,7 +46,7 @@ class FaithfulnessCallback(TrainerCallback):
         tokenizer: by default the Trainer's ``processing_class``.
         level: where items are erased, "attention" or "input"; by default where the verdict looks: at the attention of a
             HAN or FLAN, else at the input.
-        batch_size: texts in a batch. It changes no number.
+        batch_size: texts in a batch. It changes numbers by rounding only.
 
     Example:
         >>> import tempfile

@@ -39,6 +39,9 @@ from attnfaith.training.resumable import ResumableTrainer
 from attnfaith.transformers_versions import grouped_by_length
 from attnfaith.validation import number, share, whole_number
 
+MOST_RATE = 1e30
+"""The largest learning rate; much larger ones overflow single precision in the optimizer."""
+
 
 @dataclass(frozen=True)
 class History:
@@ -313,7 +316,7 @@ def _check_numbers(
 ) -> None:
     whole_number(epochs, "epochs", least=1)
     whole_number(batch_size, "batch_size", least=1)
-    number(learning_rate, "learning_rate", above=0)
+    number(learning_rate, "learning_rate", above=0, most=MOST_RATE)
     number(weight_decay, "weight_decay", least=0)
     if patience is not None:
         whole_number(patience, "patience", least=1, also="None")

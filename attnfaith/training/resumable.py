@@ -20,9 +20,8 @@ from transformers import Trainer, TrainerCallback
 from transformers.utils import logging
 
 from attnfaith.errors import AttnFaithError, NumericalError, StorageError
-from attnfaith.parameter_names import parameter
 from attnfaith.storage.atomic_files import storing
-from attnfaith.training.best_epoch import BestEpoch
+from attnfaith.training.best_epoch import BestEpoch, advice
 
 SECONDS = 30.0
 """The time between two checkpoints within an epoch."""
@@ -52,6 +51,7 @@ class ResumableTrainer(Trainer):
         super().__init__(**options)
         self.best, self._folder = best, Path(str(self.args.output_dir))
         self._staging: Path | None = None
+        self._inputs: dict[str, Any] | None = None  # of the last step
         self._resumed_random: dict[str, Any] | None = None
         self._saved, self._cost = time.monotonic(), 0.0
         self.add_callback(best)
@@ -59,15 +59,30 @@ class ResumableTrainer(Trainer):
 
     def training_step(self, *arguments: Any, **options: Any) -> Tensor:
         """A step of training; a loss that is no number ends the training before the weights are changed."""
+        self._inputs = dict(arguments[1])
         loss = super().training_step(*arguments, **options)
         if not torch.isfinite(loss):
             raise NumericalError(
                 f"The loss became {float(loss)} in epoch {len(self.best.epochs) + 1}, at step "
-                f"{self.state.global_step + 1} of {self.state.max_steps}. {self.best.restore_good()} Try a lower "
-                f"{parameter('learning_rate')}, or set {parameter('max_grad_norm')} (to 1, say)."
+                f"{self.state.global_step + 1} of {self.state.max_steps}. {self.best.restore_good()} {advice()}"
             )
         self.best.add_loss(loss)
         return loss
+
+    def train(self, *arguments: Any, **options: Any) -> Any:
+        """Train, and refuse last weights that were not validated and whose loss is no number."""
+        result = super().train(*arguments, **options)
+        if not self.best.validated and self._inputs is not None:
+            model: Any = self.model
+            with torch.no_grad():
+                loss: Any = self.compute_loss(model.eval(), self._inputs)
+            if not torch.isfinite(loss):
+                raise NumericalError(
+                    f"The loss became {float(loss)} with the last step of the training. {self.best.restore_good()} "
+                    f"{advice()}"
+                )
+            self.best.keep_untried()
+        return result
 
     def resume(self) -> bool:
         """Train, from the last checkpoint if there is one; returns whether there was one."""

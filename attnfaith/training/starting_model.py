@@ -106,9 +106,7 @@ def load_start(name: Any) -> tuple[Any, Any, ModelLabels | None]:
         return model, tokenizer, None
     config = model.config
     decision = decision_of(config, config.num_labels)
-    names = tuple(str(label) for _, label in sorted((config.id2label or {}).items()))
-    numbers = bool(getattr(config, "numbers_are_names", False))
-    return model, tokenizer, ModelLabels(decision.kind, names, config.num_labels, numbers)
+    return model, tokenizer, ModelLabels.of_config(config, decision.kind, config.num_labels)
 
 
 def with_head(name: Any, labels: ModelLabels, seed: int) -> Any:

@@ -11,8 +11,10 @@ from functools import partial
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification
 
 import attnfaith as af
+from attnfaith.attribution.model_loading import load_model
 from attnfaith.tiny_models import tiny_model
 from tests.faults.children import evaluate_in_terminal, forked
 from tests.helpers import tokenizers
@@ -61,6 +63,15 @@ def refused(folder, *words):
     for word in words:
         assert word in message
     return message
+
+
+def test_weights_are_where_torch_would_put_them(copy):
+    """In a file that is mapped into memory they begin anywhere, and rounding depends on it."""
+    raw = AutoModelForSequenceClassification.from_pretrained(copy)
+    loaded, _ = load_model(str(copy), None)
+    assert {weight.data_ptr() % 64 for weight in (*loaded.parameters(), *loaded.buffers())} == {0}
+    for name, weight in raw.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], weight), name
 
 
 def test_the_copy_is_fine(copy):

@@ -23,6 +23,8 @@ def test_data_and_results_at_addresses(memory, flan, reviews, tmp_path):
     there = run("evaluate", flan, "memory://bucket/reviews.csv", "--output", "memory://bucket/run", *OPTIONS)
     assert there.exit_code == 0, there.output
     assert there.stdout == plain.stdout.replace(str(tmp_path / "run"), "memory://bucket/run")
+    assert "is in the memory of this command: nothing is left of it when the command ends" in there.stderr
+    assert "memory" not in plain.stderr
     sent = {name.removeprefix("/bucket/run/"): memory.cat_file(name) for name in memory.find("/bucket/run")}
     assert sent == files(tmp_path / "run")
     again = run("evaluate", flan, reviews, "--output", "memory://bucket/run", *OPTIONS, "--json")

@@ -19,6 +19,7 @@ def test_what_was_stored_beside_a_model_is_used(tmp_path):
     recorded = recorded_training(tmp_path)
     assert recorded == stored
     assert settings_of(recorded, {"epochs": 2}) == {"learning_rate": 0.01, "epochs": 2}
+    assert settings_of(recorded, {"patience": 0})["patience"] is None  # as on the command line: never stop early
     assert recorded_training(tmp_path / "none") == recorded_training(object()) == {}
 
 

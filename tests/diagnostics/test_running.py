@@ -54,6 +54,15 @@ def no_training(monkeypatch):
     monkeypatch.setattr(Retraining, "train", train)
 
 
+def test_classes_whose_names_are_numbers(tmp_path):
+    """A model trained on stars is diagnosed on the same data."""
+    stars = [row | {"label": row["label"] + 1} for row in DATA]
+    training = {"epochs": 2, "learning_rate": 0.05}
+    af.training.train("FLANnoenc", stars, output_dir=tmp_path / "model", quiet=True, **training)
+    diagnosis = diagnose(tmp_path / "model", stars, output_dir=tmp_path / "d", tests=["uniform"], **OPTIONS)
+    assert diagnosis.manifest["facts"]["labels"] == ["1", "2"]
+
+
 def test_every_diagnostic_has_tables_estimates_sentences_and_a_figure(diagnosis, tmp_path):
     assert diagnosis.tests == list(diagnostics)
     for name in diagnosis.tests:

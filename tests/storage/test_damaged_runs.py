@@ -135,7 +135,7 @@ def test_what_the_messages_advise_heals_every_file(run, tmp_path):
             content = path.read_bytes()
             path.unlink()  # linked with the file of the other run, which must stay
             path.write_bytes(content[:50] + b"!" + content[51:])
-            with pytest.raises(af.StorageError, match=r"Delete this file, and the same command"):
+            with pytest.raises(af.StorageError, match=r"Delete this file; the command that made the run"):
                 af.load_results(folder)
             path.unlink()
             evaluator.compute(data, tests=chosen, n_resamples=20, quiet=True, output_dir=folder)

@@ -90,7 +90,7 @@ def test_a_damaged_piece_is_refused_and_its_removal_heals(place, begun, tmp_path
     content = bytearray(path.read_bytes())
     content[place] ^= 4
     path.write_bytes(bytes(content))
-    with pytest.raises(StorageError, match=r"00001-0000.parquet' cannot be read: .* Delete this file, and the same"):
+    with pytest.raises(StorageError, match=r"00001-0000.parquet' cannot be read: .* Delete this file; the command"):
         Store.open(tmp_path / "run", MANIFEST)
     path.unlink()
     again = Store.open(tmp_path / "run", MANIFEST)

@@ -99,7 +99,7 @@ def test_a_damaged_shard_is_named_and_healed_by_the_advice(name, damage, tmp_pat
     else:
         for call in (lambda: Store.open(tmp_path / "run", MANIFEST), lambda: Store.load(tmp_path / "run")):
             with pytest.raises(
-                StorageError, match=rf"{name}/00002\.parquet' cannot be read: .* Delete this file, and the same"
+                StorageError, match=rf"{name}/00002\.parquet' cannot be read: .* Delete this file; the command"
             ):
                 call()
         path.rmdir() if damage == "a folder" else path.unlink()  # as told

@@ -11,6 +11,7 @@ from transformers import BertConfig, BertForSequenceClassification, GPT2Config, 
 import attnfaith as af
 from attnfaith.errors import InputError, NumericalError
 from attnfaith.training import fit, recipe
+from attnfaith.training.best_epoch import BestEpoch
 from tests.helpers.training_data import accuracy, rows, same, small, weights
 
 TRAIN, HELD_OUT = rows(96), rows(48, seed=1)
@@ -202,8 +203,49 @@ def test_a_loss_of_nan_is_an_error():
         fit(model, tokenizer, TRAIN, **QUICK)
 
 
+@pytest.fixture
+def spoil(monkeypatch):
+    """Makes the weights NaN after the optimizer's step of a number."""
+
+    def at(number):
+        def on_step_end(self, args, state, control, *, original=BestEpoch.on_step_end, **more):
+            original(self, args, state, control, **more)
+            if state.global_step == number:
+                with torch.no_grad():
+                    self.model.classifier.bias.fill_(math.nan)
+
+        monkeypatch.setattr(BestEpoch, "on_step_end", on_step_end)
+
+    return at
+
+
+@pytest.mark.parametrize("validation", [None, TRAIN[:6]])
+@pytest.mark.parametrize(("step", "kept"), [(1, "before training"), (2, "of epoch 1")])
+def test_a_last_step_that_spoils_the_model_is_an_error(validation, step, kept, spoil):
+    """The loss of no step shows it: it is that of the weights before the step."""
+    options = {"learning_rate": 0.01, "batch_size": len(TRAIN)}
+    (model, tokenizer), (expected, _) = small(), small()
+    if step == 2:
+        fit(expected, tokenizer, TRAIN, validation, epochs=1, **options)
+    spoil(step)
+    with pytest.raises(NumericalError, match=rf"became nan .*\. The model has the weights {kept} again\. Try a lower"):
+        fit(model, tokenizer, TRAIN, validation, epochs=step, **options)
+    assert same(weights(expected), weights(model))
+
+
+def test_an_epoch_that_spoils_the_model_is_never_the_best(spoil):
+    """All its answers are one class, which is right more often than the epoch before."""
+    (model, tokenizer), one_class = small(), [row for row in HELD_OUT if row["label"] == 0]
+    with torch.no_grad():
+        model.classifier.bias[1] = 9.0
+    spoil(2)
+    with pytest.raises(NumericalError, match=r"validation loss became nan after epoch 2\. .* of epoch 1 again"):
+        fit(model, tokenizer, TRAIN, one_class, learning_rate=1e-9, epochs=2, batch_size=len(TRAIN))
+    assert all(bool(value.isfinite().all()) for value in weights(model).values())
+
+
 BAD = {
-    "learning_rate": [0, -1.0, "fast", None, math.nan, math.inf, True],
+    "learning_rate": [0, -1.0, 1e39, "fast", None, math.nan, math.inf, True],
     "epochs": [0, 1.5, None],
     "batch_size": [0, "16"],
     "patience": [0, 2.0],

@@ -176,6 +176,25 @@ def test_a_loss_of_nan_leaves_the_last_good_weights(monkeypatch):
     assert same(weights(expected), weights(model))
 
 
+@pytest.mark.parametrize("killed_at", [2 * STEPS, 2 * STEPS + 1])
+def test_a_resumed_training_without_validation_keeps_good_weights(killed_at, often, monkeypatch, tmp_path):
+    """It is killed in the third epoch, goes on, and every loss from step 13 on is no number."""
+    options = {"warmup": None, "patience": None}
+    break_off(monkeypatch, killed_at, tmp_path, validation=None, **options)
+    reached = small(input_dropout=0.3)
+    start = weights(reached[0])
+
+    def spoiled(self, *arguments, original=resumable.ResumableTrainer.compute_loss, **more):
+        loss = original(self, *arguments, **more)
+        return loss if self.state.global_step < 12 else loss * torch.nan
+
+    monkeypatch.setattr(resumable.ResumableTrainer, "compute_loss", spoiled)
+    kept = "of epoch 2" if killed_at == 2 * STEPS else "after step 11"
+    with pytest.raises(NumericalError, match=f"at step 13 of 20. The model has the weights {kept} again"):
+        fit(*reached, TRAIN, None, checkpoint_dir=tmp_path, **(OPTIONS | options))
+    assert not same(start, weights(reached[0]))
+
+
 def test_the_learning_rate_rises_and_falls():
     assert [learning_rate_at(0.25, 8)(step) for step in range(9)] == pytest.approx(
         [0, 0.5, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6, 0]
