@@ -72,6 +72,7 @@ def read_labelled_texts(
             f"A training needs labels. Name their column with {parameter('label_column')}.", code="missing-labels"
         )
     source = DataSource(data, replace(options, preferred_splits=TRAINING))
+    found = labels is None
     if labels is None:
         labels = _new_labels(source, options, kind)
     train, notes = _read(source, labels, options, "to train on")
@@ -87,7 +88,11 @@ def read_labelled_texts(
         if validation not in source.splits and _is_other_data(validation):
             other, validation_options = validation, replace(options, split=None, preferred_splits=VALIDATION)
         held_out_source = _open_validation(other, validation_options, source.splits)
-        held_out, more = _read(held_out_source, labels, options, "to choose the epoch by")
+        try:
+            held_out, more = _read(held_out_source, labels, options, "to choose the epoch by")
+        except InputError as error:
+            whose = " The classes of a new model are those of the texts to train on." if found else ""
+            raise InputError(f"In the validation data: {error.message}{whose}", code=error.code) from error
         notes += (*more, f"{len(held_out):,} texts of {str(validation)!r} choose the epoch.")
     notes += _without_examples(train, held_out, labels)
     as_dicts = [

@@ -357,6 +357,12 @@ def test_a_transformer_gets_a_head_for_the_labels_and_keeps_one_that_it_has(bert
         train(tmp_path / "first", [{"text": "good", "label": "ugly"}] * 9, output_dir=tmp_path / "x", **QUICK)
 
 
+def test_a_class_that_only_validation_data_have_is_named(tmp_path):
+    data = [{"text": f"a text {number}", "label": number % 2} for number in range(20)]
+    with pytest.raises(InputError, match=r"^In the validation data: .* label 2: .* of a new model are those of the"):
+        train("FLANnoenc", data, validation=[*data, {"text": "more", "label": 2}], output_dir=tmp_path / "x", **QUICK)
+
+
 def test_a_body_that_is_not_whole_is_refused(bert, tmp_path):
     from safetensors.torch import load_file, save_file
 
