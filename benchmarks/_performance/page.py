@@ -14,8 +14,8 @@ same threads, or to another library at the same work. A ratio means much the sam
 
 Figures are measured in one of three sizes: "small", "usual" or "full" (which takes hours). Each section below names its
 size. These commands, from a clone, measure the usual size and write this page; figures that were not measured again
-stay as they were. The first takes some ten minutes on two cores, the others more. `make bench` runs the first, and the
-other benchmarks of speed, in less than half an hour.
+stay as they were. Each of the first three takes five to ten minutes on two cores. `make bench` runs the first, and the
+other benchmarks of speed, in less than 25 minutes.
 
 ```sh
 python -m benchmarks.performance
