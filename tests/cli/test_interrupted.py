@@ -51,7 +51,7 @@ def test_an_interrupt_says_what_is_kept_and_the_same_command_resumes(flan, many,
         patched.setattr(Runner, "_complete", third_is_stopped)
         result = run(*asked)
     refused(result, 130, "Interrupted. 512 of 1,200 rows are done and kept", "the same command goes on")
-    refused(run("compare", tmp_path / "run", undisturbed[0]), 2, "not complete: 2 of 5 shards", "The same command")
+    refused(run("compare", tmp_path / "run", undisturbed[0]), 2, "not complete: 2 of 5 shards", "The command that")
     refused(run(*asked, "--seed", "1"), 2, "seed is 0 there and 1 here")
 
     done = []
