@@ -180,7 +180,7 @@ def settings_of(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
     """
     kept = {name: value for name, value in recorded.items() if name in _settings_known()}
     settings = kept | dict(given)
-    if settings.get("patience") == 0 and not isinstance(settings["patience"], bool):
+    if type(patience := settings.get("patience")) is int and patience == 0:
         settings["patience"] = None  # as for `attnfaith.training.train`: never stop early
     return settings
 

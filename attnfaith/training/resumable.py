@@ -75,13 +75,12 @@ class ResumableTrainer(Trainer):
         if not self.best.validated and self._inputs is not None:
             model: Any = self.model
             with torch.no_grad():
-                loss: Any = self.compute_loss(model.eval(), self._inputs)
+                loss: Any = self.compute_loss(model.eval(), self._prepare_inputs(self._inputs))
             if not torch.isfinite(loss):
                 raise NumericalError(
                     f"The loss became {float(loss)} with the last step of the training. {self.best.restore_good()} "
                     f"{advice()}"
                 )
-            self.best.keep_untried()
         return result
 
     def resume(self) -> bool:
